@@ -121,13 +121,13 @@ def test_what_does_not_fit_is_an_error(ask):
         (
             go_on("p", base, "(SELECT a, c, b, y FROM new)"),
             "22023",
-            'its column "b" (1 features) is "c" (1) of the rows',
+            'the rows have column "c" (features: 1) in place of its column "b" (features: 1)',
         ),
         (go_on("p", base, "(SELECT a, b, c::text AS c, y FROM new)"), "22023", 'column "c" has other categories'),
         (
             go_on("p", base).replace("test_size => 0", 'preprocess => \'{"a": {"scale": "standard"}}\''),
             "22023",
-            "its preprocess is another one",
+            "its preprocess is not that of this training",
         ),
         (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'its objective is "reg:squarederror"'),
         (go_on("p", base, more=', "booster": "dart"'), "22023", 'its booster is "gbtree"'),

@@ -1,8 +1,8 @@
-//! Reads what there is of functions, operators, types and relations in each database, by which statements are judged.
+//! Reads the functions, operators, types and relations of each database, by which statements are classified.
 //!
-//! One thread reads it for all workers ([`reader`]), over connections of the pooler's own: no client's settings reach it,
-//! no pool waits for it, and what has not come whole is thrown away ([`question`]). It is posted as
-//! [`pooling::catalog::Knowledge`]. `docs/design/2026-11-22-catalogs.md` tells the reasons.
+//! One thread reads the catalog for all workers ([`reader`]), over connections of the pooler's own: no client's
+//! settings reach it, no pool waits for it, and an incomplete answer is thrown away ([`question`]). The catalog is
+//! posted as [`pooling::catalog::Knowledge`]. `docs/design/2026-11-22-catalogs.md` has the reasons.
 
 mod question;
 mod reader;

@@ -1,4 +1,4 @@
-//! The command line; the man page and the completions of shells are made of it.
+//! The command line, from which the man page and the completions of shells are made.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,6 +29,7 @@ pub fn command() -> Command {
                 .action(ArgAction::SetTrue)
                 .help("Write no log to the standard error, only to logfile and syslog"),
         )
+        .arg(log_level())
         .arg(
             Arg::new("reboot")
                 .short('R')
@@ -40,7 +41,7 @@ pub fn command() -> Command {
         .subcommand(
             Command::new("check")
                 .about("Check a configuration, and name the settings that have no effect")
-                .arg(config("Configuration to look at")),
+                .arg(config("Configuration to check")),
         )
         .subcommand(Command::new("init").about("Ask three questions and write a configuration").arg(
             Arg::new("FILE").default_value("howdah.toml").value_parser(value_parser!(PathBuf)).help("File to write"),
@@ -65,7 +66,7 @@ pub fn command() -> Command {
                 ),
         )
         .subcommand(Command::new("settings").about("Print the reference of the settings"))
-        .subcommand(Command::new("man").about("Print the man page, as roff"))
+        .subcommand(Command::new("man").about("Print the man page, as roff").arg(page()))
         .subcommand(
             Command::new("completions")
                 .about("Print a shell's completions of this command line")
@@ -73,8 +74,23 @@ pub fn command() -> Command {
         )
 }
 
+fn log_level() -> Arg {
+    Arg::new("log-level")
+        .short('l')
+        .long("log-level")
+        .value_name("LEVEL")
+        .ignore_case(true)
+        .default_value("info")
+        .value_parser(["error", "warn", "info", "debug", "trace"])
+        .help("PgCat's levels of the log: error and warn write warnings only, the others everything")
+}
+
 fn config(help: &'static str) -> Arg {
     Arg::new("CONFIG").required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn page() -> Arg {
+    Arg::new("COMMAND").help("Command whose page to print, in place of the program's")
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -85,7 +101,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs_f64(seconds))
 }
 
-/// The time between two looks that was given.
+/// The time between two pages that was given.
 pub fn interval(given: &ArgMatches) -> Duration {
     given.get_one::<Duration>("interval").copied().unwrap_or_default()
 }
@@ -95,10 +111,22 @@ pub fn path(given: &ArgMatches, name: &str) -> PathBuf {
     given.get_one::<PathBuf>(name).cloned().unwrap_or_default()
 }
 
-/// Prints the man page.
-pub fn man() -> Result<(), String> {
+/// Whether the log shall hold warnings only.
+pub fn warnings_only(given: &ArgMatches) -> bool {
+    let level = given.get_one::<String>("log-level").map(|level| level.to_lowercase());
+    matches!(level.as_deref(), Some("error" | "warn"))
+}
+
+/// Prints the man page of the program, or of a command.
+pub fn man(given: &ArgMatches) -> Result<(), String> {
+    let mut described = command();
+    described.build();
+    if let Some(name) = given.get_one::<String>("COMMAND") {
+        let found = described.find_subcommand(name).cloned();
+        described = found.ok_or_else(|| format!("{name} is no command: see howdah-pooler --help"))?;
+    }
     let mut page = Vec::new();
-    clap_mangen::Man::new(command()).render(&mut page).map_err(|error| error.to_string())?;
+    clap_mangen::Man::new(described).render(&mut page).map_err(|error| error.to_string())?;
     print(&page)
 }
 
@@ -121,6 +149,20 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_levels_of_pgcat_are_taken() {
+        for (words, expected) in [
+            (&["howdah-pooler", "a.toml"][..], false),
+            (&["howdah-pooler", "a.toml", "--log-level", "warn"], true),
+            (&["howdah-pooler", "-l", "ERROR", "a.toml"], true),
+            (&["howdah-pooler", "a.toml", "--log-level=DEBUG"], false),
+        ] {
+            let given = command().try_get_matches_from(words).unwrap();
+            assert_eq!((path(&given, "CONFIG"), warnings_only(&given)), ("a.toml".into(), expected));
+        }
+        assert!(command().try_get_matches_from(["howdah-pooler", "a.toml", "-l", "loud"]).is_err());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What the fuzz targets in `fuzz/` call of what is private here; built only for them. Each takes hostile input and
-//! checks what must hold of the outcome. Besides that it must not panic.
+//! The functions that the fuzz targets in `fuzz/` call, since these cannot reach private ones; built only for them.
+//! Each takes hostile input and checks the outcome. None may panic.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -1,9 +1,9 @@
 //! `howdah-pooler`: stands between clients and PostgreSQL servers, and lends a few server connections to many clients.
 //!
-//! What it believes and decides is the library [`pooling`]. Here is what that asks of a system: sockets ([`net`],
-//! [`listen`]), [`tls`], the threads of workers ([`worker`]) and those beside them (the [`monitor`] of servers, the reader of
-//! the [`catalog`], the [`asker`] about replay), the [files] of configurations, [`metrics`] over HTTP, the [`log`], and
-//! the process that takes over from another ([`takeover`], [`adopt`]).
+//! Its decisions are in the library [`pooling`]. Here are the services of the system that the library needs: sockets
+//! ([`net`], [`listen`]), [`tls`], the threads of workers ([`worker`]) and those beside them (the [`monitor`] of
+//! servers, the reader of the [`catalog`], the [`asker`] about replay), the [files] of configurations, [`metrics`] over
+//! HTTP, the [`log`], and the process that takes over from another ([`takeover`], [`adopt`]).
 
 #![forbid(unsafe_code)]
 #![warn(clippy::too_many_lines)]

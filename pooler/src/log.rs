@@ -1,7 +1,8 @@
-//! The log: a line an event, as text or as JSON, to the standard error, a file and the system's log.
+//! The log: a line for each event, as text or as JSON, to the standard error, a file and the system's log.
 //!
-//! Nothing on the way of a statement logs, so a lock and one write a line are enough. A line that would have to wait,
-//! since whoever reads a pipe does not keep up, is dropped and counted: the threads that log carry everybody's traffic.
+//! No statement causes a line as such, so a lock and one write for each line are fast enough. A line that would have to
+//! wait, because the reader of a pipe does not keep up, is dropped and counted: the threads that log carry the traffic
+//! of all clients.
 
 use std::fmt::Arguments;
 use std::fs::File;
@@ -23,6 +24,8 @@ struct Log {
     format: LogFormat,
     /// The standard error gets nothing.
     quiet: bool,
+    /// Nothing is written but warnings.
+    warnings_only: bool,
     file: Option<File>,
     syslog: Option<Syslog>,
     /// Lines that were dropped since the last that was written.
@@ -31,8 +34,15 @@ struct Log {
     cut: bool,
 }
 
-static LOG: Mutex<Log> =
-    Mutex::new(Log { format: LogFormat::Plain, quiet: false, file: None, syslog: None, lost: 0, cut: false });
+static LOG: Mutex<Log> = Mutex::new(Log {
+    format: LogFormat::Plain,
+    quiet: false,
+    warnings_only: false,
+    file: None,
+    syslog: None,
+    lost: 0,
+    cut: false,
+});
 
 fn log() -> MutexGuard<'static, Log> {
     LOG.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,9 +72,17 @@ pub fn be_quiet() {
     log().quiet = true;
 }
 
+/// Keeps everything but warnings away from the log, wherever it goes.
+pub fn warn_only() {
+    log().warnings_only = true;
+}
+
 /// Writes one line.
 fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
     let mut log = log();
+    if log.warnings_only && level == Level::Log {
+        return;
+    }
     let line = log.form(level, subject, text);
     log.write(&line);
     if let Some(syslog) = &mut log.syslog {

@@ -38,13 +38,16 @@ fn main() -> ExitCode {
     if given.get_flag("quiet") {
         log::be_quiet();
     }
+    if command::warnings_only(&given) {
+        log::warn_only();
+    }
     let outcome = match given.subcommand() {
         Some(("check", given)) => check(&command::path(given, "CONFIG")),
         Some(("init", given)) => init::init(&command::path(given, "FILE")),
         Some(("top", given)) => {
             top::top(&command::path(given, "CONFIG"), command::interval(given), given.get_flag("once"))
         }
-        Some(("man", _)) => command::man(),
+        Some(("man", given)) => command::man(given),
         Some(("completions", given)) => command::completions(given),
         Some(_) => {
             print!("{}", files::reference_page());
@@ -67,8 +70,15 @@ fn check(path: &Path) -> Result<(), String> {
     for remark in &config.remarks {
         println!("{remark}");
     }
-    println!("{} is valid: {} databases, {} users", path.display(), config.databases.len(), config.passwords.len());
+    let databases = counted(config.databases.len(), "database");
+    let users = counted(config.passwords.len(), "user");
+    let others = if config.fallback.is_some() { " and *" } else { "" };
+    println!("{} is valid: {databases}{others}, {users}", path.display());
     Ok(())
+}
+
+fn counted(number: usize, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }
 
 /// Runs the pooler until it is told to end.
@@ -213,7 +223,7 @@ fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String
             thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;
             Ok(())
         }
-        Err(Failed::Refused(why)) => Err(format!("-R: the running pooler does not let go of its sockets: {why}")),
+        Err(Failed::Refused(why)) => Err(format!("-R: the running pooler does not hand over its sockets: {why}")),
         Err(Failed::Gone(why)) => {
             warning!("-R: the pooler that had the sockets is gone: {why}");
             Ok(())

@@ -1,4 +1,4 @@
-//! Sockets of the operating system, as [`pooling::io`] asks for them, watched by epoll.
+//! Sockets of the operating system, watched by epoll, as implementations of the traits in [`pooling::io`].
 
 use std::borrow::Borrow;
 use std::io::{self, IoSlice, Read, Write};

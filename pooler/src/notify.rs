@@ -1,4 +1,4 @@
-//! What a supervisor is told: systemd's protocol of `Type=notify`, a datagram to the socket of `NOTIFY_SOCKET`.
+//! Messages to a supervisor: systemd's protocol of `Type=notify`, a datagram to the socket of `NOTIFY_SOCKET`.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;

@@ -1,4 +1,4 @@
-//! What the workers leave to others: threads of their own, and the system.
+//! The services that workers leave to other threads and to the system.
 
 use std::io;
 use std::net::ToSocketAddrs;

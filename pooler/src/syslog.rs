@@ -1,7 +1,7 @@
-//! The system's log: a datagram a line to the socket of whoever keeps it, as syslog(3) sends them (RFC 3164).
+//! The system's log: a datagram for each line, to the socket of the log daemon, as syslog(3) sends them (RFC 3164).
 //!
-//! Unlike syslog(3) it never waits: the threads that log carry everybody's traffic. A line for which there is no room is
-//! dropped and counted. The time is left to the receiver, who knows the local one.
+//! Unlike syslog(3) this code never waits: the threads that log carry the traffic of all clients. A line for which
+//! there is no room is dropped and counted. The lines have no time; the daemon adds the local time.
 
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind};

@@ -1,11 +1,12 @@
-//! A new process takes the listening sockets of a running one over (`-R`), and nobody who connects meanwhile is refused.
+//! A new process takes over the listening sockets of a running one (`-R`), and no client that connects meanwhile is
+//! refused.
 //!
-//! It asks on the console, over the Unix socket and as the same account: `TAKEOVER` is answered with the sockets
-//! themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so both processes
-//! accept until the new one serves and says `TAKEOVER DONE`. The old one lets go of them then and ends when its clients
-//! have left, or were taken over too (`succession.rs`). It goes on listening on a Unix socket of its own, where cancel
-//! requests for its clients are passed on to, since these arrive at the new one. Should the new process fail before,
-//! nothing has changed.
+//! The new process asks on the console, over the Unix socket and under the same account: the answer to `TAKEOVER` has
+//! the sockets themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so
+//! both processes accept until the new one serves clients and sends `TAKEOVER DONE`. Then the old process closes them,
+//! and ends when its clients have left or were taken over too (`succession.rs`). It goes on listening on a Unix socket
+//! of its own: the new process, at which cancel requests arrive, passes those for the old one's clients on to this
+//! socket. If the new process fails before `TAKEOVER DONE`, nothing has changed.
 
 use std::io::{IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
@@ -104,7 +105,11 @@ impl Predecessor {
         let (rows, sockets) = ask(&mut self.stream, "TAKEOVER CLIENTS").map_err(|trouble| trouble.to_string())?;
         let described = Described::read(&rows)?;
         if described.len() != sockets.len() {
-            return Err(format!("it tells of {} clients and hands {} sockets over", described.len(), sockets.len()));
+            return Err(format!(
+                "it has described {} clients and handed over {} sockets",
+                described.len(),
+                sockets.len()
+            ));
         }
         Ok((described, sockets))
     }

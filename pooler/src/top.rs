@@ -1,7 +1,7 @@
-//! `howdah-pooler top`: what the running pooler does, on a terminal, renewed until it is ended.
+//! `howdah-pooler top`: the activity of the running pooler on a terminal, refreshed until Ctrl-C.
 //!
-//! It asks on the console, over the Unix socket and as the account of the pooler. What grows is told as what was added
-//! since the look before, a second.
+//! The program asks the console, over the Unix socket and under the account of the pooler. Counters are shown as their
+//! increase per second since the previous page.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use howdah_pooler::files;
 use howdah_pooler::listen::socket_path;
+use rustix::termios::tcgetwinsize;
 use wire::backend::{self, tag};
 use wire::frame::{self, Fields, HEADER};
 use wire::{frontend, startup};
@@ -20,6 +21,8 @@ use wire::{frontend, startup};
 const ANSWER: Duration = Duration::from_secs(10);
 /// Names are cut to so many characters.
 const NAME: usize = 28;
+/// A number is at least as wide, so that columns stay in place while numbers grow.
+const NUMBER: usize = 7;
 /// Clears a terminal, and goes to its upper left.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
@@ -32,17 +35,48 @@ pub fn top(path: &Path, interval: Duration, once: bool) -> Result<(), String> {
     let socket = socket_path(&config.settings).ok_or("top needs unix_socket_dir: it asks the console there")?;
     let mut console = Console::connect(socket)?;
     let mut before = Seen::look(&mut console)?;
-    let clear = if io::stdout().is_terminal() && !once { CLEAR } else { "" };
     loop {
         std::thread::sleep(interval);
         let now = Seen::look(&mut console)?;
-        let page = format!("{clear}{}\n{}", console.path.display(), now.page(&before));
+        let page = format!("{}\n{}", console.path.display(), now.page(&before));
+        let page = if once { page } else { fitted(page) };
         // Who reads it no longer has ended it.
         if io::stdout().write_all(page.as_bytes()).and_then(|()| io::stdout().flush()).is_err() || once {
-            return Ok(());
+            return console.leave();
         }
         before = now;
     }
+}
+
+/// A page in place of the one before on a terminal that can do so, cut to its size; as it is where it is written to
+/// a file or a pipe.
+fn fitted(page: String) -> String {
+    let dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
+    if dumb || !io::stdout().is_terminal() {
+        return page;
+    }
+    match tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_row > 1 && size.ws_col > 0 => {
+            format!("{CLEAR}{}", cut(&page, size.ws_col.into(), usize::from(size.ws_row) - 1))
+        }
+        _ => format!("{CLEAR}{page}"),
+    }
+}
+
+/// The lines of a page that a terminal of this size shows; the last line says how many it does not.
+fn cut(page: &str, width: usize, height: usize) -> String {
+    let lines = page.lines().count();
+    let shown = if lines > height { height - 1 } else { lines };
+    let mut text = String::new();
+    for line in page.lines().take(shown) {
+        text.extend(line.chars().take(width));
+        text.push('\n');
+    }
+    if lines > shown {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "... and {} more lines", lines - shown);
+    }
+    text
 }
 
 /// The console of a running pooler.
@@ -62,6 +96,15 @@ impl Console {
         startup::write_startup(&mut hello, [("user", "howdah"), ("database", "howdah")]);
         console.send(&hello)?;
         Ok(console)
+    }
+
+    /// Takes leave of the pooler, whose log would else tell of a connection that was lost.
+    fn leave(&mut self) -> Result<(), String> {
+        let mut farewell = Vec::new();
+        frontend::write_terminate(&mut farewell);
+        // A pooler that has ended needs none.
+        let _ = self.stream.write_all(&farewell);
+        Ok(())
     }
 
     /// The rows that a command is answered with.
@@ -169,7 +212,7 @@ impl Seen {
             let grown = |name: &str| (number(row, name) - former.map_or(0.0, |other| number(other, name))).max(0.0);
             let (queries, holder) = (grown("query_count"), grown("server_assignment_count"));
             let mean = |micros: f64, count: f64| format!("{:.3}", micros / 1000.0 / count.max(1.0));
-            vec![
+            [
                 text(row, "database"),
                 format!("{:.0}", queries / seconds),
                 format!("{:.0}", grown("xact_count") / seconds),
@@ -179,29 +222,35 @@ impl Seen {
             ]
         });
         let columns = ["database", "statements/s", "transactions/s", "mean ms", "mean wait ms", "KB/s"];
-        table(&mut page, &columns, rows);
+        table(&mut page, columns, rows.map(|cells| (cells, String::new())));
         let rows = self.pools.iter().filter(|row| text(row, "database") != "pgbouncer").map(|row| {
             let wait = number(row, "maxwait") + number(row, "maxwait_us") / 1e6;
-            let mut cells = vec![format!("{}, {}", text(row, "database"), text(row, "user"))];
-            cells.extend(["cl_active", "cl_waiting", "sv_active", "sv_idle", "sv_login"].map(|name| text(row, name)));
-            cells.insert(3, format!("{wait:.3}"));
-            cells
+            let cells = [
+                format!("{}, {}", text(row, "database"), text(row, "user")),
+                text(row, "cl_active"),
+                text(row, "cl_waiting"),
+                format!("{wait:.3}"),
+                text(row, "sv_active"),
+                text(row, "sv_idle"),
+                text(row, "sv_login"),
+            ];
+            (cells, text(row, "error"))
         });
-        let columns = ["database, user", "clients", "waiting", "longest wait s", "servers busy", "idle", "logging in"];
-        table(&mut page, &columns, rows);
+        let columns = ["database, user", "clients", "waiting", "max wait s", "servers busy", "idle", "logging in"];
+        table(&mut page, columns, rows);
         let rows = self.servers.iter().map(|row| {
-            vec![
+            let cells = [
                 format!("{}:{}", text(row, "host"), text(row, "port")),
                 text(row, "database"),
                 text(row, "role"),
                 if text(row, "banned") == "1" { "yes".to_owned() } else { String::new() },
                 text(row, "lag_ms"),
                 text(row, "latency_ms"),
-                text(row, "error"),
-            ]
+            ];
+            (cells, text(row, "error"))
         });
         if !self.servers.is_empty() {
-            table(&mut page, &["server", "of", "role", "banned", "lag ms", "answers in ms", "error"], rows);
+            table(&mut page, ["server", "of", "role", "banned", "lag ms", "answers in ms"], rows);
         }
         page
     }
@@ -215,24 +264,41 @@ fn number(row: &HashMap<String, String>, name: &str) -> f64 {
     row.get(name).and_then(|value| value.parse().ok()).unwrap_or_default()
 }
 
-/// Appends a table: the first column is as wide as names may be, the others as their titles, but for the last.
-fn table(page: &mut String, columns: &[&str], rows: impl Iterator<Item = Vec<String>>) {
-    let mut line = |cells: &[String]| {
-        for (place, (cell, title)) in cells.iter().zip(columns).enumerate() {
-            // No character of a name or an error moves the cursor.
-            let shown: String = cell.chars().map(|each| if each.is_control() { '?' } else { each }).collect();
+/// Appends a table, each column as wide as what is in it; an error has a line of its own below its row.
+fn table<const WIDTH: usize>(
+    page: &mut String,
+    columns: [&str; WIDTH],
+    rows: impl Iterator<Item = ([String; WIDTH], String)>,
+) {
+    let titles = (columns.map(str::to_owned), String::new());
+    let lines: Vec<_> = std::iter::once(titles)
+        .chain(rows)
+        .map(|(cells, error)| (cells.map(|cell| plain(&cell).chars().take(NAME).collect::<String>()), plain(&error)))
+        .collect();
+    let wide = |place: usize| {
+        let cells = lines.iter().filter_map(|(cells, _)| cells.get(place));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default().max(NUMBER)
+    };
+    let widths: Vec<usize> = (0..WIDTH).map(wide).collect();
+    page.push('\n');
+    for (cells, error) in &lines {
+        for (place, (cell, width)) in cells.iter().zip(&widths).enumerate() {
             // Writing to a string does not fail.
             let _ = match place {
-                0 => write!(page, "{:<NAME$}", shown.chars().take(NAME).collect::<String>()),
-                _ if *title == "error" => write!(page, "  {shown}"),
-                _ => write!(page, "  {shown:>width$}", width = title.len().max(7)),
+                0 => write!(page, "{cell:<width$}"),
+                _ => write!(page, "  {cell:>width$}"),
             };
         }
         page.push('\n');
-    };
-    line(&[]);
-    line(&columns.iter().map(|&title| title.to_owned()).collect::<Vec<_>>());
-    rows.for_each(|row| line(&row));
+        if !error.is_empty() {
+            let _ = writeln!(page, "    {error}");
+        }
+    }
+}
+
+/// No character of a name or an error moves the cursor.
+fn plain(text: &str) -> String {
+    text.chars().map(|each| if each.is_control() { '?' } else { each }).collect()
 }
 
 #[cfg(test)]
@@ -257,6 +323,23 @@ mod tests {
         assert_eq!(words[2], ["app", "100", "0", "2.000", "0.000", "0"]);
         assert!(page.contains("app, u?[2J") && page.contains("1.500"), "{page}");
         assert!(!page.contains("server "), "one server is no cluster");
+    }
+
+    #[test]
+    fn an_error_stands_below_its_pool_and_a_page_fits_its_terminal() {
+        let why = "cannot connect to localhost:5432: Connection refused";
+        let pools = vec![row(&[("database", "app"), ("user", "bob"), ("error", why)])];
+        let now = Seen { at: Instant::now(), totals: Vec::new(), pools, servers: Vec::new() };
+        let page = now.page(&now);
+        let lines: Vec<&str> = page.lines().collect();
+        let place = lines.iter().position(|line| line.starts_with("app, bob")).unwrap();
+        assert_eq!(lines[place + 1].trim(), why);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{page}");
+        assert_eq!(cut(&page, 80, lines.len()), page);
+        let small = cut(&page, 20, 4);
+        assert_eq!(small.lines().count(), 4);
+        assert!(small.lines().take(3).all(|line| line.chars().count() <= 20), "{small}");
+        assert!(small.ends_with(&format!("... and {} more lines\n", lines.len() - 3)), "{small}");
     }
 
     #[test]

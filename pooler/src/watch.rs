@@ -1,9 +1,9 @@
 //! Watches the files of the configuration, and reads it again when they change.
 //!
-//! Their marks (device, inode, size, time of change) are looked at, which works for files that are replaced as a whole
-//! by a rename, for links to folders that are swapped (as mounted Kubernetes ConfigMaps are) and for file systems over
-//! a network, where the kernel's notices do not come. A file that is being written is left until it has been still for
-//! one more look.
+//! It compares their marks (device, inode, size, time of change). This works for files that are replaced as a whole by
+//! a rename, for links to folders that are swapped (as mounted Kubernetes ConfigMaps are), and for network file
+//! systems, which send no kernel events. A file that is being written is read only when its marks have stayed the same
+//! from one comparison to the next.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,12 @@
 """A cancel request strikes its own client's statement, or nothing."""
 
 import contextlib
+import os
 import re
+import signal
 import struct
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -340,6 +343,52 @@ def test_a_cancel_between_parts_of_a_unit_strikes_that_unit(server, ground, pipe
             assert request.is_closed()
         assert x.ask(SYNC) == "1 2 E:57014 Z:I"
         assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("form", ["read", "write", "extended write", "in a transaction"])
+def test_a_cancel_that_a_server_gets_before_the_statement_is_sent_again(server, ground, pipelining, form):
+    # PostgreSQL ignores a cancel request that comes while its process waits for a statement.
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        x = stack.enter_context(Raw(pooler.port))
+        pid = int(x.value("SELECT pg_backend_pid()"))
+        stack.enter_context(locked(server))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            if form == "in a transaction":
+                x.send(query("BEGIN; " + READ))
+            else:
+                x.send(*FORMS[form])
+            request = stack.enter_context(Request(pooler.port, x))
+            if form != "read" or not pipelining:
+                wait_until(lambda: interrupted(pid))
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert cancelled(x.ask().removeprefix("C:BEGIN "))
+        assert request.is_closed()
+        wait_until(lambda: blocked(ground) == 0)
+
+
+@pytest.mark.parametrize("form", ["read", "write", "extended read", "extended write"])
+def test_a_cancel_spares_what_its_client_has_sent_behind(server, ground, pipelining, form):
+    # Each unit is struck by one request at most, as with a server: those behind it begin when the server has the request.
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        x = stack.enter_context(Raw(pooler.port))
+        with locked(server):
+            x.send(*FORMS[form], *[query(SLOW)] * 3)
+            wait_until(lambda: blocked(ground) == 1)
+            request = stack.enter_context(Request(pooler.port, x))
+            answers = [x.ask() for _ in range(4)]
+        assert cancelled(answers[0])
+        assert answers[1:] == ["T D:|next C:SELECT 1 Z:I"] * 3
+        assert request.is_closed()
+
+
+def interrupted(pid):
+    """Whether a process that is stopped has got a cancel request: SIGINT is pending."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(re.search(r"ShdPnd:\s*(\w+)", status).group(1), 16) & 1 << signal.SIGINT - 1)
 
 
 def test_a_client_that_cancels_and_goes_on_is_not_struck_by_its_own_request(server, pipelining):

@@ -8,6 +8,7 @@ import re
 import socket
 import stat
 import subprocess
+import textwrap
 from pathlib import Path
 
 import psycopg
@@ -15,11 +16,12 @@ import pytest
 
 from devkit import places
 from devkit.places import ROOT
-from devkit.server import SUPERUSER, free_port
+from devkit.server import SUPERUSER, Server, free_port
 from tests.pooler import raw
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse
+from tests.pooler.secured import tls_settings, tree_with_tls
 
 DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
 PGBOUNCER = Path("/usr/sbin/pgbouncer")
@@ -439,12 +441,73 @@ def test_a_key_in_pkcs8_may_be_called_an_rsa_key(authority, tmp_path):
     assert not good and f"client_tls_key_file: {key}: " in said
 
 
-def test_the_configuration_of_the_guide_to_production_is_good(tmp_path):
+def test_a_configuration_with_which_nobody_can_log_in_is_told(tmp_path):
+    path = tmp_path / "howdah.toml"
+    remark = "no user can log in: there is no password (auth_file, or [users.NAME] in a howdah.toml), and no auth_user"
+    entry = "[databases.app]\nhost = 'localhost'\n"
+    good, said = check(path, entry)
+    assert good and remark in said and f"{path} is valid: 1 database, 0 users" in said
+    good, said = check(path, "[databases.'*']\nhost = 'localhost'\n")
+    assert good and remark in said and f"{path} is valid: 0 databases and *, 0 users" in said
+    for enough in (
+        f"{entry}[users.bob]\npassword = 'x'\n",
+        f"{entry}auth_user = 'looks'\n",
+        f"[pooler]\nauth_user = 'looks'\n{entry}",
+        f"[pooler]\nauth_type = 'any'\n{entry}",
+        "",
+    ):
+        good, said = check(path, enough)
+        assert good and remark not in said, said
+    # Who looks passwords up has to log in itself.
+    missing = "auth_user looks has no password (auth_file, or [users.looks] in a howdah.toml)"
+    for text in (f"{entry}auth_user = 'looks'\n", f"[pooler]\nauth_user = 'looks'\n{entry}auth_user = 'looks'\n"):
+        good, said = check(path, text)
+        assert good and said.count(missing) == 1, said
+        good, said = check(path, f"{text}[users.looks]\npassword = 'x'\n")
+        assert good and missing not in said, said
+
+
+def test_the_configurations_of_the_guide_to_the_pooler_are_good(tmp_path):
+    """Copied as they stand, but for the places of their files."""
     authority = Authority(tmp_path)
     pair = authority.issue("pooler")
+    guide = (ROOT / "docs" / "guide" / "pooler.md").read_text()
+    places = {"server.crt": pair.cert, "server.key": pair.key, "root.crt": authority.root}
+    blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", guide, re.MULTILINE)
+    texts = [text for text in map(textwrap.dedent, blocks) if "[pooler]" in text or "[pgbouncer]" in text]
+    assert len(texts) == 3
+    for text in texts:
+        for told, here in places.items():
+            text = text.replace(f"/etc/pooler/{told}", str(here))
+        name = "pgbouncer.ini" if "[pgbouncer]" in text else "howdah.toml"
+        good, said = check(tmp_path / name, text, BOB_PASSWORD="secret")
+        assert good and "no effect" not in said and "not a setting" not in said, said
+
+
+def test_the_configuration_of_the_guide_to_production_serves(authority, certificate, tmp_path):
+    """With the statements before it, as they stand but for addresses and places of files."""
     guide = (ROOT / "docs" / "guide" / "production.md").read_text()
-    text = guide.split("```toml\n")[1].split("```")[0]
-    for told, here in (("ca.pem", authority.root), ("pooler.pem", pair.cert), ("pooler.key", pair.key)):
+    sql, text = (guide.split(f"```{language}\n")[1].split("```")[0] for language in ("sql", "toml"))
+    for told, here in (("ca.pem", authority.root), ("pooler.pem", certificate.cert), ("pooler.key", certificate.key)):
         text = text.replace(f"/etc/howdah/{told}", str(here))
-    good, said = check(tmp_path / "howdah.toml", text)
-    assert good and "no effect" not in said and "not a setting" not in said, said
+    good, said = check(tmp_path / "howdah.toml", text, POOLER_PASSWORD="...")
+    assert good and "no effect" not in said and "no password" not in said and "not a setting" not in said, said
+    hba = "local all all trust\nhostssl all all 127.0.0.1/32 scram-sha-256\n"
+    with tls_settings(authority, hba) as settings, Server(tree_with_tls(), settings) as server:
+        server.psql("CREATE DATABASE app")
+        server.psql(sql, database="app")
+        server.psql("CREATE ROLE bob LOGIN PASSWORD 'b'; CREATE ROLE dba LOGIN PASSWORD 'd'")
+        server.psql("CREATE ROLE gone LOGIN PASSWORD 'g' VALID UNTIL '2001-01-01'")
+        text = re.sub(r"servers = .*", f'servers = [{{ host = "localhost", port = {server.port} }}]', text)
+        text = text.replace("10.0.0.10", "127.0.0.1").replace("9127", str(free_port()))
+        text = text.replace("[pooler]\n", f'[pooler]\nlisten_port = @PORT@\nunix_socket_dir = "{tmp_path}"\n')
+        text = text.replace("${POOLER_PASSWORD}", "...")
+        with Pooler(server, name="howdah.toml", text=text) as pooler:
+            assert pooler.psql("SELECT current_user", "app", "bob", "b", sslmode="require") == "bob"
+            assert pooler.psql("SHOW POOLS", "howdah", "dba", "d", sslmode="require")
+            for user, password in (("bob", "x"), ("gone", "g"), (SUPERUSER, server.password)):
+                said = pooler.psql("SELECT 1", "app", user, password, check=False, sslmode="require").stderr
+                assert "password authentication failed" in said, (user, said)
+            # Nobody but the pooler may ask for secrets.
+            denied = pooler.psql("SELECT pooler.users('dba')", "app", "bob", "b", check=False, sslmode="require")
+            assert "permission denied" in denied.stderr

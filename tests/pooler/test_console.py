@@ -37,17 +37,23 @@ def run(client, protocol, command):
     return client.until(b"Z")
 
 
-def named(messages):
-    """The names of the columns in a RowDescription."""
+def typed(messages):
+    """The names of the columns in a RowDescription, and the number of each one's type."""
     body = next((body for kind, body in messages if kind == b"T"), None)
     if body is None:
         return None
-    names, at = [], 2
+    found, at = {}, 2
     for _ in range(struct.unpack("!h", body[:2])[0]):
         end = body.index(b"\0", at)
-        names.append(body[at:end].decode())
+        found[body[at:end].decode()] = struct.unpack("!i", body[end + 7 : end + 11])[0]
         at = end + 19
-    return names
+    return found
+
+
+def named(messages):
+    """The names of the columns in a RowDescription."""
+    found = typed(messages)
+    return found if found is None else list(found)
 
 
 def outcome(messages):
@@ -73,6 +79,12 @@ def test_each_show_command_has_the_columns_of_the_table_and_the_help_names_it(po
                 rows = [body for kind, body in got if kind == b"D"]
                 assert all(struct.unpack("!h", row[:2])[0] == len(expected) for row in rows), what
             assert what in known or what.islower(), f"SHOW HELP does not tell of {what}"
+    with Raw(pooler.port, "howdah") as client:
+        for protocol in PROTOCOLS:
+            got = run(client, protocol, "SHOW POOLS")
+            assert named(got) == [*columns.PGBOUNCER["POOLS"], "error"]
+            rows = [body for kind, body in got if kind == b"D"]
+            assert rows and all(struct.unpack("!h", row[:2])[0] == len(named(got)) for row in rows)
 
 
 @pytest.mark.skipif(not PGBOUNCER.exists(), reason="Debian's pgbouncer is not installed")
@@ -128,6 +140,44 @@ def quiet(true):
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("console", CONSOLES)
+def test_whatever_is_wrong_with_a_command_has_pgbouncers_sqlstate(server, console, protocol):
+    wrong = ["NONSENSE", "SHOW NONSENSE", "PAUSE nothing", "RESUME", "KILL_CLIENT 1000", "SET nothing = 1"]
+    wrong += ["SET listen_port = 1", "SET server_lifetime = x"]
+    with Pooler(server, {"postgres": ""}) as pooler, Raw(pooler.port, console) as admin:
+        assert [refusal(run(admin, protocol, command)) for command in wrong] == ["08P01"] * len(wrong)
+        pooler.path.write_text("[pgbouncer]\nserver_lifetime = x\n")
+        assert refusal(run(admin, protocol, "RELOAD")) == "F0000"
+
+
+def refusal(messages):
+    """The SQLSTATE of the error."""
+    return next(raw.code(body) for kind, body in messages if kind == b"E")
+
+
+def test_what_has_no_effect_may_be_set_as_pgbouncers_own_settings_may(pooler):
+    with Raw(pooler.port, "pgbouncer") as admin:
+        (kind, notice), (tag, _), _ = run(admin, "simple", "SET verbose = 2")
+        assert (kind, tag) == (b"N", b"C")
+        assert b"verbose is a setting of PgBouncer that has no effect here" in notice
+
+
+def test_the_sizes_of_users_are_texts_as_in_pgbouncer(server):
+    with Pooler(server, users={"sized": "", "plain": ""}) as pooler:
+        pooler.path.write_text(
+            pooler.path.read_text().replace("[pgbouncer]", "[users]\nsized = pool_size=3\n[pgbouncer]")
+        )
+        pooler.psql("RELOAD", "pgbouncer")
+        with Raw(pooler.port, "pgbouncer") as admin:
+            got = run(admin, "simple", "SHOW USERS")
+        types = typed(got)
+        assert (types["pool_size"], types["reserve_pool_size"], types["max_user_connections"]) == (25, 25, 20)
+        rows = raw.values(got)
+        rows = {rows[at]: rows[at + 1 : at + 3] for at in range(0, len(rows), len(types))}
+        assert (rows["sized"], rows["plain"]) == (["3", ""], ["", ""])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("console", CONSOLES)
 def test_each_command_does_what_it_says(server, console, protocol):
     with Pooler(server, {"postgres": "", "other": "dbname=postgres"}, default_pool_size=2) as pooler:
         with Raw(pooler.port, console) as admin, pooler.connect() as client, pooler.connect("other") as other:
@@ -162,7 +212,7 @@ def test_each_command_does_what_it_says(server, console, protocol):
             order("KILL", "already paused")
             assert pooler.show("STATE")[1] == {"key": "paused", "value": "yes"} and not pooler.show("SERVERS")
             order("RESUME")
-            order("RESUME", "the pooler is neither paused nor suspended")
+            order("RESUME", "the pooler is not paused/suspended")
             # PgCat's form: one user's pool.
             order(f"PAUSE postgres,{SUPERUSER}")
             assert ask(other, "SELECT 4") == [(4,)]
@@ -204,9 +254,10 @@ def test_each_command_does_what_it_says(server, console, protocol):
             order("SET default_pool_size = 3")
             assert state("postgres")["pool_size"] == "3"
             order("SET query_wait_timeout TO '7'")
-            order("SET nothing = 1", "there is no setting nothing")
-            order("SET default_pool_size = x", "default_pool_size = x: expected a whole number from 0 to 2147483647")
-            order("SET listen_port = 1", "listen_port cannot be changed while running")
+            order("SET nothing = 1", "SET failed: there is no setting nothing")
+            whole = "expected a whole number from 0 to 2147483647"
+            order("SET default_pool_size = x", f"SET failed: default_pool_size = x: {whole}")
+            order("SET listen_port = 1", "SET failed: listen_port cannot be changed while running")
             order("SET client_encoding = 'UTF8'")
             order("RELOAD")
             assert state("postgres")["pool_size"] == "5"
@@ -244,7 +295,7 @@ def test_an_id_is_of_one_client_for_ever_and_killing_nobody_is_an_error(pooler, 
             server = next(row for row in pooler.show("SERVERS"))
             assert int(server["id"]) not in {gone, there}
             told = outcome(run(admin, protocol, f"KILL_CLIENT {gone}"))
-            assert told == f"no client has the id {gone} (SHOW CLIENTS shows them)"
+            assert told == f"client not found: no client has the id {gone} (SHOW CLIENTS shows them)"
             assert ask(second, "SELECT 2") == [(2,)], "the client that came after it was not killed in its place"
             # A client that is in a transaction is linked with its server connection by both ids.
             ask(second, "BEGIN")

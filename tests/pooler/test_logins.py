@@ -87,6 +87,20 @@ def test_auth_query_may_have_a_database_and_a_text_of_its_own(tls_server):
         assert pooler.process.poll() is None
 
 
+def test_a_disabled_database_looks_up_no_passwords(tls_server):
+    databases = {"*": "", "where": "dbname=postgres"}
+    settings = {"auth_type": "scram-sha-256", "auth_user": "asker", "auth_dbname": "where"}
+    users = {"asker": PASSWORD, SUPERUSER: "known"}
+    with Pooler(tls_server, databases, users, **settings) as pooler:
+        assert pooler.psql("SELECT 1", user="scram_user", password=PASSWORD) == "1"
+        pooler.psql("DISABLE where", "pgbouncer", password="known")
+        refused = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False).stderr
+        assert "FATAL:  the password cannot be looked up at present, the pooler's log says why" in refused
+        assert 'auth_dbname: database "where" is disabled' in pooler.log.read_text()
+        pooler.psql("ENABLE where", "pgbouncer", password="known")
+        assert pooler.psql("SELECT 1", user="scram_user", password=PASSWORD) == "1"
+
+
 def test_a_hostile_user_name_says_nothing_to_auth_query(tls_server):
     """The name goes as a parameter, and a search_path from the startup packet does not reach the lookup."""
     settings = {"auth_type": "scram-sha-256", "auth_user": "asker", "server_tls_sslmode": "require"}

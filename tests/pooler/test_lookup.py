@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from tests.pooler.process import PASSWORD, Pooler, ask
+from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 
 LOOKED_UP = "SELECT usename, passwd FROM pg_shadow WHERE usename = $1"
 # By what a client that shares the pool with the look-up could reach it.
@@ -51,3 +51,21 @@ def test_a_client_cannot_reach_the_look_up_of_passwords(ground, pipelining, reac
                 assert ask(other, "SELECT current_user") == [("scram_user",)], f"turn {turn}"
         ask(client, "SET statement_timeout = 0")
         assert ask(client, "SELECT 1") == [(1,)]
+
+
+def test_a_stranger_is_not_told_what_the_server_said_when_it_was_lost(ground):
+    query = "SELECT $1::text, pg_terminate_backend(pg_backend_pid())::text"
+    settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_query": query}
+    with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
+        done = pooler.psql("SELECT 1", user="scram_user", password="guessed", check=False)
+        assert "the password cannot be looked up at present" in done.stderr
+        assert "administrator command" not in done.stderr
+        wait_until(lambda: "terminating connection due to administrator command" in pooler.log.read_text())
+
+
+def test_the_log_says_that_the_answer_has_no_password(ground):
+    settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_query": "SELECT $1::text"}
+    with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
+        done = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False)
+        assert "password authentication failed" in done.stderr
+        assert "auth_query: its row has no second column, the password" in pooler.log.read_text()

@@ -3,8 +3,11 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import re
+import shlex
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 
@@ -12,7 +15,8 @@ import pg8000.dbapi
 import pytest
 
 from devkit import postgres
-from devkit.server import SUPERUSER, Server
+from devkit.places import ROOT
+from devkit.server import SUPERUSER, Server, free_port
 from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
@@ -309,6 +313,21 @@ def test_check_says_what_is_wrong(server, tmp_path):
     assert many.returncode == 1 and "has 2 shards: sharding is not supported yet" in many.stderr
 
 
+def test_each_line_of_commands_in_the_guides_is_one_command_of_the_program():
+    """Commands that have run together into a paragraph are none."""
+    known = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
+    for name, least in (("pooler-operation", 6), ("pooler", 4)):
+        guide = (ROOT / "docs" / "guide" / f"{name}.md").read_text()
+        block = next(block for block in re.findall(r"(?:^    .+\n)+", guide, re.MULTILINE) if "howdah-pooler " in block)
+        commands = [shlex.split(line, comments=True) for line in block.splitlines()]
+        commands = [words for words in commands if not words[0].endswith("make")]
+        assert len(commands) >= least, block
+        for program, *words in commands:
+            assert program.rpartition("/")[2] == "howdah-pooler" and len(words) in (1, 2), block
+            if not words[0].endswith((".toml", ".ini")):
+                assert re.search(rf"^  {re.escape(words[0])}\b", known, re.MULTILINE), block
+
+
 @pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
 def test_pgbench_in_its_three_modes(server, protocol):
     server.run("pgbench", "-i", "-q", "postgres")
@@ -359,6 +378,17 @@ def test_top_says_that_no_pooler_runs(pooler):
     pooler.stop()
     done = top(pooler)
     assert done.returncode == 1 and "is the pooler running?" in done.stderr, done.stderr
+
+
+def test_top_says_why_the_server_of_a_database_cannot_be_reached(server):
+    text = "[databases]\ngone = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = @PORT@\n"
+    text = text.format(free_port()) + "auth_type = any\nunix_socket_dir = {}\n"
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, Pooler(server, text=text.format(folder)) as pooler:
+        assert pooler.psql("SELECT 1", "gone", check=False).returncode != 0
+        lines = top(pooler).stdout.splitlines()
+        place = next(place for place, line in enumerate(lines) if line.startswith("gone, "))
+        assert "cannot connect to 127.0.0.1:" in lines[place + 1] and "refused" in lines[place + 1], lines
+        wait_until(lambda: "howdah@unix:0: closing because: client close request" in pooler.log.read_text())
 
 
 @pytest.mark.parametrize("interval", ["0", "-1", "x", "1e9"])

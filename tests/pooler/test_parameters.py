@@ -30,6 +30,18 @@ def pipelining(request):
     return request.param == "pipelining"
 
 
+def test_ignored_options_set_the_parameters_that_pgbouncer_tracks(ground, pipelining):
+    settings = {"ignore_startup_parameters": "options", "pipelining": pipelining}
+    given = "-c timezone=Europe/Lisbon -c work_mem=7MB -c search_path=evil"
+    with Pooler(ground, **settings) as pooler, Raw(pooler.port, options=given) as client:
+        assert client.value("SHOW timezone") == "Europe/Lisbon"
+        assert client.value("SHOW work_mem") == "4MB"
+        assert client.value("SHOW search_path") == '"$user", public'
+    tracked = settings | {"track_extra_parameters": "search_path"}
+    with Pooler(ground, **tracked) as pooler, Raw(pooler.port, options=given) as client:
+        assert client.value("SHOW search_path") == "evil"
+
+
 PRICE = "SELECT v FROM price"
 
 

@@ -268,6 +268,7 @@ HOSTILE = {
     "broken Bind": raw.message(b"B", b"no zero"),
     "endless name": b"B\0\1\0\0" + b"x" * 20_000,
     "endless Close": raw.message(b"C", b"S" + b"x" * 10_000 + b"\0"),
+    "Flush with a body": raw.message(b"H", b"body"),
 }
 
 
@@ -279,6 +280,13 @@ def test_hostile_messages_close_that_connection_only(one_server, name):
         assert got[0] == b"E" and raw.code(got[1]) == "08P01", got
         assert bad.next() is None
         assert good.kinds(query("SELECT 1")) == "TDCZ"
+
+
+def test_a_flush_with_a_body_leaves_no_server_connection_that_waits_for_a_sync(one_server):
+    # PostgreSQL answers it with an error and skips what follows.
+    with Raw(one_server.port) as good, Raw(one_server.port) as bad:
+        bad.send(parse("", "SELECT 1/0"), bind(""), EXECUTE, SYNC, raw.message(b"H", b"body"))
+        assert good.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
 
 
 @pytest.mark.parametrize("kind", [b"D", b"C"])

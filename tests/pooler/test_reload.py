@@ -19,7 +19,7 @@ import pg8000.dbapi
 import pytest
 
 from tests.pooler import raw
-from tests.pooler.process import PROGRAM, Pooler, ask, wait_until
+from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import Raw
 
 NEWEST_ONLY = True
@@ -148,6 +148,23 @@ def test_a_log_in_json_has_its_fields(server):
     assert any(line["level"] == "warning" and line["user"] == "nobody at all" for line in lines if "user" in line)
 
 
+def test_the_log_says_whence_a_connection_comes_and_why_and_at_what_age_it_is_closed(server):
+    databases = {"by_tcp": f"host=127.0.0.1 dbname=postgres password={server.password}", "other": "dbname=postgres"}
+    with Pooler(server, databases, query_wait_timeout="0.2", server_fast_close=1, pool_mode="session") as pooler:
+        with pooler.connect("by_tcp") as client:
+            port = ask(client, "SELECT inet_client_port()")[0][0]
+            assert f"new connection to server (from 127.0.0.1:{port})" in pooler.log.read_text()
+            time.sleep(1.1)
+            pooler.psql("RECONNECT by_tcp", "pgbouncer")
+            wait_until(lambda: "closing because: database configuration changed" in pooler.log.read_text())
+        assert pooler.psql("SELECT 1", "nothing", check=False).returncode != 0
+        pooler.psql("SELECT 1", "other")
+        closed = re.findall(r"\] LOG (\S+): closing because: (.*) \(age=(\d+)s\)$", pooler.log.read_text(), re.M)
+    by_tcp = [(why, age) for name, why, age in closed if name.startswith("by_tcp/") and "@" in name]
+    assert [(why.split(":")[0], int(age) >= 1) for why, age in by_tcp] == [("database configuration changed", True)]
+    assert any(name.startswith("nothing/") and why == "no such database: nothing" for name, why, _ in closed)
+
+
 def test_a_log_file_is_opened_again_by_reload(server, tmp_path):
     log = tmp_path / "log"
     # The standard error says nothing then, so readiness is seen elsewhere.
@@ -162,6 +179,22 @@ def test_a_log_file_is_opened_again_by_reload(server, tmp_path):
         pooler.log = log
         pooler.psql("SELECT 1")
         wait_until(lambda: "login" in log.read_text())
+
+
+@pytest.mark.parametrize("level", ["warn", "ERROR", "debug"])
+def test_the_levels_of_pgcat_choose_what_is_logged(server, level):
+    made = Pooler(server)
+    made.configure()
+    with open(made.log, "a") as log:
+        made.process = subprocess.Popen([PROGRAM, made.path, "--log-level", level], stderr=log, stdout=log)
+    try:
+        wait_until(lambda: not is_refused(made.port))
+        assert made.psql("SELECT 1") == "1"
+        assert made.psql("SELECT 1", "nothing", check=False).returncode != 0
+        wait_until(lambda: " WARNING " in made.log.read_text())
+        assert (" LOG " in made.log.read_text()) == (level == "debug")
+    finally:
+        made.__exit__()
 
 
 class Piped(Pooler):

@@ -3,6 +3,8 @@
 # The pooler first, then its clients: nested on purpose.
 
 import contextlib
+import os
+import signal
 import socket
 import threading
 import time
@@ -221,6 +223,32 @@ def test_a_server_that_is_starting_up_is_waited_for(own):
         own.run_as_server("pg_ctl", "promote", "-D", str(own.data))
         assert errors(client.until(b"Z")) == []
         starting.join()
+
+
+def test_who_waits_for_a_server_that_is_down_hears_why(own):
+    limits = "query_wait_notify = 0.2\nquery_wait_timeout = 1\n"
+
+    def told(client):
+        client.send(query("SELECT 1"))
+        return [raw.field(body, "M") for kind, body in client.until(b"Z") if kind in (b"N", b"E")]
+
+    with in_front_of(own, "pgbouncer.ini", more=limits) as pooler, Raw(pooler.port, "app") as client:
+        assert errors(client_ask(client, query("SELECT 1"))) == []
+        pooler.psql("RECONNECT", "pgbouncer")
+        wait_until(lambda: not pooler.show("SERVERS"))
+        postmaster = own.pid
+        os.kill(postmaster, signal.SIGSTOP)
+        try:
+            notice, error = told(client)
+        finally:
+            os.kill(postmaster, signal.SIGCONT)
+        why = "the server cannot be reached: it has not answered the attempt to connect yet"
+        assert notice == f"No server connection available in app backend, client being queued: {why}"
+        assert error == f"query_wait_timeout: {why}"
+        own.stop("fast")
+        notice, error = told(client)
+        assert "client being queued: the server cannot be reached: cannot connect to " in notice
+        assert "query_wait_timeout: the server cannot be reached: cannot connect to " in error
 
 
 def test_a_connect_that_fails_late_is_called_what_it_is(server):

@@ -274,7 +274,7 @@ def test_ban_and_unban(trio):
 
 
 def test_servers_are_asked_as_whoever_may(trio):
-    """Without superuser rights, by SCRAM over TCP; and as a client's user, once one has logged in."""
+    """Without superuser rights, by SCRAM over TCP; and as the first client's user, who waits for the answer."""
     trio.primary.psql("CREATE ROLE asker LOGIN PASSWORD 'secret'")
     for replica in trio.replicas:
         trio.primary.wait_for_replay(replica)
@@ -300,7 +300,7 @@ servers = [{tcp}]
     text = text.replace('monitor_user = "asker"', "").replace("WRONG", "secret")
     with Pooler(trio.primary, name="howdah.toml", text=text) as pooler:
         wait_until(lambda: "set monitor_user" in pooler.show("REPLICAS")[0]["error"])
-        pooler.psql("SELECT 1", "app", user="asker", check=False)
+        assert pooler.psql("SELECT 1", "app", user="asker") == "1"
         wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
 
 

@@ -4,13 +4,16 @@
 # ruff: noqa: SIM117
 
 import contextlib
+import os
 import signal
 import struct
+import time
 from pathlib import Path
 
 from tests.pooler import raw
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, direct, query
+from tests.pooler.test_cancels import Request, interrupted
 
 NEWEST_ONLY = True
 
@@ -105,7 +108,7 @@ def test_the_other_commands_go_on_and_say_what_does_not_fit(pooler):
         order("RECONNECT")
         assert states(other) == ["suspended"]
         order("RESUME")
-        order("RESUME", "the pooler is neither paused nor suspended")
+        order("RESUME", "the pooler is not paused/suspended")
         order("PAUSE postgres")
         order("SUSPEND", "cannot suspend while databases are paused")
         order("RESUME postgres")
@@ -117,7 +120,7 @@ def test_only_admins_may_suspend(server):
     users = {"viewer": "", "postgres": ""}
     with Pooler(server, users=users, auth_type="trust", stats_users="viewer") as pooler:
         with Raw(pooler.port, "pgbouncer", user="viewer") as viewer:
-            assert viewer.sql("SUSPEND") == "E:42501 Z:I"
+            assert viewer.sql("SUSPEND") == "E:08P01 Z:I"
             assert states(viewer) == ["active"]
 
 
@@ -131,7 +134,7 @@ def test_it_ends_when_the_last_of_the_console_leaves(pooler):
             other.sql("SHOW CLIENTS")
             assert not client.waiting(0)
         assert raw.show(client.until(b"Z")) == "T D:1 C:SELECT 1 Z:I"
-    assert "nobody is left on the console" in pooler.log.read_text()
+    assert "the last client of the console has left" in pooler.log.read_text()
 
 
 def test_a_signal_resumes(pooler):
@@ -143,6 +146,28 @@ def test_a_signal_resumes(pooler):
         pooler.process.send_signal(signal.SIGUSR2)
         client.until(b"Z")
         assert states(admin) == ["active"]
+
+
+def test_a_cancel_request_that_would_be_sent_again_is_not_waited_for(pooler):
+    with contextlib.ExitStack() as stack:
+        client, admin = stack.enter_context(Raw(pooler.port)), stack.enter_context(console(pooler))
+        pid = int(client.value("SELECT pg_backend_pid()"))
+        wait_until(lambda: all(shown["state"] == "idle" for shown in pooler.show("SERVERS")))
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            client.send(query("DO 'BEGIN PERFORM pg_sleep(10); END'"))
+            # One of them comes to another worker than its client's.
+            requests = [stack.enter_context(Request(pooler.port, client)) for _ in range(8)]
+            wait_until(lambda: interrupted(pid))
+            started = time.monotonic()
+            assert admin.sql("SUSPEND") == "C:SUSPEND Z:I"
+            # Not the suspend_timeout of ten seconds.
+            assert time.monotonic() - started < 5
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert admin.sql("RESUME") == "C:RESUME Z:I"
+        # One that had not been read stays in its socket until then.
+        assert all(request.is_closed() for request in requests)
 
 
 def test_who_is_not_at_rest_in_time_is_closed(server):

@@ -390,11 +390,11 @@ def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
 @pytest.mark.parametrize("command", ["TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS"])
 def test_only_the_own_account_is_given_sockets(pooler, command):
     with Raw(pooler.port, "pgbouncer") as admin:
-        assert admin.sql(command) == "E:42601 Z:I"
-        assert admin.sql("TAKEOVER NOW") == "E:42601 Z:I"
+        assert admin.sql(command) == "E:08P01 Z:I"
+        assert admin.sql("TAKEOVER NOW") == "E:08P01 Z:I"
     # An administrator by the Unix socket, not as the account that the pooler is.
     with Raw(unix(pooler), "pgbouncer") as admin:
-        assert admin.sql(command) == "E:42601 Z:I"
+        assert admin.sql(command) == "E:08P01 Z:I"
 
 
 def test_the_second_of_two_that_take_over_is_refused(server):
@@ -406,7 +406,7 @@ def test_the_second_of_two_that_take_over_is_refused(server):
         client.sql("BEGIN")
         assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
         with successor(pooler) as old:
-            assert other.sql("TAKEOVER DONE") == "E:42601 Z:I"
+            assert other.sql("TAKEOVER DONE") == "E:08P01 Z:I"
             assert old.poll() is None
             with Raw(pooler.port) as newcomer:
                 assert newcomer.value("SELECT 1") == "1"

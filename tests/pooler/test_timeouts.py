@@ -129,7 +129,8 @@ def test_who_waits_too_long_hears_that_the_pool_is_full_and_stays(server):
                 waiter.send(query("SELECT 1"))
                 got = waiter.until(b"Z")
             assert b"".join(kind for kind, _ in got) == b"NEZ"
-            assert b"waits in the queue" in got[0][1]
+            queued = b"No server connection available in postgres backend, client being queued: the pool of database"
+            assert queued in got[0][1]
             assert raw.code(got[1][1]) == "53300"
             assert b"is full: 1 server connections, all in use, 1 clients waiting" in got[1][1]
             ask(holder, "COMMIT")
@@ -238,3 +239,32 @@ def test_fast_close_ends_sessions_at_the_end_of_their_transaction(server):
             wait_until(lambda: not pooler.show("SERVERS"))
             with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
                 ask(client, "SELECT 3")
+
+
+def test_who_waits_beside_busy_connections_hears_that_the_server_refuses_more(server):
+    server.psql("CREATE ROLE rotated LOGIN")
+    try:
+        with Pooler(server, default_pool_size=2, query_wait_timeout="30", server_login_retry="5") as pooler:
+            with pooler.connect(user="rotated") as holder, pooler.connect(user="rotated") as waiter:
+                ask(holder, "BEGIN")
+                server.psql("ALTER ROLE rotated NOLOGIN")
+                with takes(0.9), pytest.raises(Exception, match="rotated.*not permitted to log in"):
+                    ask(waiter, "SELECT 1")
+                # A connection that comes free in time still serves.
+                freed = threading.Timer(0.3, ask, (holder, "COMMIT"))
+                freed.start()
+                assert ask(waiter, "SELECT 2") == [(2,)]
+                freed.join()
+                ask(holder, "BEGIN")
+                server.psql("ALTER ROLE rotated LOGIN")
+                with takes(0, 8):
+                    wait_until(lambda: succeeds(waiter), 8)
+    finally:
+        server.psql("DROP ROLE rotated")
+
+
+def succeeds(client):
+    """Whether a statement of the client's is served."""
+    with contextlib.suppress(pg8000.dbapi.DatabaseError):
+        return ask(client, "SELECT 3") == [(3,)]
+    return False

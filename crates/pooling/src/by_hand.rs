@@ -1,5 +1,5 @@
-//! A pooler that is turned by hand, for simulations: no threads, no sockets but those in memory, and the time that it is
-//! given.
+//! A pooler that a simulation drives by calls: without threads, with sockets in memory, and with the time as an
+//! argument.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ use crate::shared::{Mailbox, Message, Outside, Shared, Wakers};
 use crate::state::Core;
 use crate::state::server::{Residue, State};
 
-/// What is outside of the workers: there are no names to be looked up, no files and no other process.
+/// The services of a simulation: no names to look up, no files and no other process.
 #[derive(Debug)]
 struct Nothing;
 
@@ -57,7 +57,7 @@ impl Outside for Nothing {
     }
 }
 
-/// Where its sockets are.
+/// The folder of the simulated sockets.
 const FOLDER: &str = "/simulated";
 
 /// The token of events that wake a worker.
@@ -74,15 +74,15 @@ pub fn socket(port: u16) -> PathBuf {
 pub struct Pooler {
     workers: Vec<(Core, Poll)>,
     shared: Arc<Shared>,
-    /// What is known of several servers.
+    /// The state of the cluster, if there are several servers.
     cluster: Option<Cluster>,
     knowledge: Arc<Knowledge>,
     /// The time, which passes only by [`Self::pass`].
     now: Instant,
 }
 
-/// What the monitor and the thread that follows replay know of several servers: they ask over sockets of their own, here
-/// it is told by hand.
+/// The knowledge of the monitor and of the thread that follows replay: these ask over sockets of their own, and in a
+/// simulation are told by hand.
 struct Cluster {
     view: ClusterView,
     servers: Vec<ServerId>,
@@ -90,53 +90,53 @@ struct Cluster {
     primary: Option<ServerId>,
 }
 
-/// What is found out about a server.
+/// An observation of a server.
 #[derive(Debug, Clone, Copy)]
 pub enum Finding {
-    /// It answers: whether it is a standby, where its log ends, and on which timeline that is.
+    /// The server answers.
     Answer {
-        /// Whether it is a standby.
+        /// Whether the server is a standby.
         standby: bool,
         /// The position in the log.
         lsn: u64,
         /// The timeline.
         timeline: u32,
     },
-    /// Nobody listens there.
+    /// The server accepts no connection.
     Down,
 }
 
-/// What a server that was asked how far it has come says.
+/// The answer of a server that was asked for its position.
 #[derive(Debug, Clone, Copy)]
 pub struct Answer {
     id: ServerId,
     lsn: u64,
-    /// Of the primary: the round that began with the question, and when.
+    /// The round of the primary that began with the question, and the time of that.
     round: Option<(u64, Moment)>,
-    /// Of a replica: its doubts when it was asked.
+    /// The doubts of a replica when it was asked.
     doubts: u64,
 }
 
-/// What is believed of a session on a server connection that is free.
+/// The assumed state of the session on a free server connection.
 #[derive(Debug)]
 pub struct Belief {
-    /// The process id that the server has told.
+    /// The process id that the server has reported.
     pub pid: i32,
-    /// What was SET: names and statements.
+    /// The settings by SET: names and statements.
     pub sets: Vec<(String, String)>,
-    /// Values that the server has told of: names and values.
+    /// The values that the server has reported: names and values.
     pub vars: Vec<(String, String)>,
-    /// Its transactions are read-only.
+    /// Whether its transactions are read-only.
     pub read_only: bool,
     /// The names of the statements that it knows, and whether the server may have lost them.
     pub statements: Vec<(Vec<u8>, bool)>,
 }
 
 impl Pooler {
-    /// One of so many workers and servers, with these settings besides those that it needs, as lines of `name = value`.
+    /// A pooler with these numbers of workers and servers, and with these further settings, as lines of `name = value`.
     ///
     /// # Panics
-    /// Where the settings cannot be read.
+    /// If the settings cannot be read.
     pub fn new(memory: &Memory, workers: usize, servers: usize, settings: &str) -> Self {
         let place = FOLDER;
         let mut config = Config::default();
@@ -175,7 +175,7 @@ impl Pooler {
         let mailbox = |poll| Mailbox { messages: Mutex::default(), waker: waker(poll) };
         let mailboxes = polls.iter().map(mailbox).collect();
         let (secrets, _) = Secrets::new().unwrap();
-        // What other threads would do, the schedule does.
+        // The schedule of the simulation does the work of the other threads.
         let [monitor, reader, asker] = [(); 3].map(|()| waker(&memory.poll()));
         let wakers = Wakers { monitor, reader, asker };
         let shared = Arc::new(Shared::new(config, mailboxes, secrets, wakers, Box::new(Nothing), now));
@@ -196,13 +196,13 @@ impl Pooler {
         Self { workers, shared, cluster, knowledge, now }
     }
 
-    /// Time passes, and the catalog is found as it was.
+    /// Lets time pass; the catalog is found as it was.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
         self.knowledge.confirm(0, self.now);
     }
 
-    /// The monitor finds out about a server of several.
+    /// Gives the monitor an observation of one server of several.
     pub fn find(&mut self, server: usize, finding: Finding) {
         let at = self.shared.board.moment(self.now);
         let Some(&id) = self.cluster.as_ref().and_then(|cluster| cluster.servers.get(server)) else { return };
@@ -230,8 +230,8 @@ impl Pooler {
         }
     }
 
-    /// A server of several is asked how far it has come, and will have said that it is there; none where it would not be
-    /// asked.
+    /// Asks one server of several for its position; gives the answer, which is still on its way. None if the server
+    /// would not be asked.
     pub fn ask_position(&mut self, server: usize, lsn: u64) -> Option<Answer> {
         let begun = self.shared.board.moment(self.now);
         let cluster = self.cluster.as_mut()?;
@@ -245,7 +245,7 @@ impl Pooler {
         cluster.view.view().serves_reads(id).then_some(Answer { id, lsn, round: None, doubts })
     }
 
-    /// It has said so.
+    /// Delivers the answer of a server.
     pub fn hear_position(&mut self, answer: Answer) {
         let now = self.shared.board.moment(self.now);
         let Some(cluster) = &mut self.cluster else { return };
@@ -267,7 +267,7 @@ impl Pooler {
         }
     }
 
-    /// Does what there is to do; whether there was anything.
+    /// Does the work that is due; whether there was any.
     pub fn turn(&mut self) -> bool {
         let mut worked = false;
         for (core, poll) in &mut self.workers {
@@ -280,21 +280,19 @@ impl Pooler {
         worked
     }
 
-    /// What it believes of the server connections that nobody has.
+    /// The assumed state of the free server connections.
     ///
     /// # Panics
-    /// Where one of them is in use all the same.
+    /// If one of them is in use all the same.
     pub fn believed(&self) -> Vec<Belief> {
         let all = self.workers.iter().flat_map(|(core, _)| core.servers.iter().map(move |(_, server)| (core, server)));
         let free = all.filter(|(_, server)| {
-            matches!(server.state, State::Idle)
+            matches!(server.state(), State::Idle)
                 && server.known.residue == Residue::Nothing
                 && server.cancels.under_way == 0
         });
         free.map(|(core, server)| {
-            assert!(
-                server.exchange.requests.is_empty() && server.known.aligning.is_none() && server.client().is_none()
-            );
+            assert!(server.exchange.requests.is_empty() && !server.is_aligning() && server.client().is_none());
             let names = core.parameters.tracked.names().enumerate();
             let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
             Belief {
@@ -312,7 +310,7 @@ impl Pooler {
 }
 
 impl Cluster {
-    /// Brings what is known of replay in line with what has been decided.
+    /// Adapts the knowledge of replay to the last decision.
     fn settle(&mut self, shared: &Shared) {
         self.view.refresh(&shared.board);
         let primary = self.view.view().primary();

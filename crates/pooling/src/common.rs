@@ -1,5 +1,5 @@
-//! What the workers that serve one database have in common of a pool: the count of its server connections
-//! ([`crate::model::Ledger`]), and what servers tell when a session begins.
+//! The part of a pool that the workers of its database share: the count of its server connections
+//! ([`crate::model::Ledger`]), and the parameters that servers report when a session begins.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,32 +12,33 @@ use balancer::ServerId;
 
 use crate::sync::lock;
 
-/// What tells a pool from others, on any worker.
+/// The identity of a pool, on any worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct PoolName {
     /// The database that clients ask for.
     pub database: String,
     /// The user of its server connections.
     pub user: String,
-    /// Which server of its cluster it leads to, if the database is on one.
+    /// The server of its cluster that the pool leads to, if the database is on one.
     pub server: Option<ServerId>,
 }
 
-/// What a server tells when a session begins.
+/// The parameters that a server reports when a session begins.
 #[derive(Debug, Clone)]
 pub struct Welcome {
     /// All parameters, in order.
     pub told: Vec<(String, String)>,
-    /// The tracked ones, by their places.
+    /// The tracked parameters, by their places.
     pub tracked: Vec<Option<Box<str>>>,
 }
 
-/// A pool, whichever workers have it.
+/// A pool, on all workers that have it.
 struct Common {
     name: PoolName,
     ledger: Mutex<Ledger>,
     welcome: Mutex<Option<Welcome>>,
-    /// How many workers have it: most pools have one, and nothing of this is looked at for a statement then.
+    /// The number of workers that have the pool: most pools have one, and then nothing of this is looked at for a
+    /// statement.
     members: AtomicUsize,
 }
 
@@ -46,7 +47,7 @@ struct Common {
 pub struct Commons(Mutex<HashMap<PoolName, Weak<Common>>>);
 
 impl Commons {
-    /// A worker has this pool from now on.
+    /// Notes that a worker has this pool.
     pub fn join(&self, name: PoolName, worker: WorkerId) -> Membership {
         let mut commons = lock(&self.0);
         let common = commons.get(&name).and_then(Weak::upgrade).unwrap_or_else(|| {
@@ -66,7 +67,7 @@ impl Commons {
     }
 }
 
-/// A worker's part in a pool. It ends when it is dropped.
+/// A worker's part in a pool. The part ends when it is dropped.
 #[derive(Debug)]
 pub struct Membership {
     common: Arc<Common>,
@@ -85,17 +86,17 @@ impl Membership {
         &self.common.name
     }
 
-    /// What clients are greeted with, once a worker has heard that from a server.
+    /// The parameters with which clients are greeted, once a worker has got them from a server.
     pub fn welcome(&self) -> Option<Welcome> {
         lock(&self.common.welcome).clone()
     }
 
-    /// Tells the others what clients are greeted with.
+    /// Gives the other workers the parameters with which clients are greeted.
     pub fn set_welcome(&self, welcome: Welcome) {
         *lock(&self.common.welcome) = Some(welcome);
     }
 
-    /// How many workers have the pool.
+    /// The number of workers that have the pool.
     pub fn count(&self) -> usize {
         self.common.members.load(Ordering::Relaxed).max(1)
     }
@@ -110,23 +111,23 @@ impl Membership {
         lock(&self.common.ledger).another(self.worker.0).map(WorkerId)
     }
 
-    /// Server connections of all workers.
+    /// The number of server connections of all workers.
     pub fn total(&self) -> usize {
         lock(&self.common.ledger).total()
     }
 
-    /// A permit for one more, unless all workers have `limit` already.
+    /// A permit for one more server connection, unless all workers together have `limit` already.
     pub fn open(&self, limit: usize) -> Option<Permit> {
         let opens = lock(&self.common.ledger).open(self.worker.0, limit);
         opens.then(|| Permit { common: self.common.clone(), worker: self.worker })
     }
 
-    /// Tells the others how it stands here.
+    /// Reports the state of the pool here to the other workers.
     pub fn report(&self, standing: Standing, size: usize) -> Step {
         lock(&self.common.ledger).report(self.worker.0, standing, size)
     }
 
-    /// The worker to which a connection goes that has become free here.
+    /// The other worker that gets a connection which has become free here.
     pub fn heir(
         &self,
         wait: (Option<Micros>, Option<Micros>),
@@ -137,12 +138,12 @@ impl Membership {
         lock(&self.common.ledger).heir(self.worker.0, wait, waiting, now, size).map(WorkerId)
     }
 
-    /// The worker that is to give up one of its connections, which are busy without end, for clients that wait here.
+    /// The worker that must give up one of its connections, none of which becomes free, for clients that wait here.
     pub fn creditor(&self, size: usize) -> Option<WorkerId> {
         lock(&self.common.ledger).creditor(self.worker.0, size).map(WorkerId)
     }
 
-    /// Whether a connection is to be given up here.
+    /// Whether this worker must give a connection up.
     pub fn owes(&self, size: usize) -> bool {
         lock(&self.common.ledger).owes(self.worker.0, size)
     }
@@ -159,14 +160,14 @@ impl Drop for Membership {
     }
 }
 
-/// Leave for one server connection of a pool. It is given back when it is dropped.
+/// The permit for one server connection of a pool. The permit is given back when it is dropped.
 pub struct Permit {
     common: Arc<Common>,
     worker: WorkerId,
 }
 
 impl Permit {
-    /// The connection goes to another worker.
+    /// Notes that the connection goes to another worker.
     pub fn hand_over(&mut self, to: WorkerId) {
         lock(&self.common.ledger).hand_over(self.worker.0, to.0);
         self.worker = to;

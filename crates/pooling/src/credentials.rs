@@ -1,5 +1,5 @@
-//! How the pooler logs in to servers: on what terms, and with what. The pools and the monitor ask here, so that a server
-//! is spoken to alike by both.
+//! How the pooler logs in to servers: the terms of a login (TLS, methods), and its password or key. The pools and the
+//! monitor both use this file, so that they log in alike.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,24 +10,24 @@ use wire::login::{Account, Error, Password, SslMode, Terms};
 use crate::config::{Config, Database, Settings};
 use crate::io::Socket;
 
-/// The terms of the settings for a connection. On a Unix socket there is nobody to hide from, and PostgreSQL speaks no
-/// TLS there.
+/// The terms of the settings for a connection. On a Unix socket there is no eavesdropper, and PostgreSQL speaks no TLS
+/// there.
 pub fn terms(settings: &Settings, socket: &dyn Socket) -> Terms {
     let sslmode = if socket.is_local() { SslMode::Disable } else { settings.server_tls_sslmode };
     Terms { sslmode, binding: settings.server_channel_binding }
 }
 
-/// Where the password of a user stands.
+/// The place of a user's password.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Source {
-    /// In the configuration: it holds for all databases.
+    /// The configuration: the password holds for all databases.
     Configuration,
-    /// Where the `auth_query` of this database has found it: it holds for its servers. The user of the same name in
-    /// another database may be somebody else.
+    /// The answer of this database's `auth_query`: the password holds for the database's servers. The user of the same
+    /// name in another database may be another person.
     Query(String),
 }
 
-/// What the logins of clients have taught, of use for logins to servers.
+/// The secrets from clients' logins, for logins to servers.
 #[derive(Default)]
 pub struct Learnt {
     /// Stored passwords that `auth_query` has found, by database and user.
@@ -36,7 +36,7 @@ pub struct Learnt {
     keys: HashMap<(Source, String), [u8; 32]>,
 }
 
-/// What is known is not for logs.
+/// The secrets are not for logs.
 impl fmt::Debug for Learnt {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Learnt").finish_non_exhaustive()
@@ -63,7 +63,7 @@ impl Learnt {
         }
     }
 
-    /// What a client's login has taught, for the process that takes the client over.
+    /// The secrets from a client's login, for the process that takes the client over.
     pub fn recall(&self, config: &Config, database: &str, user: &str) -> (Option<Arc<str>>, Option<[u8; 32]>) {
         let is_configured = config.passwords.contains_key(user);
         let source = if is_configured { Source::Configuration } else { Source::Query(database.to_owned()) };
@@ -71,14 +71,14 @@ impl Learnt {
         (found, self.keys.get(&(source, user.to_owned())).copied())
     }
 
-    /// Nothing of these databases is open any more.
+    /// Forgets the secrets of databases that are not open any more.
     pub fn forget(&mut self, databases: &[String]) {
         let is_gone = |database: &String| databases.contains(database);
         self.found.retain(|(database, _), _| !is_gone(database));
         self.keys.retain(|(source, _), _| !matches!(source, Source::Query(database) if is_gone(database)));
     }
 
-    /// As whom a database's servers are logged in to, and with what: the password of the entry, the one in the
+    /// The user and the password for logins to a database's servers: the password of the entry, the one in the
     /// configuration, or else the one that was found for this database.
     pub fn account(&self, config: &Config, database: &str, entry: &Database, user: &str) -> Account {
         let own = entry.password.as_deref().filter(|_| entry.user.as_deref().is_none_or(|of_entry| of_entry == user));
@@ -94,7 +94,7 @@ impl Learnt {
     }
 }
 
-/// Why a login has failed, with the setting that it has failed by.
+/// The reason why a login has failed, with the setting that it has failed by.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::Unbound(why) => format!("server_channel_binding = require: {why}"),

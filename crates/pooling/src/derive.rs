@@ -1,9 +1,9 @@
-//! SCRAM secrets are derived from passwords on a thread of their own: the thousands of rounds take a millisecond or more,
-//! in which a worker would serve nobody, and strangers could ask for it as often as they like.
+//! The derivation of SCRAM secrets from passwords, on a thread of its own: its thousands of rounds take a millisecond
+//! or more, in which a worker could serve no client, and unauthenticated clients can cause it as often as they like.
 //!
-//! Secrets of the passwords that stand in the configuration are derived once, when it is read, and kept. Until that is
-//! done a login by such a user has its secret derived out of turn; so does one by a user that does not exist, which
-//! cannot be told by the time that it takes.
+//! The secrets of passwords in the configuration are derived once, when the configuration is read, and kept. Until then
+//! a login by such a user gets its secret ahead of the others. A login by a user that does not exist causes a
+//! derivation too, so its duration does not tell that there is no such user.
 
 use std::collections::HashMap;
 use std::io;
@@ -17,7 +17,7 @@ use crate::config::{AuthType, Config};
 use crate::password::{Stored, Usual};
 use crate::sync::lock;
 
-/// A password whose secret somebody waits for.
+/// A password whose secret a client waits for.
 pub struct Job {
     /// The password.
     pub password: Vec<u8>,
@@ -25,26 +25,26 @@ pub struct Job {
     pub salt: Vec<u8>,
     /// The rounds.
     pub iterations: u32,
-    /// The worker that is told.
+    /// The worker that gets the secret.
     pub worker: WorkerId,
-    /// Its client.
+    /// The client that waits.
     pub client: ClientKey,
-    /// Held by the client as long as it waits: nothing is derived for who has left.
+    /// Held by the client as long as it waits: no secret is derived for a client that has left.
     pub awaited: Weak<()>,
 }
 
-/// What the thread is asked to do.
+/// The work of the deriving thread.
 pub enum Work {
-    /// Derive the secrets of these passwords in the background.
+    /// Derives the secrets of these passwords in the background.
     Load(Batch),
-    /// Derive this one next.
+    /// Derives the secret of this one next.
     Job(Job),
 }
 
 /// Passwords of a configuration, by user.
 #[derive(Default)]
 pub struct Batch {
-    /// Which configuration's, in order.
+    /// The number of the configuration, in order.
     pub number: u64,
     /// The rounds.
     pub iterations: u32,
@@ -73,7 +73,7 @@ struct Table {
     finished: u64,
 }
 
-/// What the thread works on.
+/// The work that is queued for the thread.
 pub struct Queue(pub Receiver<Work>);
 
 impl Secrets {
@@ -89,7 +89,7 @@ impl Secrets {
     pub fn load(&self, config: &Config) {
         let settings = &config.settings;
         let mut table = lock(&self.table);
-        // Where passwords are looked up, those in the file say nothing about most.
+        // If passwords are looked up, the passwords in the file say nothing about most users.
         if settings.auth_user.is_empty() {
             table.usual = Usual::of(config.passwords.values());
         }
@@ -119,12 +119,12 @@ impl Secrets {
         self.send(Work::Job(job));
     }
 
-    /// How passwords are mostly stored.
+    /// The usual form of stored passwords.
     pub fn usual(&self) -> Usual {
         lock(&self.table).usual
     }
 
-    /// Notes how a password that was looked up is stored.
+    /// Notes the form in which a password that was looked up is stored.
     pub fn saw(&self, stored: &Stored) {
         let mut table = lock(&self.table);
         table.usual = table.usual.seen(stored);
@@ -140,7 +140,7 @@ impl Secrets {
         lock(&self.table).iterations
     }
 
-    /// The secret that nobody can answer for.
+    /// A secret without a password, for a user that does not exist.
     pub fn mock(&self, user: &str) -> Secret {
         Secret::mock(&self.seed, user, self.usual().iterations)
     }

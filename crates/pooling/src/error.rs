@@ -60,7 +60,7 @@ impl Blame {
 #[derive(Debug, Clone, PartialEq, Eq, ThisError)]
 pub enum Error {
     // The protocol.
-    /// What the client sent is not the protocol.
+    /// The client sent a message that breaks the protocol.
     #[error("{0}")]
     Protocol(wire::Error),
     /// A message of a type that clients do not send.
@@ -77,22 +77,22 @@ pub enum Error {
     LongCommand,
 
     // Logins.
-    /// Bytes that somebody may have put before those of TLS.
+    /// Bytes arrived before TLS began; an attacker may have put them there.
     #[error("data came before the answer to a request for encryption")]
     Injected,
     /// A request for encryption on a connection that is encrypted.
     #[error("encryption was asked for within TLS")]
     EncryptedTwice,
-    /// TLS that was begun at once does not say that PostgreSQL's protocol is meant.
+    /// The client began with TLS directly and did not name PostgreSQL's protocol by ALPN.
     #[error("direct TLS without the protocol postgresql by ALPN")]
     NoAlpn,
-    /// Something else came where the client had to answer for its password.
+    /// The client sent another message when a password was expected.
     #[error("expected a password")]
     NoPasswordMessage,
     /// The startup packet names no user.
     #[error("no PostgreSQL user name specified in startup packet")]
     NoUser,
-    /// A name is longer than any that exists.
+    /// The name is longer than the pooler accepts.
     #[error("the name of the {what} is longer than {most} bytes")]
     LongName {
         /// Of what.
@@ -100,30 +100,28 @@ pub enum Error {
         /// How long it may be.
         most: usize,
     },
-    /// A parameter of the startup packet cannot be had.
-    #[error("unsupported startup parameter{place}: {name}")]
-    Parameter {
-        /// Where it stood, beside the packet itself.
-        place: &'static str,
-        /// Its name.
-        name: String,
-    },
-    /// The client asked for a kind of replication connection that there is not.
+    /// The startup packet has a parameter that the pooler does not support.
+    #[error("unsupported startup parameter: {0}")]
+    Parameter(String),
+    /// The startup packet's `options` have a word that sets no parameter.
+    #[error("unsupported options startup parameter: only '-c config=val' and '--config=val' are allowed, not \"{0}\"")]
+    Options(String),
+    /// The client asked for an unknown kind of replication connection.
     #[error("invalid value for parameter \"replication\": \"{0}\": expected database or a Boolean")]
     Replication(String),
     /// The client asked for a replication connection to the console.
     #[error("the console takes no replication connections")]
     ReplicationOfConsole,
-    /// The client asked for physical replication, which names no database, and no entry says where that leads.
+    /// The client asked for physical replication, which names no database, and no entry gives a server for it.
     #[error(
-        "no such database: {0}: connections of physical replication need an entry of this name under the databases, or *, \
-         which says where they lead"
+        "no such database: {0}: connections of physical replication need an entry of this name, or *, under the databases, \
+         with the server to connect to"
     )]
     NoReplication(String),
-    /// The client came without TLS, which `client_tls_sslmode` asks for.
+    /// The client connected without TLS, which `client_tls_sslmode` requires.
     #[error("SSL required")]
     TlsRequired,
-    /// The HBA file keeps the client out.
+    /// The HBA file does not admit the client.
     #[error("no line of the HBA file lets user \"{user}\" in to \"{database}\" from here")]
     Hba {
         /// Who wants to come in.
@@ -134,25 +132,28 @@ pub enum Error {
     /// The client has not proven who it is, or there is no such user.
     #[error("password authentication failed for user \"{0}\"")]
     Password(String),
+    /// The user is let in without a password, and there is no such user.
+    #[error("\"trust\" authentication failed for user \"{0}\"")]
+    Trust(String),
     /// The client has shown no certificate that proves who it is.
     #[error("certificate authentication failed for user \"{0}\"")]
     Certificate(String),
-    /// The account at the other end of the Unix socket is not that of the user.
+    /// The account at the other end of the Unix socket is not the user's account.
     #[error("peer authentication failed for user \"{0}\"")]
     Peer(String),
-    /// `auth_query` has failed.
+    /// `auth_query` has failed, or the database in which it runs is disabled.
     #[error("the password cannot be looked up at present, the pooler's log says why")]
     LookupFailed,
-    /// Passwords are being looked up in too many databases that are not known to exist.
+    /// Passwords are being looked up in too many databases to which no client has logged in yet.
     #[error("too many logins to databases that have not been used lately")]
     LookupsFull,
-    /// There are `max_client_conn` clients.
+    /// `max_client_conn` clients are logged in.
     #[error("no more connections allowed (max_client_conn)")]
     Full,
-    /// There are `max_user_client_connections` of the user.
+    /// The user has `max_user_client_connections` client connections.
     #[error("client connections exceeded (max_user_client_connections)")]
     FullForUser,
-    /// There are `max_db_client_connections` of the database.
+    /// The database has `max_db_client_connections` client connections.
     #[error("client connections exceeded (max_db_client_connections)")]
     FullForDatabase,
     /// The configuration has no such database.
@@ -170,7 +171,7 @@ pub enum Error {
     /// The login took longer than `client_login_timeout`.
     #[error("client_login_timeout")]
     LoginTimeout,
-    /// A server does not take what the client has asked for in its startup packet; told by the server's own error.
+    /// A server refused a setting of the client's startup packet; the error is the server's own.
     #[error("{}", .0.why)]
     StartupRefused(Cause),
 
@@ -186,7 +187,7 @@ pub enum Error {
     /// The database was stopped by PAUSE.
     #[error("database \"{0}\" is paused")]
     Paused(String),
-    /// Connections of the pool are all in use.
+    /// All server connections of the pool are in use.
     #[error(
         "the pool of database \"{database}\" and user \"{user}\" is full: {servers} server connections, all in use, \
          {waiting} clients waiting"
@@ -204,7 +205,7 @@ pub enum Error {
     /// The last attempt to connect to the server has failed, while a client waited.
     #[error("the server cannot be reached: {0}")]
     Unreachable(String),
-    /// No server of a database that is on several will do for a statement.
+    /// The database has several servers, and none of them can be used for the statement.
     #[error("database \"{database}\": {why}")]
     NoServer {
         /// The database.
@@ -212,8 +213,8 @@ pub enum Error {
         /// What is known of its servers.
         why: String,
     },
-    /// No server of a database that is on several will do for a login: a driver that knows of several poolers goes on to
-    /// the next.
+    /// The database has several servers, and none of them can be used for the login. A driver that knows several
+    /// poolers tries the next one.
     #[error("database \"{database}\": {why}")]
     NoServerForLogin {
         /// The database.
@@ -232,36 +233,38 @@ pub enum Error {
     /// An attempt to connect to the server has failed.
     #[error("cannot connect to the server: {0}")]
     CannotConnect(String),
-    /// Attempts to connect have failed, and it is too early for another.
+    /// Attempts to connect have failed, and the time for the next attempt has not come.
     #[error("server login has been failing, cached error: {0} (server_login_retry)")]
     Failing(String),
     /// The statement was given to one server connection after another, and none could be prepared for it.
     #[error("the statement was not sent, no server connection could be prepared: {}", .0.why)]
     NotPrepared(Cause),
-    /// A server does not take what the client has set.
+    /// A server refused a setting of the client.
     #[error("cannot set a client's parameters on a server: {}", .0.why)]
     SettingsRefused(Cause),
 
     // Server connections that are lost.
-    /// The connection that the session was on is lost.
+    /// The server connection of the session is lost.
     #[error("server connection lost: {}", .0.why)]
     Lost(Cause),
-    /// The connection that the session was on is lost, in a transaction.
+    /// The server connection of the session is lost, in a transaction.
     #[error("server connection lost in a transaction: {}", .0.why)]
     LostInTransaction(Cause),
-    /// The connection that the session was on had to be closed, since the session could not be brought in line.
+    /// The pooler closed the server connection of the session, since it could not bring the connection to the state of
+    /// the session.
     #[error("server connection closed: {0}")]
     Closed(String),
-    /// The connection is lost that a read was on, and the read was asked again already, or is answered in part.
+    /// The server connection of a read is lost, and the pooler has repeated the read before, or a part of its answer
+    /// has been sent.
     #[error("server connection lost while it answered a read: {}", .0.why)]
     LostInRead(Cause),
-    /// The connection is lost that a statement was on: whether it was done nobody knows.
+    /// The server connection of a statement is lost. The pooler does not know whether the statement was done.
     #[error("server connection lost, the outcome of the statement is unknown: {}", .0.why)]
     OutcomeUnknown(Cause),
     /// The server connection of a replication client is lost, or could not be made.
     #[error("replication connection: {}", .0.why)]
     ReplicationLost(Cause),
-    /// The connection is lost by which the client listened with others.
+    /// The server connection that listened for the clients of the pool is lost.
     #[error("the connection that listened for this client is lost: notifications may have been missed")]
     ListenerLost,
 
@@ -275,26 +278,26 @@ pub enum Error {
     /// The transaction took longer than `transaction_timeout`.
     #[error("transaction_timeout")]
     TransactionTimeout,
-    /// The client asked for nothing within a transaction for `idle_transaction_timeout`.
+    /// The client sent nothing within a transaction for `idle_transaction_timeout`.
     #[error("idle_transaction_timeout")]
     IdleTransactionTimeout,
-    /// The client asked for nothing for `client_idle_timeout`.
+    /// The client sent nothing for `client_idle_timeout`.
     #[error("client_idle_timeout")]
     IdleTimeout,
     /// The client has opened a transaction block where each statement may go to another server connection.
     #[error("transaction blocks not allowed in statement pooling mode")]
     NoBlocks,
-    /// The client has not taken the notifications that were kept for it.
-    #[error("notifications are missed: too many waited for the client to take them")]
+    /// The client did not read the notifications that the pooler kept for it.
+    #[error("notifications are missed: the client did not read them in time")]
     NotificationsFull,
-    /// A notification cannot be told in the encoding that the client has set since its LISTEN.
+    /// A notification cannot be sent in the `client_encoding` that the client has set since its LISTEN.
     #[error(
-        "a notification with other than ASCII characters is missed: client_encoding was UTF8 at LISTEN and is not now"
+        "a notification is missed: it has characters beyond ASCII, and client_encoding is no longer UTF8 as it was at LISTEN"
     )]
     NotificationEncoding,
 
     // Orders.
-    /// The pooler ends.
+    /// The pooler is shutting down.
     #[error("the pooler is shutting down")]
     Ending,
     /// The client was not at rest when SUSPEND had waited for `suspend_timeout`.
@@ -306,10 +309,10 @@ pub enum Error {
     /// KILL_CLIENT has closed the client.
     #[error("client was killed by an administrator (KILL_CLIENT)")]
     KilledClient,
-    /// A RELOAD has taken the database away.
+    /// A reload has removed the entry of the database.
     #[error("database \"{0}\" is no longer configured")]
     DatabaseGone(String),
-    /// A RELOAD has taken the user away that the entry of the database gave to all clients.
+    /// A reload has removed `user` from the entry of the database.
     #[error("user \"{user}\" is no longer given for database \"{database}\"")]
     UserGone {
         /// The user.
@@ -317,21 +320,22 @@ pub enum Error {
         /// The database.
         database: String,
     },
-    /// A pool ends that was not used for `autodb_idle_timeout` or `pool_idle_timeout`.
+    /// The pool was not used for `autodb_idle_timeout` or `pool_idle_timeout`, and is removed.
     #[error("the pool was not used")]
     PoolUnused,
-    /// The server connection of a session was to be closed, which `server_fast_close` does between transactions.
-    #[error("the server connection was to be closed (server_fast_close)")]
+    /// The server connection of the session had to be replaced, and with `server_fast_close` that happens between two
+    /// transactions.
+    #[error("database configuration changed: the server connection of the session is closed (server_fast_close)")]
     FastClose,
 
     // The console.
     /// There is no such command.
     #[error("invalid command '{0}', use SHOW HELP;")]
     NoCommand(String),
-    /// There is nothing of this name to be shown.
+    /// SHOW has no such subject.
     #[error("unsupported SHOW command '{0}', use SHOW HELP;")]
     NothingToShow(String),
-    /// A command lacks a word.
+    /// A command lacks an argument.
     #[error("{verb} needs {what}")]
     Needs {
         /// The command.
@@ -339,7 +343,7 @@ pub enum Error {
         /// What it lacks.
         what: &'static str,
     },
-    /// A word of a command is none that it takes.
+    /// A command has an argument that it does not take.
     #[error("{verb} takes {what}")]
     Takes {
         /// The command.
@@ -347,14 +351,14 @@ pub enum Error {
         /// What it takes.
         what: &'static str,
     },
-    /// The user may look only.
+    /// The user is in `stats_users`, and may only SHOW.
     #[error("admin access needed")]
     NotAdmin,
-    /// A command names a database that there is not.
+    /// A command names a database that does not exist.
     #[error("no such database: {0}")]
     NoDatabaseToOrder(String),
-    /// KILL_CLIENT names nobody.
-    #[error("no client has the id {0} (SHOW CLIENTS shows them)")]
+    /// KILL_CLIENT names a client that does not exist.
+    #[error("client not found: no client has the id {0} (SHOW CLIENTS shows them)")]
     NoClient(u64),
     /// An Execute or a Bind names a command that was not prepared.
     #[error("there is no such prepared statement")]
@@ -375,22 +379,22 @@ pub enum Error {
     #[error("database {0} is not paused")]
     NotPaused(String),
     /// RESUME while nothing is paused.
-    #[error("the pooler is neither paused nor suspended")]
+    #[error("the pooler is not paused/suspended")]
     NothingToResume,
-    /// A command that makes no sense while the pooler ends.
+    /// The command makes no sense while the pooler is shutting down.
     #[error("the pooler is shutting down")]
     EndsAlready,
     /// RESUME came while a PAUSE waited.
     #[error("PAUSE was ended by RESUME before it was complete")]
     PauseEnded,
-    /// SET of a setting that there is not.
-    #[error("there is no setting {0}")]
+    /// SET of a setting that does not exist.
+    #[error("SET failed: there is no setting {0}")]
     NoSetting(String),
     /// SET of a setting that needs a restart.
-    #[error("{0} cannot be changed while running")]
+    #[error("SET failed: {0} cannot be changed while running")]
     FixedSetting(String),
     /// SET to a value that the setting does not take.
-    #[error("{name} = {value}: expected {expected}")]
+    #[error("SET failed: {name} = {value}: expected {expected}")]
     SettingValue {
         /// The setting.
         name: String,
@@ -399,13 +403,13 @@ pub enum Error {
         /// What it takes.
         expected: &'static str,
     },
-    /// The configuration, or a file that it names, cannot be used: the old one stays in force.
+    /// The configuration, or a file that it names, cannot be used. The old configuration stays in force.
     #[error("{0}")]
     Configuration(String),
-    /// TAKEOVER by somebody else than a new process of the pooler.
+    /// TAKEOVER came from a client that is not a new process of the pooler.
     #[error("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account")]
     TakeoverByStranger,
-    /// TAKEOVER CLIENTS by somebody else than the process that has the sockets.
+    /// TAKEOVER CLIENTS came from another process than the one that has the sockets.
     #[error("TAKEOVER CLIENTS is for the process that has taken the sockets over")]
     ClientsForStranger,
     /// TAKEOVER when another process has the sockets.
@@ -449,26 +453,25 @@ impl Error {
         "08006" connection_failure, Server, no: Closed;
         "08006" connection_failure, Limit, yes: LoginTimeout;
         "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName LongCommand
-            Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter;
+            Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
+        // PgBouncer's console has this one for whatever is wrong with a command.
+        "08P01" protocol_violation, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
+            AlreadySuspended AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting
+            SettingValue TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
+        "08P01" protocol_violation, Limit, no: ManySockets;
+        "08P01" protocol_violation, Machine, yes: HandOver;
         "0A000" feature_not_supported, Client, no: ReplicationOfConsole NoBlocks;
         "22023" invalid_parameter_value, Client, no: Replication;
         "22P05" untranslatable_character, Client, no: NotificationEncoding;
         "25P03" idle_in_transaction_session_timeout, Limit, no: IdleTransactionTimeout;
         "25P04" transaction_timeout, Limit, no: TransactionTimeout;
         "26000" invalid_sql_statement_name, Client, no: NoPrepared;
-        "28000" invalid_authorization_specification, Client, no: NoUser TlsRequired Hba Certificate Peer;
+        "28000" invalid_authorization_specification, Client, no: NoUser TlsRequired Hba Trust Certificate Peer;
         "28P01" invalid_password, Client, no: Password;
         "34000" invalid_cursor_name, Client, no: NoPortal;
         "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;
         "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
-        "42501" insufficient_privilege, Client, no: NotOnConsole NotAdmin;
-        // PgBouncer's console knows no other.
-        "42601" syntax_error, Client, no: NoCommand NothingToShow Needs Takes NoDatabaseToOrder AlreadySuspended
-            AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting SettingValue
-            Configuration TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
-        "42601" syntax_error, Limit, no: ManySockets;
-        "42601" syntax_error, Machine, yes: HandOver;
-        "42704" undefined_object, Client, no: NoClient;
+        "42501" insufficient_privilege, Client, no: NotOnConsole;
         "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull;
         "53300" too_many_connections, Administrator, yes: Paused;
         "53300" too_many_connections, Server, yes: NoServer;
@@ -486,6 +489,7 @@ impl Error {
         "57P03" cannot_connect_now, Administrator, yes: Disabled;
         "57P05" idle_session_timeout, Limit, yes: IdleTimeout;
         "58000" system_error, Machine, yes: Random;
+        "F0000" config_file_error, Client, no: Configuration;
         // A read has changed nothing.
         "" of_the_server, Server, yes: NotPrepared LostInRead;
         "" of_the_server, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
@@ -527,20 +531,22 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Waited { why, .. } => return why.hint(),
-            Self::Parameter { .. } => "ignore_startup_parameters names those that are passed over",
+            Self::Parameter(_) | Self::Options(_) => "ignore_startup_parameters names those that are passed over",
             Self::TlsRequired => "connect with sslmode=require",
             Self::NoDatabase(_) => "databases are entries of the pooler's configuration, \"*\" is for all others",
             Self::Disabled(_) => "ENABLE on the console opens it again",
             Self::Paused(_) => "RESUME on the console lets its clients go on",
             Self::PoolFull { .. } => {
-                "SHOW POOLS and SHOW CLIENTS on the console say who waits, default_pool_size how many connections a pool has"
+                "SHOW POOLS and SHOW CLIENTS on the console show the waiting clients; default_pool_size sets the size of pools"
             }
-            Self::OutcomeUnknown(_) => "look whether it was done before it is asked again",
+            Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
             Self::NoBlocks => "pool_mode = transaction allows them",
             Self::QueryTimeout | Self::TransactionTimeout | Self::IdleTransactionTimeout | Self::IdleTimeout => {
                 "this is a setting of the pooler, SHOW CONFIG on its console shows its value"
             }
-            Self::NotAdmin => "admin_users names who may do more than look",
+            Self::NotAdmin => {
+                "admin_users lists the users that may run all commands, stats_users those that may only SHOW"
+            }
             Self::NoSetting(_) => "SHOW CONFIG names them all",
             Self::FixedSetting(_) => "it changes when the pooler is started again, or another takes over from it (-R)",
             _ => return None,

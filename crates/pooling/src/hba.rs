@@ -1,6 +1,7 @@
-//! The HBA file: who may come in from where, and how they prove who they are. PostgreSQL's format as PgBouncer takes
-//! it: `local`, `host`, `hostssl` and `hostnossl`, databases, users, addresses and a method; the first line that fits
-//! counts. What PgBouncer does not take is refused here too, and so are its methods for other machines (ldap, pam).
+//! The HBA file: which users may connect to which databases from which addresses, and how they prove who they are. The
+//! format is PostgreSQL's as PgBouncer accepts it: `local`, `host`, `hostssl` and `hostnossl`, databases, users,
+//! addresses and a method; the first matching line counts. Everything that PgBouncer refuses is refused here too, and
+//! so are its methods that need another service (ldap, pam).
 
 use std::net::IpAddr;
 
@@ -14,18 +15,18 @@ pub struct Hba {
     lines: Vec<Line>,
 }
 
-/// Who wants to come in.
+/// A client that wants to log in.
 #[derive(Debug, Clone, Copy)]
 pub struct Visitor<'a> {
     /// The address; `None` for the Unix socket.
     pub address: Option<IpAddr>,
-    /// Whether it speaks TLS.
+    /// Whether the client speaks TLS.
     pub tls: bool,
-    /// Whether it asks for a connection of physical replication, which is of no database.
+    /// Whether the client asks for a connection of physical replication, which has no database.
     pub physical: bool,
-    /// The database that it asks for.
+    /// The database that the client asks for.
     pub database: &'a str,
-    /// The user that it says it is.
+    /// The user that the client claims to be.
     pub user: &'a str,
 }
 
@@ -38,12 +39,12 @@ struct Line {
     method: Option<Method>,
 }
 
-/// How a visitor has to prove who it is.
+/// The method by which a client has to prove its identity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Method {
-    /// By what.
+    /// The kind of proof.
     pub auth: AuthType,
-    /// The map of names by which that makes it a user; none where the names are the same.
+    /// The map of names that makes a user of the proven name; none if the names are the same.
     pub map: Option<String>,
 }
 
@@ -81,7 +82,7 @@ impl Hba {
         Ok(Self { lines })
     }
 
-    /// How a visitor has to prove who it is; `None` when it may not come in.
+    /// The method by which a client has to prove its identity; `None` if it may not log in.
     pub fn method(&self, visitor: &Visitor<'_>) -> Option<&Method> {
         self.lines.iter().find(|line| line.fits(visitor))?.method.as_ref()
     }
@@ -207,7 +208,7 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
     Ok(Line { kind, databases, users, network, method })
 }
 
-/// How clients prove who they are; none to reject them.
+/// The method by which clients prove their identity; none to reject them.
 fn read_method(word: &str, kind: Kind) -> Result<Option<Method>, String> {
     let auth = match word {
         "reject" => return Ok(None),
@@ -242,7 +243,7 @@ fn names(list: &[Field], of_databases: bool) -> Result<Vec<Name>, String> {
         .collect()
 }
 
-/// An address and how much of it counts; whether the length stood there.
+/// An address and the length of its significant part; whether the text gave the length.
 fn read_network(text: &str) -> Result<(IpNet, bool), String> {
     let (address, length) = text.split_once('/').map_or((text, None), |(address, length)| (address, Some(length)));
     let address: IpAddr = address.parse().map_err(|_| format!("{text} is not an address; names are not looked up"))?;
@@ -250,10 +251,10 @@ fn read_network(text: &str) -> Result<(IpNet, bool), String> {
         Some(length) => length.parse().ok().and_then(|length| IpNet::new(address, length).ok()),
         None => Some(IpNet::from(address)),
     };
-    Ok((network.ok_or_else(|| format!("{text}: no such length"))?, length.is_some()))
+    Ok((network.ok_or_else(|| format!("{text}: the length after the slash is out of range"))?, length.is_some()))
 }
 
-/// The network of IPv4 that one of IPv6 stands for, if it does: clients are told apart by what they really are.
+/// The IPv4 network that an IPv6 network stands for, if it does: clients are told apart by their real addresses.
 fn canonical(network: IpNet) -> IpNet {
     let mapped = |net: Ipv6Net| Ipv4Net::new(net.addr().to_ipv4_mapped()?, net.prefix_len().checked_sub(96)?).ok();
     match network {
@@ -345,7 +346,7 @@ host    pgbouncer  all           127.0.0.1/32 \
             ("hots all all all trust", "line 1: hots is not one of local, host, hostssl and hostnossl"),
             ("host all all", "line 1: the address is missing"),
             ("host all all db.example trust", "line 1: db.example is not an address; names are not looked up"),
-            ("host all all 10.0.0.0/33 trust", "line 1: 10.0.0.0/33: no such length"),
+            ("host all all 10.0.0.0/33 trust", "line 1: 10.0.0.0/33: the length after the slash is out of range"),
             ("host all all 10.0.0.0 trust", "line 1: 10.0.0.0: a length (/32) or a mask must follow the address"),
             ("host all all 10.0.0.0 255.0.255.0 trust", "line 1: 255.0.255.0 is not a mask for 10.0.0.0"),
             (

@@ -1,8 +1,9 @@
-//! Which workers serve which database ([`crate::model::Spread`]), and the places that clients have there.
+//! The assignment of databases to workers ([`crate::model::Spread`]), and the places of clients on these workers.
 //!
-//! The databases of the configuration are dealt out when it is read. A name that only `*` covers gets a worker when the
-//! first client that asks for it has proven who it is, and loses it when nothing of that database is open any more. So
-//! nobody fills the list, or decides which databases share a worker, without a password.
+//! The databases of the configuration get their workers when the configuration is read. A database that only `*` covers
+//! gets a worker when the first client that asks for it is authenticated, and loses the worker when no connection of
+//! the database is open any more. So without a password no client can fill the list, or decide which databases share a
+//! worker.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,9 +15,9 @@ use crate::model::{Bounds, Excess, Full, Spread};
 use crate::config::Config;
 use crate::sync::lock;
 
-/// Where clients of the console live.
+/// The worker of the console's clients.
 pub const CONSOLE: WorkerId = WorkerId(0);
-/// Where passwords are looked up in databases that have no worker.
+/// The worker that looks passwords up in databases without a worker.
 pub const HOMELESS: WorkerId = WorkerId(0);
 
 /// The workers of databases.
@@ -27,13 +28,13 @@ pub struct Homes {
 }
 
 impl Homes {
-    /// No databases, and so many workers.
+    /// No databases, and this number of workers.
     pub fn new(workers: usize) -> Self {
         Self { workers, spread: Mutex::new(Spread::new(workers)) }
     }
 
-    /// Gives each database that is named in a configuration its workers, unless it has them. How many those may be, this
-    /// and all other databases that have some take from it.
+    /// Gives each database that is named in a configuration its workers, unless it has them. The numbers of workers,
+    /// for all databases that have some, are those of the configuration.
     pub fn deal(&self, config: &Config) {
         let known = lock(&self.spread).names();
         for database in config.named_databases().chain(&known) {
@@ -41,8 +42,8 @@ impl Homes {
         }
     }
 
-    /// How many workers may serve a database. Each must have server connections enough that reads can be pipelined on
-    /// one while another is checked out; and limits that pools share are kept within one worker.
+    /// The number of workers that may serve a database. Each must have server connections enough that reads can be
+    /// pipelined on one while another is checked out; and limits that pools share are kept within one worker.
     fn bounds(&self, config: &Config, database: &str) -> Bounds {
         let size = config.pool_size(database, config.pool_user(database, ""));
         let most = if config.shares_limits(database) { 1 } else { self.workers.min(size / 2).max(1) };
@@ -62,12 +63,12 @@ impl Homes {
         lock(&self.spread).members(database).contains(&worker.0)
     }
 
-    /// Counts a worker's time and its statements by database since it told of them last.
+    /// Counts a worker's time and its statements by database since its last report.
     pub fn report(&self, worker: WorkerId, busy: f64, statements: &BTreeMap<String, u64>) {
         lock(&self.spread).report(worker.0, busy, statements);
     }
 
-    /// Gives databases more workers or fewer; which ones, and how many they have now. Called once a second.
+    /// Gives databases more workers or fewer; gives these databases and their new numbers. Called once a second.
     pub fn decide(&self) -> Vec<(String, usize)> {
         lock(&self.spread).decide()
     }
@@ -77,13 +78,13 @@ impl Homes {
         lock(&self.spread).excess(database, worker.0)
     }
 
-    /// Forgets the databases whose first worker this is and that are not in use here: which ones.
+    /// Forgets the databases whose first worker this is and that are not in use here; gives their names.
     pub fn forget(&self, worker: WorkerId, in_use: impl Fn(&str) -> bool) -> Vec<String> {
         lock(&self.spread).forget(worker.0, in_use)
     }
 }
 
-/// A client's place at a worker of its database. It is given back when it is dropped.
+/// A client's place at a worker of its database. The place is given back when it is dropped.
 pub struct Place {
     homes: Arc<Homes>,
     database: Box<str>,
@@ -98,7 +99,7 @@ impl Place {
         Ok(Self { homes: homes.clone(), database: database.into(), worker })
     }
 
-    /// A place for a client that was let in already.
+    /// A place for a client that was accepted already.
     pub fn take_one_more(homes: &Arc<Homes>, config: &Config, database: &str) -> Self {
         // Without a limit there is a place.
         let entered = lock(&homes.spread).enter(database, homes.bounds(config, database), 0);
@@ -110,7 +111,7 @@ impl Place {
         self.worker
     }
 
-    /// Changes it for a place at another worker.
+    /// Changes the place for one at another worker.
     pub fn change(&mut self, to: WorkerId) {
         lock(&self.homes.spread).change(&self.database, self.worker.0, to.0);
         self.worker = to;

@@ -1,5 +1,5 @@
-//! The file of user name maps (`auth_ident_file`, PostgreSQL's pg_ident.conf): which names of the operating system or of
-//! certificates may come in as which users, where a line of the HBA file says `map=NAME`.
+//! The file of user name maps (`auth_ident_file`, PostgreSQL's pg_ident.conf): which names of the operating system or
+//! of certificates may log in as which users, for lines of the HBA file with `map=NAME`.
 
 use crate::hba::{Field, fields};
 
@@ -14,7 +14,7 @@ struct Line {
     map: String,
     /// The name that has been proven.
     proven: String,
-    /// As whom; `None` for anybody.
+    /// The user that the name may log in as; `None` for any user.
     user: Option<String>,
 }
 
@@ -37,7 +37,7 @@ impl Ident {
         self.lines.iter().any(|line| line.map == map)
     }
 
-    /// Whether who has proven to be `proven` may come in as `user`: by a map, or where none is named by the same name.
+    /// Whether a client with the proven name `proven` may log in as `user`: by a map, or without one by the same name.
     pub fn allows(&self, map: Option<&str>, proven: &str, user: &str) -> bool {
         let Some(map) = map else { return proven == user };
         let fits = |line: &Line| line.map == map && line.proven == proven;

@@ -1,5 +1,5 @@
-//! What the core asks of sockets, and the bytes in flight on them. Nothing here knows an operating system: sockets are
-//! given, in production those of [`crate::net`], in simulations those of [`crate::memory`].
+//! The traits by which the core uses sockets, and the buffers of a connection. Nothing here depends on an operating
+//! system: the program implements the traits by its sockets, simulations by those of [`crate::memory`].
 
 use std::cell::RefCell;
 use std::fmt::Debug;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::config::Settings;
 use crate::monitor::address::Address;
 
-/// Where a socket leads.
+/// The other side of a socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Peer {
     /// TCP.
@@ -41,21 +41,22 @@ impl Peer {
 /// The most sockets that go with one message; the system allows 253.
 pub const MOST_HANDED: usize = 64;
 
-/// A connected socket that never blocks: what it cannot do now is [`io::ErrorKind::WouldBlock`]. Dropped, it is closed.
+/// A connected socket that never blocks: a read or write that would block is [`io::ErrorKind::WouldBlock`]. A dropped
+/// socket is closed.
 pub trait Socket: Debug + Send {
-    /// Reads what is there; 0 when the other side has closed.
+    /// Reads the bytes that have come; 0 when the other side has closed.
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    /// Sends what there is room for.
+    /// Sends as many bytes as there is room for.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
-    /// Sends what there is room for, with sockets beside it; an error where it cannot carry any.
+    /// Sends as many bytes as there is room for, with sockets beside them; an error if this socket cannot carry any.
     fn write_with(&mut self, bytes: &[u8], handed: &[BorrowedFd<'_>]) -> io::Result<usize>;
     /// Says that nothing more will be sent.
     fn half_close(&self) -> io::Result<()>;
     /// The outcome of a connection that was begun: whether it is made.
     fn connected(&self) -> io::Result<bool>;
-    /// Sets what every TCP socket gets.
+    /// Sets the options that every TCP socket gets.
     fn tune(&self, settings: &Settings);
-    /// Whether it is a socket of this machine, not of a network.
+    /// Whether the socket is one of this machine, not of a network.
     fn is_local(&self) -> bool;
     /// The address of the other side.
     fn peer(&self) -> Peer;
@@ -65,13 +66,13 @@ pub trait Socket: Debug + Send {
     fn is_own_account(&self) -> bool;
     /// The name of the account that the process at the other side runs as; none over a network.
     fn account(&self) -> Option<String>;
-    /// Its number, by which a [`Watcher`] knows it.
+    /// The socket's number, by which a [`Watcher`] knows it.
     fn descriptor(&self) -> RawFd;
-    /// The socket, for who hands it to another process; none where the system has none.
+    /// The socket, to be handed to another process; none if the system has none.
     fn shared(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// What a socket is for.
+/// The purpose of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Clients by TCP.
@@ -86,7 +87,7 @@ impl Kind {
     /// All kinds with their words.
     pub const ALL: [(&'static str, Self); 3] = [("tcp", Self::Tcp), ("unix", Self::Unix), ("metrics", Self::Metrics)];
 
-    /// Its word.
+    /// The word for this kind.
     pub fn word(self) -> &'static str {
         Self::ALL.iter().find(|(_, kind)| *kind == self).map_or("", |(word, _)| word)
     }
@@ -98,33 +99,34 @@ pub trait Listening: Debug + Send {
     fn accept(&self) -> io::Result<Box<dyn Socket>>;
     /// Whether clients of this machine arrive here, not of a network.
     fn is_local(&self) -> bool;
-    /// Its number, by which a [`Watcher`] knows it.
+    /// The socket's number, by which a [`Watcher`] knows it.
     fn descriptor(&self) -> RawFd;
-    /// What it is for, where it listens, and the socket, for who hands it to another process.
+    /// Its purpose, its address, and the socket itself, for a handover to another process.
     fn shared(&self) -> Option<(Kind, String, BorrowedFd<'_>)>;
-    /// Closes it here; another process has it.
+    /// Closes the socket in this process; another process has it.
     fn give_away(self: Box<Self>);
 }
 
-/// What tells of sockets when they can be read, and when there is room to write.
+/// The source of events: sockets that can be read, and sockets with room to write.
 pub trait Watcher {
     /// Has events with this token tell when there is something to read, and with `room`, when there is room to write.
     fn watch(&self, socket: RawFd, token: usize, room: bool) -> io::Result<()>;
-    /// Likewise, of a socket that is watched already.
+    /// Changes the events of a socket that is watched already.
     fn change(&self, socket: RawFd, token: usize, room: bool) -> io::Result<()>;
-    /// Watches it no longer. A socket that is not watched is none of its concern.
+    /// Stops watching a socket.
     fn unwatch(&self, socket: RawFd);
 }
 
-/// The network, as a worker has it.
+/// The network for a worker.
 pub trait Network: Watcher {
-    /// Begins to connect to an address; room to write means that it is done or has failed ([`Socket::connected`]).
+    /// Begins to connect to an address; room to write means that the connection is made or has failed
+    /// ([`Socket::connected`]).
     fn connect(&self, address: &Address, settings: &Settings) -> io::Result<Box<dyn Socket>>;
 }
 
 /// Wakes a thread.
 pub trait Wake: Debug + Send + Sync {
-    /// Does so.
+    /// Wakes the thread.
     fn wake(&self);
 }
 
@@ -132,28 +134,28 @@ pub trait Wake: Debug + Send + Sync {
 pub trait Cipher: Debug + Send {
     /// Whether the handshake is done.
     fn is_open(&self) -> bool;
-    /// Whether nothing more will come: the other side has said so, or what it sent was not TLS.
+    /// Whether nothing more will come: the other side has said so, or has sent something that was not TLS.
     fn has_ended(&self) -> bool;
     /// Bytes from the socket that are not a whole record, or were not looked at.
     fn held(&self) -> &[u8];
-    /// Whether what is held was not looked at; it is now.
+    /// Whether the held bytes were not looked at; from now on they count as looked at.
     fn take_unseen(&mut self) -> bool;
-    /// Works on bytes from the socket, writes what they mean to `plain`, which must not be shorter, and says how many
-    /// bytes that are. What is not a whole record is held.
+    /// Decrypts bytes from the socket into `plain`, which must not be shorter, and gives the number of bytes there. An
+    /// incomplete record is held.
     fn receive(&mut self, input: &mut [u8], plain: &mut [u8]) -> Result<usize, String>;
     /// Encrypts bytes for the other side; only when the handshake is done.
     fn seal(&mut self, plain: &[u8]) -> Result<(), String>;
-    /// Says that nothing more will come.
+    /// Tells the other side that nothing more will come.
     fn say_end(&mut self) -> Result<(), String>;
     /// Bytes for the socket.
     fn to_send(&self) -> &[u8];
-    /// So many of them are sent.
+    /// Takes this number of bytes for the socket as sent.
     fn sent(&mut self, count: usize);
     /// Whether the other side began without asking, and did not name PostgreSQL's protocol (ALPN).
     fn is_unnamed(&self) -> bool;
     /// The common name of the certificate that the other side has shown and that was verified as configured.
     fn common_name(&self) -> Option<&str>;
-    /// What SCRAM binds to: the hash of the server's certificate.
+    /// The hash of the server's certificate, to which SCRAM binds.
     fn end_point(&self) -> Option<Vec<u8>>;
     /// The version and the cipher, as the console shows them.
     fn describe(&self) -> String;
@@ -174,7 +176,7 @@ pub trait Connector: Debug + Send + Sync {
     fn connect(&self, host: &str) -> Result<Box<dyn Cipher>, String>;
 }
 
-/// What a configuration means for TLS.
+/// The TLS settings of a configuration.
 #[derive(Debug, Clone, Default)]
 pub struct Contexts {
     /// With clients; `None` when it is disabled.
@@ -193,7 +195,7 @@ impl PartialEq for Contexts {
     }
 }
 
-/// What has happened on a socket.
+/// An event on a socket.
 #[derive(Debug, Clone, Copy)]
 pub struct Event {
     /// The token that it is watched by.
@@ -204,25 +206,26 @@ pub struct Event {
     pub closed: bool,
 }
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Debug)]
 pub enum Got {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
-    /// Nothing for now.
+    /// No bytes for now.
     Nothing,
     /// The other side has closed, in good order or not.
     Closed(Option<io::Error>),
 }
 
-/// Kept between two uses of an output buffer; a larger one is given back to the allocator, so that an idle connection
-/// costs next to nothing.
+/// The size to which an output buffer is kept between two uses; a larger one is given back to the allocator, so that an
+/// idle connection costs next to nothing.
 const KEPT: usize = 256;
-/// Encrypted at once: what a read brings is in one write again, and a slow reader costs no more than this twice.
+/// The number of bytes encrypted at once: those of one read are in one write again, and a slow reader costs no more
+/// than this twice.
 const SEALED: usize = 65_536;
 
 thread_local! {
-    /// Where a worker puts what it reads before it is decrypted.
+    /// The buffer of a worker for bytes that are read before they are decrypted.
     static CIPHERED: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -238,13 +241,13 @@ pub struct Io {
     pub hangup: bool,
     /// Whether an event tells of room to write.
     told_of_room: bool,
-    /// Bytes that were read and are not yet done with: a message that is not whole, or a client's that waits.
+    /// Bytes that were read and are not yet worked on: a message that is not whole, or those of a client that waits.
     pub rest: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
     /// Bytes read in all.
     pub received: u64,
-    /// TLS, once it was begun. Without it the data path does not notice.
+    /// The TLS session, once it was begun. Without TLS the data path does not notice.
     tls: Option<Box<dyn Cipher>>,
 }
 
@@ -264,14 +267,14 @@ impl Io {
         }
     }
 
-    /// Has events tell when there is something to read, and while it is being connected, when it is.
+    /// Watches the socket for something to read, and while it is being connected, for the outcome.
     pub fn watch(&mut self, watcher: &(impl Watcher + ?Sized), token: usize, connecting: bool) -> io::Result<()> {
         self.told_of_room = connecting;
         watcher.watch(self.socket.descriptor(), token, connecting)
     }
 
-    /// Has an event tell when there is room to write, if something waits for it; and no event if nothing does, since a
-    /// Unix socket tells of room each time that the other side has read, which would wake a worker for nothing.
+    /// Watches the socket for room to write only while output waits for it: a Unix socket has an event each time that
+    /// the other side has read, which would wake a worker for nothing.
     pub fn watch_room(&mut self, watcher: &(impl Watcher + ?Sized), token: usize) -> io::Result<()> {
         let waits = self.pending() > 0;
         if waits == self.told_of_room {
@@ -281,15 +284,15 @@ impl Io {
         watcher.change(self.socket.descriptor(), token, waits)
     }
 
-    /// Watches it no longer.
+    /// Stops watching the socket.
     pub fn unwatch(&self, watcher: &(impl Watcher + ?Sized)) {
         watcher.unwatch(self.socket.descriptor());
     }
 
-    /// From here on everything is TLS, what waits to be sent too.
+    /// Makes everything TLS from here on, also the output that waits to be sent.
     pub fn begin_tls(&mut self, session: Box<dyn Cipher>) {
         self.tls = Some(session);
-        // What has come already brings no event.
+        // Bytes that have come already bring no event.
         self.readable = true;
     }
 
@@ -298,7 +301,7 @@ impl Io {
         self.tls.as_deref()
     }
 
-    /// Whether a TLS handshake is under way, so that nothing can be said yet.
+    /// Whether a TLS handshake is under way, so that nothing can be sent yet.
     pub fn is_handshaking(&self) -> bool {
         self.tls.as_ref().is_some_and(|tls| !tls.is_open())
     }
@@ -317,7 +320,7 @@ impl Io {
                 Ok(0) => return Got::Closed(None),
                 Ok(count) => {
                     self.received += count as u64;
-                    // After a short read there is nothing more, and what comes next is an event.
+                    // After a short read nothing is left, and further bytes bring an event.
                     self.readable = count == buffer.len() || self.hangup;
                     return Got::Bytes(count);
                 }
@@ -357,7 +360,7 @@ impl Io {
                 self.tls = Some(tls);
                 match outcome {
                     Ok(count) if count > 0 => {
-                        // The end is told by the next read.
+                        // The next read reports the end.
                         self.readable |= ended;
                         return Got::Bytes(count);
                     }
@@ -365,7 +368,7 @@ impl Io {
                     Ok(_) if !self.readable => return Got::Nothing,
                     Ok(_) => (),
                     Err(error) => {
-                        // The alert says what was wrong; nobody is owed more.
+                        // The alert says what was wrong; no more output is owed.
                         self.out = Vec::new();
                         self.sent = 0;
                         let _ = self.flush();
@@ -376,7 +379,7 @@ impl Io {
         })
     }
 
-    /// Where to append what shall be sent.
+    /// The buffer to which output is appended.
     pub fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -396,7 +399,7 @@ impl Io {
         self.socket.half_close()
     }
 
-    /// Sends what it can.
+    /// Sends as much of the output as there is room for.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.tls.is_some() {
             return self.flush_tls();

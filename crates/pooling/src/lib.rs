@@ -1,14 +1,16 @@
-//! The pooler without sockets, threads and files: what it believes, who has which connection, what is sent to whom.
+//! The pooler without sockets, threads and files: the state of sessions, the assignment of connections, and the
+//! messages to clients and servers.
 //!
-//! - [`model`] has what is believed and decided of sessions, statements and connections, apart from who has them.
-//! - [`state`] is what a worker knows: its clients, server connections and pools. What changes it is in folders that use
-//!   those named before them, and never those after: [`pipeline`], [`router`], [`pools`] and [`backend`] below,
-//!   [`frontend`] above them, [`reactor`] on top. [`reactor::work::work`] takes events and the time, and does all that there
-//!   is to do.
-//! - [`io`] says what is asked of sockets, TLS and the network; [`shared::Outside`] what is asked of threads and files.
-//!   `howdah-pooler` has them from the system, simulations in [`memory`], turned [`by_hand`].
-//! - [`config`] are the settings in force, [`admin`] is the console, [`metrics`] is what is counted. [`monitor`],
-//!   [`catalog`] and [`replay`] are what other threads post: servers, what databases hold, how far replicas are.
+//! - [`model`] has the rules about sessions, statements and connections, as plain values without their owners.
+//! - [`state`] is the state of a worker: its clients, server connections and pools. Six folders change it, each of
+//!   which uses only those before it in this list: [`pipeline`], [`router`], [`pools`] and [`backend`] below,
+//!   [`frontend`] above them, [`reactor`] on top. [`reactor::work::work`] takes events and the time, and does all work
+//!   that they cause.
+//! - [`io`] has the traits of sockets, TLS and the network, [`shared::Outside`] that of threads and files.
+//!   `howdah-pooler` implements them by the system, simulations in [`memory`], driven [`by_hand`].
+//! - [`config`] has the settings in force, [`admin`] the console, [`metrics`] the counts. [`monitor`], [`catalog`] and
+//!   [`replay`] have the results of other threads: the servers' roles, the databases' catalogs, the replicas' replay
+//!   positions.
 //!
 //! ARCHITECTURE.md follows a statement through the files.
 

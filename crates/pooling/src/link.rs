@@ -7,9 +7,9 @@ use crate::io::{Cipher, Connector, Io};
 pub struct Link<'a> {
     /// The connection.
     pub io: &'a mut Io,
-    /// What TLS with servers is to be like; `None` when it is disabled.
+    /// The maker of TLS sessions with servers; `None` when TLS is disabled.
     pub connector: Option<&'a dyn Connector>,
-    /// The host as it is configured: what a certificate must be for.
+    /// The host as it is configured: a certificate must be for this name.
     pub host: &'a str,
 }
 

@@ -1,9 +1,9 @@
-//! Lines of the log: what is told, and of whom. Where they go is given from outside.
+//! Lines of the log: their text and their subject. The program says where they are written.
 
 use std::fmt::{Arguments, Display, Formatter};
 use std::sync::OnceLock;
 
-/// How much something matters.
+/// The importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Good to know.
@@ -13,7 +13,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// Its name in the log.
+    /// The name of the level in the log.
     pub fn name(self) -> &'static str {
         match self {
             Self::Log => "LOG",
@@ -22,7 +22,7 @@ impl Level {
     }
 }
 
-/// Whom a line is about: a pool, a client or a server connection.
+/// The subject of a line: a pool, a client or a server connection.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Subject {
     /// The database that clients ask for.
@@ -53,19 +53,19 @@ pub type Sink = fn(Level, Option<&Subject>, Arguments<'_>);
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
-/// Sends all lines there from now on; the first one that is given stays.
+/// Sends all lines to this sink; the first one that is given stays.
 pub fn send_to(sink: Sink) {
     SINK.get_or_init(|| sink);
 }
 
-/// Tells of an event; nobody, before somebody asks for lines.
+/// Logs an event; without a sink it is dropped.
 pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
     if let Some(sink) = SINK.get() {
         sink(level, subject, text);
     }
 }
 
-/// Logs what is good to know; `of SUBJECT;` before the text says whom it is about.
+/// Logs an event that is good to know; `of SUBJECT;` before the text gives the subject of the line.
 #[macro_export]
 macro_rules! info {
     (of $subject:expr; $($part:tt)*) => {
@@ -74,7 +74,7 @@ macro_rules! info {
     ($($part:tt)*) => { $crate::log::line($crate::log::Level::Log, None, format_args!($($part)*)) };
 }
 
-/// Logs what someone should look at; `of SUBJECT;` before the text says whom it is about.
+/// Logs an event that an administrator should look at; `of SUBJECT;` before the text gives the subject of the line.
 #[macro_export]
 macro_rules! warning {
     (of $subject:expr; $($part:tt)*) => {

@@ -1,5 +1,5 @@
-//! Sockets in memory, for simulations: they are Unix sockets to whoever uses them, and nobody else's turn changes what
-//! they do. Events come in the order in which things happened.
+//! Sockets in memory, for simulations: to their users they are Unix sockets, and their behaviour depends on no other
+//! thread. Events come in the order of their causes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, ErrorKind};
@@ -13,18 +13,18 @@ use crate::io::{Event, Listening, Network, Peer, Socket, Wake, Watcher};
 use crate::monitor::address::Address;
 use crate::sync::lock;
 
-/// Bytes that fit into one direction of a connection.
+/// The number of bytes that fit into one direction of a connection.
 const ROOM: usize = 200_000;
 
-/// Clients that may wait to be accepted.
+/// The number of clients that may wait to be accepted.
 const BACKLOG: usize = 1024;
 
-/// What is known of one end of a connection.
+/// The state of one end of a connection.
 #[derive(Debug)]
 struct State {
     /// The number of the other end.
     other: RawFd,
-    /// What has come and was not read.
+    /// The bytes that have come and were not read.
     come: VecDeque<u8>,
     /// Whether the other end sends nothing more.
     ended: bool,
@@ -34,13 +34,13 @@ struct State {
     ends: bool,
 }
 
-/// How a socket is watched.
+/// The settings by which a socket is watched.
 #[derive(Debug)]
 struct Watched {
     poll: usize,
     token: usize,
     room: bool,
-    /// Whether an event of it is due.
+    /// Whether an event of the socket is due.
     due: bool,
 }
 
@@ -48,7 +48,7 @@ struct Watched {
 struct Board {
     last: RawFd,
     ends: HashMap<RawFd, State>,
-    /// Who waits to be accepted, by the listener's number.
+    /// The connections that wait to be accepted, by the listener's number.
     listeners: HashMap<RawFd, VecDeque<RawFd>>,
     paths: HashMap<PathBuf, RawFd>,
     watched: HashMap<RawFd, Watched>,
@@ -73,7 +73,7 @@ impl Board {
         }
     }
 
-    /// Whether there is anything to be told of a socket that is watched from now on.
+    /// Whether an event of a socket is due as soon as it is watched.
     fn has_news(&self, socket: RawFd, room: bool) -> bool {
         let waits = self.listeners.get(&socket).is_some_and(|waiting| !waiting.is_empty());
         waits || self.ends.get(&socket).is_some_and(|end| room || end.ended || end.reset || !end.come.is_empty())
@@ -104,7 +104,7 @@ impl Memory {
         Poll { memory: self.clone(), number: board.due.len() - 1 }
     }
 
-    /// Listens at a path, whoever listened there before.
+    /// Listens at a path, in place of an earlier listener.
     pub fn listen(&self, path: &Path) -> Listener {
         let mut board = lock(&self.board);
         let number = board.number();
@@ -113,7 +113,7 @@ impl Memory {
         Listener { memory: self.clone(), number, path: path.to_owned() }
     }
 
-    /// Connects to whoever listens at a path.
+    /// Connects to the listener at a path.
     pub fn connect(&self, path: &Path) -> io::Result<End> {
         let mut board = lock(&self.board);
         let listener = *board.paths.get(path).ok_or(ErrorKind::ConnectionRefused)?;
@@ -130,7 +130,7 @@ impl Memory {
     }
 }
 
-/// Who listens at a path, until it is dropped.
+/// A listener at a path, until it is dropped.
 #[derive(Debug)]
 pub struct Listener {
     memory: Memory,
@@ -139,7 +139,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// The next who has connected; nobody where nobody waits.
+    /// The next connection that waits; none if no connection waits.
     pub fn next(&self) -> Option<End> {
         let number = lock(&self.memory.board).listeners.get_mut(&self.number)?.pop_front()?;
         Some(End { memory: self.memory.clone(), number })
@@ -179,7 +179,7 @@ impl Listening for Listener {
     fn give_away(self: Box<Self>) {}
 }
 
-/// One end of a connection; closed when it is dropped.
+/// One end of a connection, which is closed when it is dropped.
 #[derive(Debug)]
 pub struct End {
     memory: Memory,
@@ -198,7 +198,7 @@ impl io::Read for End {
     }
 }
 
-/// Who simulates a client or a server says all at once, however full the connection is.
+/// A simulated client or server sends all its bytes at once, however full the connection is.
 impl io::Write for End {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut board = lock(&self.memory.board);
@@ -297,7 +297,7 @@ impl Socket for End {
     }
 }
 
-/// What waits for the events of a worker.
+/// A queue of the events of one worker.
 #[derive(Debug)]
 pub struct Poll {
     memory: Memory,
@@ -305,12 +305,12 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// What wakes it.
+    /// The waker of the worker.
     pub fn waker(&self) -> Waker {
         Waker { memory: self.memory.clone(), number: self.number }
     }
 
-    /// What has happened since it was asked last; `woken` is the token of having been woken.
+    /// The events since the last call; `woken` is the token of the event of having been woken.
     pub fn events(&self, woken: usize) -> Vec<Event> {
         let mut board = lock(&self.memory.board);
         let due = board.due.get_mut(self.number).map(std::mem::take).unwrap_or_default();
@@ -332,7 +332,7 @@ impl Poll {
         events
     }
 
-    /// The same, for whoever connects and watches.
+    /// A handle to this queue, for connecting and watching.
     pub fn network(&self) -> Self {
         Self { memory: self.memory.clone(), number: self.number }
     }

@@ -1,7 +1,7 @@
-//! What is stored of a user's password, how a client is asked for it, and whether the answer is right.
+//! The stored form of a user's password, the request for it, and the check of the answer.
 //!
-//! Users that do not exist are asked and answered as all others are: by the same exchange, with a salt that stays the
-//! same, for the same work.
+//! The pooler treats users that do not exist like all others: the same exchange, a salt that stays the same, and the
+//! same work.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -13,23 +13,23 @@ use wire::scram::{self, Secret};
 
 use crate::config::AuthType;
 
-/// What is known of the user that a client says it is.
+/// The stored password of the user that a client claims to be.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Stored {
     /// There is no such user.
     Nobody,
-    /// The user exists and has no password: none is right.
+    /// The user exists and has no password: no password is right.
     Nothing,
     /// The password as it is.
     Plain(Arc<str>),
-    /// Its MD5 hash.
+    /// The MD5 hash of the password.
     Md5(Arc<str>),
-    /// Its SCRAM secret, as it is written and as it is used.
+    /// The SCRAM secret, as it is written and as it is used.
     Scram(Arc<str>, Arc<Secret>),
 }
 
 impl Stored {
-    /// Reads what stands in the users file or in `pg_authid`.
+    /// Reads a stored password as in the users file or in `pg_authid`.
     pub fn read(text: &str) -> Self {
         match Secret::read(text) {
             Some(secret) => Self::Scram(text.into(), Arc::new(secret)),
@@ -44,7 +44,7 @@ impl Stored {
         *self != Self::Nobody
     }
 
-    /// As it is written.
+    /// The stored password as it is written.
     pub fn text(&self) -> Option<&Arc<str>> {
         match self {
             Self::Plain(text) | Self::Md5(text) | Self::Scram(text, _) => Some(text),
@@ -53,7 +53,7 @@ impl Stored {
     }
 }
 
-/// It is not for logs.
+/// A stored password is not for logs.
 impl fmt::Debug for Stored {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -66,21 +66,21 @@ impl fmt::Debug for Stored {
     }
 }
 
-/// By what exchange a client is asked for its password.
+/// The exchange by which a client is asked for its password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exchange {
-    /// As it is.
+    /// The password as it is.
     Plain,
-    /// Hashed with a salt.
+    /// The password hashed with a salt.
     Md5,
     /// SCRAM-SHA-256.
     Scram,
 }
 
-/// How passwords are mostly stored: what a user that does not exist is taken to have.
+/// The usual form of stored passwords, which a user that does not exist is taken to have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usual {
-    /// Whether they are asked for by MD5 where `auth_type` is md5.
+    /// Whether MD5 is the exchange where `auth_type` is md5.
     pub md5: bool,
     /// The rounds of SCRAM secrets.
     pub iterations: u32,
@@ -94,7 +94,7 @@ impl Default for Usual {
 }
 
 impl Usual {
-    /// What most of these are.
+    /// The form of most of these passwords.
     pub fn of<'a>(stored: impl IntoIterator<Item = &'a String>) -> Self {
         let (mut scram, mut others) = (HashMap::new(), 0);
         for text in stored {
@@ -109,7 +109,7 @@ impl Usual {
         Self { md5: others > secrets, iterations: most.map_or(scram::ITERATIONS, |(iterations, _)| iterations) }
     }
 
-    /// The same after a password was found stored like this.
+    /// The form after a password was found stored like this.
     pub fn seen(self, stored: &Stored) -> Self {
         match stored {
             Stored::Scram(_, secret) => Self { md5: false, iterations: secret.iterations },
@@ -131,16 +131,16 @@ impl Exchange {
     }
 }
 
-/// What to make of a password that came as it is.
+/// The outcome of a check of a plain password.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Plain {
-    /// It is right or not.
+    /// The password is right, or wrong.
     Is(bool),
-    /// Its secret with this salt and so many rounds must be compared, which takes a while.
+    /// The secret with this salt and this number of rounds must be compared, which takes a while.
     Derive(Vec<u8>, u32),
 }
 
-/// Whether `password` is right, or what tells.
+/// Checks a plain password, or says which secret must be derived for that.
 pub fn check_plain(user: &str, stored: &Stored, password: &[u8], usual: Usual, mock_salt: [u8; 16]) -> Plain {
     match stored {
         Stored::Plain(text) => Plain::Is(text.as_bytes().ct_eq(password).into()),
@@ -151,7 +151,7 @@ pub fn check_plain(user: &str, stored: &Stored, password: &[u8], usual: Usual, m
     }
 }
 
-/// Whether a secret that was derived from what a client sent is the one that is stored.
+/// Whether a secret that was derived from a client's password is the stored one.
 pub fn is_secret(stored: &Stored, derived: &Secret) -> bool {
     matches!(stored, Stored::Scram(_, secret) if secret.stored_key.ct_eq(&derived.stored_key).into())
 }

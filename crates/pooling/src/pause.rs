@@ -1,4 +1,4 @@
-//! PAUSE: which databases get no server connections.
+//! PAUSE: the databases that get no server connections.
 
 use crate::model::keys::WorkerId;
 
@@ -29,7 +29,7 @@ pub fn mark_paused(shared: &Shared, database: Option<&str>, paused: bool) {
     }
 }
 
-/// PAUSE or RESUME of everything, by a signal: nobody waits for the outcome.
+/// Pauses or resumes everything, by a signal: no client waits for the outcome.
 pub fn pause_all(shared: &Shared, paused: bool) {
     if paused && suspension::is_suspended(shared) {
         crate::warning!("the pooler is suspended and cannot be paused");
@@ -40,11 +40,11 @@ pub fn pause_all(shared: &Shared, paused: bool) {
     }
     mark_paused(shared, None, paused);
     let order = if paused { Order::Pause(None) } else { Order::Resume(None) };
-    // Nobody asked under the number 0, so the answers are dropped.
+    // No client has asked under the number 0, so the answers are dropped.
     shared.tell_all(|| Message::Order(WorkerId(0), 0, order.clone()));
 }
 
-/// Whether what stands in a command names this pool: `database`, or `database,user` as PgCat has it.
+/// Whether a name in a command means this pool: `database`, or `database,user` as in PgCat.
 pub fn names(named: &str, database: &str, user: &str) -> bool {
     named == database || named.split_once(',').is_some_and(|(name, of)| name == database && of.trim_start() == user)
 }

@@ -1,11 +1,11 @@
-//! Reads that see what their session has committed, though replicas serve them.
+//! Reads from replicas that see the commits of their own session.
 //!
-//! A commit is stamped with the number of the round of questions that is to begin next ([`Freshness::commit`]), once its
-//! acknowledgement has been read and before the client has it. A thread (`asker.rs` of the program) asks the primary how far its log
-//! goes, a round, and the replicas how far they have replayed; what follows from that (`balancer::Replay`) is one number
-//! for each replica, the last round that it covers. A replica serves a read whose session's stamp is not above that: one
-//! comparison for a statement, no question. Nothing is asked while nobody commits. docs/design/2026-11-22-reads.md has
-//! the reasons.
+//! A commit is stamped with the number of the round of questions that is to begin next ([`Freshness::commit`]), once
+//! its acknowledgement has been read and before the client has it. In each round a thread (`asker.rs` of the program)
+//! asks the primary for the end of its log, and the replicas for the positions that they have replayed. From the
+//! answers follows (`balancer::Replay`) one number for each replica: the last round that it covers. A replica may serve
+//! a read if the session's stamp is not above this number: one comparison for a statement, no question. While there are
+//! no commits, the thread asks nothing. docs/design/2026-11-22-reads.md has the reasons.
 
 mod owed;
 
@@ -33,46 +33,47 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// One by which `waker` is woken.
+    /// A bell that wakes `waker`.
     pub fn new(waker: Box<dyn Wake>) -> Self {
         Self { waker, rung: AtomicBool::new(false) }
     }
 
-    /// Wakes whoever listens, unless that has been done and not been heard.
+    /// Wakes the thread, unless a wakeup is still pending.
     pub fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
-            // It fails only when the kernel has no memory left for an event; the thread looks by itself now and then.
+            // The wakeup fails only when the kernel has no memory left for an event; the thread looks by itself now and
+            // then.
             self.waker.wake();
         }
     }
 
-    /// The thread is awake.
+    /// Notes that the thread is awake.
     pub fn heard(&self) {
         self.rung.store(false, Ordering::SeqCst);
     }
 }
 
-/// What all threads know of the commits of one cluster and of their replay.
+/// The knowledge of all threads about the commits of one cluster and their replay.
 #[derive(Debug)]
 pub struct Freshness {
     /// The number of the round that begins next.
     next: AtomicU64,
     /// The last stamp that a commit has got.
     written: AtomicU64,
-    /// What is known of each replica, by [`ServerId::index`]: in the lower bits the last round that it covers, above
-    /// them how often it has been doubted. One word, so that an answer to what was asked before a doubt finds the doubt.
+    /// For each replica, by [`ServerId::index`]: in the lower bits the last round that it covers, above them the number
+    /// of its doubts. Both are in one word, so that the answer to a question before a doubt finds the doubt.
     replicas: [AtomicU64; MAX_SERVERS],
-    /// How many milliseconds the nearest replica takes to replay what is committed.
+    /// The time that the nearest replica takes to replay commits, in milliseconds.
     delay: AtomicU64,
-    /// Until when somebody waits for a replica, in milliseconds of the board's clock.
+    /// The time until which reads wait for a replica, in milliseconds of the board's clock.
     wanted: AtomicU64,
-    /// Nobody asks until the next commit.
+    /// Whether the asking thread sleeps until the next commit.
     asleep: AtomicBool,
     bell: Arc<Bell>,
 }
 
 impl Freshness {
-    /// One of which nothing is known.
+    /// The state before anything is known.
     pub fn new(bell: Arc<Bell>) -> Self {
         Self {
             next: AtomicU64::new(1),
@@ -85,7 +86,8 @@ impl Freshness {
         }
     }
 
-    /// A commit, or what may have been one, has been acknowledged: its stamp. A round that begins afterwards covers it.
+    /// Stamps a commit, or a unit that may have committed, when it has been acknowledged. A round that begins
+    /// afterwards covers it.
     pub fn commit(&self) -> u64 {
         let stamp = self.next.load(Ordering::SeqCst);
         self.written.fetch_max(stamp, Ordering::SeqCst);
@@ -110,23 +112,24 @@ impl Freshness {
         self.replicas.get(id.index()).is_some_and(|known| known.load(Ordering::SeqCst) & ROUND >= stamp)
     }
 
-    /// How many milliseconds a wait for the nearest replica is likely to take; `None` if that is not known.
+    /// The time that a wait for the nearest replica is likely to take, in milliseconds; `None` if it is not known.
     pub fn delay(&self) -> Option<u64> {
         Some(self.delay.load(Ordering::Relaxed)).filter(|delay| *delay != UNKNOWN)
     }
 
-    /// Somebody waits for a replica until then.
+    /// Notes that a read waits for a replica until then.
     pub fn want(&self, until: Moment) {
         self.wanted.fetch_max(until.0, Ordering::SeqCst);
         self.bell.ring();
     }
 
-    /// A connection to a replica has been made anew. It may have been restarted, and show less than it did.
+    /// Notes that a connection to a replica has been made anew: the replica may have been restarted, and show less than
+    /// before.
     pub fn doubt(&self, id: ServerId) {
         self.change(id, |known| (known | ROUND).wrapping_add(1));
     }
 
-    /// A round begins: its number. The primary is to be asked after this.
+    /// Begins a round; gives its number. The primary must be asked after this.
     pub fn begin(&self) -> u64 {
         self.next.fetch_add(1, Ordering::SeqCst)
     }
@@ -136,18 +139,19 @@ impl Freshness {
         self.replicas.get(id.index()).map_or(0, |known| known.load(Ordering::SeqCst) & !ROUND)
     }
 
-    /// A replica covers this round, by its answer to what was asked when these were its doubts. Whether that is news.
+    /// Notes that a replica covers this round, by its answer to a question at a time of these doubts. Whether that is
+    /// news.
     pub fn cover(&self, id: ServerId, round: u64, doubts: u64) -> bool {
         let before = self.change(id, |known| if known & !ROUND == doubts { doubts | round & ROUND } else { known });
         before.is_some_and(|before| before & !ROUND == doubts && before & ROUND < round)
     }
 
-    /// Nothing is known of a replica's position any more.
+    /// Forgets a replica's position.
     pub fn forget(&self, id: ServerId) {
         self.change(id, |known| known & !ROUND);
     }
 
-    /// Nothing is known of any replica: there is another primary.
+    /// Forgets the positions of all replicas: there is another primary.
     pub fn forget_all(&self) {
         self.replicas.iter().for_each(|known| {
             known.fetch_and(!ROUND, Ordering::SeqCst);
@@ -155,13 +159,13 @@ impl Freshness {
         self.delay.store(UNKNOWN, Ordering::Relaxed);
     }
 
-    /// Changes what is known of a replica; gives what was known before.
+    /// Changes the state of a replica; gives the state before.
     fn change(&self, id: ServerId, change: impl Fn(u64) -> u64) -> Option<u64> {
         let known = self.replicas.get(id.index())?;
         known.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |known| Some(change(known))).ok()
     }
 
-    /// How many milliseconds the nearest replica takes, by what was seen last.
+    /// Notes the time that the nearest replica takes, in milliseconds, by the last observation.
     pub fn set_delay(&self, millis: Option<u64>) {
         self.delay.store(millis.unwrap_or(UNKNOWN), Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
-//! Looks up the names of servers, away from the threads that carry traffic: the system's resolver blocks.
+//! Looks up the names of servers on threads of their own, since the system's resolver blocks.
 //!
-//! A worker asks what is known of a name; when nothing is, a thread looks it up and the workers are told when it has.
-//! Each look-up has a thread of its own, so that one name whose server does not answer delays no other.
+//! A worker asks for the known addresses of a name; if there are none, a thread looks the name up and tells the workers
+//! when it has the answer. Each look-up has a thread of its own, so that one name whose server does not answer delays
+//! no other.
 
 use std::collections::HashMap;
 use std::io;
@@ -12,29 +13,29 @@ use std::time::{Duration, Instant};
 use crate::config::Settings;
 use crate::sync::lock;
 
-/// What is known of a name.
+/// The outcome of a search for a name's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// One of its addresses, in turn; or what is no name.
+    /// One of the addresses of the name, in turn; or the host itself, if it is no name.
     At(String),
-    /// It is being looked up.
+    /// The name is being looked up.
     Pending,
-    /// It could not be looked up: why.
+    /// The name could not be looked up, for this reason.
     Failed(String),
 }
 
-/// For so long what has been found is good for those who have waited for it, however short the setting.
+/// The time for which the outcome of a look-up is good for those that have waited for it, however short the setting.
 const HANDED_ON: Duration = Duration::from_millis(250);
 
 #[derive(Debug)]
 struct Name {
     addresses: Vec<IpAddr>,
-    /// Why there are none.
+    /// The reason why there are no addresses.
     failure: Option<String>,
     until: Instant,
-    /// When it was looked up last.
+    /// The time of the last look-up.
     learned: Option<Instant>,
-    /// Since when it is being looked up.
+    /// The time since when the name is being looked up.
     pending: Option<Instant>,
     next: usize,
 }
@@ -44,11 +45,11 @@ struct Name {
 pub struct Known {
     /// The name.
     pub name: String,
-    /// How long it is still believed.
+    /// The time for which the addresses are still valid.
     pub left: Duration,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Whether it is being looked up.
+    /// Whether the name is being looked up.
     pub pending: bool,
 }
 
@@ -59,7 +60,7 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    /// What is known of `host`. When it must be looked up, `begin` is called, once, to do so.
+    /// Finds an address of `host`. If the name must be looked up, `begin` is called, once, to do so.
     pub fn find(&self, host: &str, settings: &Settings, now: Instant, begin: impl FnOnce()) -> Found {
         if host.is_empty() || host.starts_with('/') || host.parse::<IpAddr>().is_ok() {
             return Found::At(host.to_owned());
@@ -92,7 +93,7 @@ impl Resolver {
         Found::Pending
     }
 
-    /// Keeps what has come of looking a name up; whether its addresses are others than before.
+    /// Keeps the outcome of a look-up; whether the addresses are others than before.
     pub fn learn(&self, host: &str, outcome: io::Result<Vec<IpAddr>>, settings: &Settings, now: Instant) -> bool {
         let mut names = lock(&self.names);
         let Some(name) = names.get_mut(host) else { return false };
@@ -135,7 +136,7 @@ impl Resolver {
         lock(&self.names).get(host).map(|name| name.addresses.clone()).unwrap_or_default()
     }
 
-    /// What is known, by name.
+    /// The names that are known.
     pub fn known(&self, now: Instant) -> Vec<Known> {
         let mut known: Vec<Known> = lock(&self.names)
             .iter()
@@ -181,7 +182,7 @@ mod tests {
         assert_eq!(given, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Found::At(at.to_owned())));
         assert_eq!(begun.get(), 1);
         assert!(!resolver.is_old("two", now));
-        // What is old is looked up again, and a change is told.
+        // An old name is looked up again, and a change is reported.
         settings.dns_max_ttl = Seconds::whole(0);
         resolver.learn("two", twice(), &settings, now);
         assert!(resolver.is_old("two", now));

@@ -1,4 +1,4 @@
-//! How client connections are counted: each has a seat from accept to its end, wherever it is moved.
+//! The count of client connections: each has a seat from its accept to its end, to whatever worker it moves.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,22 +8,22 @@ use std::sync::{Arc, Mutex};
 use crate::error::Error;
 use crate::sync::lock;
 
-/// The counts of connections that limits go by, and by which connections are told apart.
+/// The counts of connections for limits, and the last id.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Clients that were let in, without those of the console.
+    /// The number of clients that have logged in, without those of the console.
     pub clients: AtomicUsize,
-    /// Connections that have proven nothing.
+    /// The number of connections without a proven identity.
     pub strangers: AtomicUsize,
-    /// Whether it was told that there are too many of them, until there are few.
+    /// Whether the log has said that there are too many of these, until there are few.
     pub crowded: AtomicBool,
     /// The id that was given out last.
     pub last_id: AtomicU64,
-    /// Server connections and client connections by user.
+    /// The numbers of server connections and of client connections, by user.
     pub by_user: Mutex<HashMap<String, (usize, usize)>>,
 }
 
-/// A client connection's place among those that are counted. It is given back when it is dropped.
+/// A client connection's place among those that are counted. The seat is given back when it is dropped.
 pub struct Seat {
     counts: Arc<Counts>,
     holder: Holder,
@@ -31,7 +31,7 @@ pub struct Seat {
 
 #[derive(Debug)]
 enum Holder {
-    /// A connection whose user has proven nothing.
+    /// A connection without a proven identity.
     Stranger,
     /// A client of this user.
     User(String),
@@ -48,8 +48,8 @@ impl Seat {
         Self { counts, holder: Holder::Stranger }
     }
 
-    /// Makes it the seat of a user's client, unless there are as many clients in all or of this user; 0 is no limit. On
-    /// the console it takes nobody's place.
+    /// Makes the seat one of a user's client, unless there are as many clients in all or of this user; 0 is no limit.
+    /// On the console a client takes no other's place.
     pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Error> {
         let mut by_user = lock(&self.counts.by_user);
         // The lock makes one of counting and comparing, for the sum too.
@@ -70,22 +70,22 @@ impl Seat {
         Ok(())
     }
 
-    /// Whether it is the seat of a client that was let in and has not left.
+    /// Whether the seat is of a client that has logged in and has not left.
     pub fn is_taken(&self) -> bool {
         matches!(self.holder, Holder::User(_) | Holder::Observer(_))
     }
 
-    /// Whether its client is waited for when the pooler ends.
+    /// Whether the client is waited for when the pooler ends.
     pub fn is_waited_for(&self) -> bool {
         matches!(self.holder, Holder::User(_))
     }
 
-    /// Whether its connection has proven nothing.
+    /// Whether the connection has no proven identity.
     pub fn is_strangers(&self) -> bool {
         matches!(self.holder, Holder::Stranger)
     }
 
-    /// The client leaves; its connection may take a while to close.
+    /// Notes that the client leaves; its connection may take a while to close.
     pub fn leave(&mut self) {
         let (Holder::User(user) | Holder::Observer(user)) = &self.holder else { return };
         if self.is_waited_for() {

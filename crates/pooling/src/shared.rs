@@ -1,5 +1,6 @@
-//! What the workers share, and what they tell each other. Clients' and servers' traffic never passes here: a client, or a
-//! server connection, is a worker's as a whole, and goes to another only while nothing of it is under way.
+//! The state that the workers share, and their messages to each other. The traffic of clients and servers never passes
+//! here: a client, or a server connection, belongs to one worker as a whole, and moves to another only while it has no
+//! statement or transaction under way.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -35,18 +36,18 @@ use crate::state::traveller::{Parcel, Traveller};
 use crate::succession::inherited::Succession;
 use crate::sync::lock;
 
-/// What became of the last attempt.
+/// The outcomes of the attempts to read the configuration again.
 #[derive(Debug, Clone, Default)]
 pub struct Outcome {
-    /// Attempts that ended well.
+    /// The number of attempts that succeeded.
     pub good: u64,
-    /// Attempts that did not.
+    /// The number of attempts that failed.
     pub failed: u64,
-    /// Why the last one did not.
+    /// The reason of the last attempt's failure, if it failed.
     pub trouble: Option<String>,
 }
 
-/// What one worker tells another.
+/// The messages of one worker to another.
 #[derive(Debug)]
 pub enum Message {
     /// A connection of a client: just accepted, on its way to where its password is looked up, or to its database.
@@ -57,7 +58,7 @@ pub enum Message {
     Adopted(Box<Adopted>),
     /// A server connection that is handed over.
     HandedOver(Box<Parcel>),
-    /// What another worker, which has this pool no longer, has counted of it.
+    /// The counts of another worker that no longer has this pool.
     Bequeathed(Box<(PoolName, Totals, Stats)>),
     /// Another worker waits for a connection of this pool, or has left room for one.
     Wanted(Box<PoolName>),
@@ -67,13 +68,13 @@ pub enum Message {
     Cancel(ClientKey, CancelKey, (WorkerId, ClientKey)),
     /// A cancel request that this client brought has had its effect, or has none.
     Cancelled(ClientKey),
-    /// Something asked or ordered on the console: who asks, the number of the question, what.
+    /// A question or an order of the console: the worker that asks, the number of the question, the order.
     Order(WorkerId, u64, Order),
-    /// An answer to it.
+    /// The answer to the question of this number.
     Answer(u64, Box<Answer>),
-    /// What it has counted shall be told there.
+    /// The worker must send its counts there.
     Measure(Sender<Measured>),
-    /// The name of a server was looked up; whether addresses of it are gone.
+    /// The name of a server was looked up; the flag says whether addresses of it are gone.
     Resolved(String, bool),
     /// A client of this user waits, and `max_user_connections` keeps it from a server connection: an idle one may go.
     MakeRoom(String),
@@ -81,134 +82,134 @@ pub enum Message {
     Reload,
     /// Something on the board of clusters has changed.
     Clusters,
-    /// A replica has come nearer to what reads wait for.
+    /// A replica has advanced towards the commits that reads wait for.
     Replayed,
-    /// End, in this way.
+    /// The worker must end, in this way.
     Shutdown(Ending),
 }
 
-/// How the pooler ends.
+/// The way in which the pooler ends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ending {
-    /// It does not.
+    /// The pooler does not end.
     #[default]
     No,
-    /// When the last client has left by itself.
+    /// The pooler ends when the last client has left by itself.
     WaitForClients,
-    /// Clients go as soon as they have nothing under way.
+    /// Clients are closed as soon as they have nothing under way.
     Drain,
-    /// Now.
+    /// The pooler ends now.
     AtOnce,
 }
 
 impl Ending {
-    /// When that is, for the log.
+    /// The time of that, for the log.
     pub fn when(self) -> &'static str {
         match self {
             Self::No => "never",
             Self::WaitForClients => "when the last client has left",
-            Self::Drain => "when what is under way is done",
+            Self::Drain => "when running statements and transactions have ended",
             Self::AtOnce => "at once",
         }
     }
 }
 
-/// The way to a worker.
+/// The messages to a worker.
 #[derive(Debug)]
 pub struct Mailbox {
-    /// What has been told and not read.
+    /// The messages that are not read yet.
     pub messages: Mutex<Vec<Message>>,
     /// Wakes the worker.
     pub waker: Box<dyn Wake>,
 }
 
-/// What was ordered of all workers.
+/// The orders to all workers.
 #[derive(Debug, Default)]
 pub struct Orders {
     /// Databases that DISABLE has closed.
     pub disabled: Mutex<HashSet<String>>,
     /// Databases that PAUSE has stopped; the empty name is all.
     pub paused: Mutex<HashSet<String>>,
-    /// Since when SUSPEND holds everything, if it does.
+    /// The time since when SUSPEND holds everything, if it does.
     pub suspended: Mutex<Option<Instant>>,
-    /// Whether no new clients are taken.
+    /// Whether new clients are refused.
     pub ending: AtomicBool,
-    /// How it ends: what was ordered last, or more urgently before.
+    /// The most urgent way of ending that was ordered.
     pub way: Mutex<Ending>,
-    /// How the configuration was read again.
+    /// The outcomes of reading the configuration again.
     pub reloads: Mutex<crate::shared::Outcome>,
-    /// Settings of TLS that SET has given and that wait for others beside them.
+    /// Settings of TLS by SET that wait for others beside them.
     pub waiting_settings: Mutex<Vec<(String, String)>>,
 }
 
-/// What is done outside of the workers, on threads of its own or by the system.
+/// The services outside of the workers, by threads of their own or by the system.
 pub trait Outside: Debug + Send + Sync {
     /// The time since 1970.
     fn date(&self) -> Duration;
     /// The processor time that this thread has used.
     fn processor_time(&self) -> Duration;
-    /// Begins to look a name up; the workers are told when it is done.
+    /// Begins to look a name up; the workers are told when that is done.
     fn look_up(&self, shared: &Arc<Shared>, host: &str);
-    /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.
+    /// Reads the files that settings name, for TLS and authentication; again after a setting was changed.
     fn prepare(&self, config: &mut Config) -> Result<(), String>;
     /// Reads the configuration again and puts it in force everywhere; an error leaves the old one.
     fn reload(&self, shared: &Shared) -> Result<(), String>;
-    /// Passes a cancel request that names nobody here on to the processes that had the sockets before; false when there
-    /// are none. Who brought it is told when it has had its effect.
+    /// Passes a cancel request for none of this process's clients on to the processes that had the sockets before;
+    /// false if the request is not passed on. The client that brought it is told when it has had its effect.
     fn pass_on(&self, shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool;
-    /// Listens on a Unix socket for the account of this process alone, when another process has the others; none where
-    /// the settings have no folder for it.
+    /// Listens on a Unix socket for the account of this process alone, when another process has the others; none if the
+    /// settings have no folder for it.
     fn listen_apart(&self, settings: &Settings) -> io::Result<Option<Box<dyn Listening>>>;
 }
 
-/// What wakes the threads beside the workers.
+/// The wakers of the threads beside the workers.
 #[derive(Debug)]
 pub struct Wakers {
     /// The monitor of servers.
     pub monitor: Box<dyn Wake>,
     /// The reader of catalogs.
     pub reader: Box<dyn Wake>,
-    /// Who asks how far replicas are.
+    /// The thread that asks replicas for their positions.
     pub asker: Box<dyn Wake>,
 }
 
-/// What the workers share.
+/// The state that the workers share.
 #[derive(Debug)]
 pub struct Shared {
     /// The configuration in force.
     pub config: RwLock<Arc<Config>>,
-    /// What is known of databases on several servers.
+    /// The state of databases on several servers.
     pub board: Board,
-    /// What is known of what databases hold.
+    /// The catalogs of databases.
     pub library: Library,
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
-    /// Which workers serve a database.
+    /// The workers that serve each database.
     pub homes: Arc<Homes>,
-    /// What they have in common of its pools.
+    /// The part of each pool that its workers share.
     pub commons: Commons,
     /// Secrets of plain passwords.
     pub secrets: Secrets,
-    /// Who is named in cancel requests.
+    /// The clients by the keys of their cancel requests.
     pub cancels: Mutex<HashMap<CancelKey, (WorkerId, ClientKey)>>,
-    /// How many connections there are.
+    /// The numbers of connections.
     pub counts: Arc<Counts>,
-    /// What clients' logins have taught, for logins to servers.
+    /// The keys and passwords from clients' logins, for logins to servers.
     pub learnt: Mutex<Learnt>,
-    /// What was ordered of all workers.
+    /// The orders to all workers.
     pub orders: Orders,
     /// The process before this one, and the one after it.
     pub succession: Succession,
     /// The names of servers.
     pub resolver: Resolver,
-    /// When the pooler started.
+    /// The time at which the pooler started.
     pub started: Instant,
-    /// What is done outside of the workers.
+    /// The services outside of the workers.
     pub outside: Box<dyn Outside>,
 }
 
 impl Shared {
-    /// What workers with these mailboxes share at first.
+    /// The initial shared state of workers with these mailboxes.
     pub fn new(
         config: Config,
         mailboxes: Vec<Mailbox>,
@@ -248,14 +249,14 @@ impl Shared {
         self.counts.last_id.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// Puts a configuration in force; the workers are to be told.
+    /// Puts a configuration in force; the caller must tell the workers.
     pub fn adopt(&self, config: Config) {
         self.homes.deal(&config);
         self.secrets.load(&config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
 
-    /// Tells a worker.
+    /// Sends a message to a worker.
     pub fn tell(&self, worker: WorkerId, message: Message) {
         if let Some(mailbox) = self.mailboxes.get(worker.0) {
             lock(&mailbox.messages).push(message);
@@ -263,15 +264,15 @@ impl Shared {
         }
     }
 
-    /// Tells all workers.
+    /// Sends a message to all workers.
     pub fn tell_all(&self, message: impl Fn() -> Message) {
         for number in 0..self.mailboxes.len() {
             self.tell(WorkerId(number), message());
         }
     }
 
-    /// Tells what a worker has met on a server of a cluster: the server is asked at once, and all workers are told if
-    /// that changes a decision.
+    /// Reports to the board what a worker has met on a server of a cluster: the server is asked at once, and all
+    /// workers are told if that changes a decision.
     pub fn met(&self, cluster: &str, server: ServerId, met: Met, when: Instant) {
         if self.board.report(cluster, server, met, when) {
             self.tell_all(|| Message::Clusters);

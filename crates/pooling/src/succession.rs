@@ -1,9 +1,10 @@
 //! Clients that go from a process to the one that takes its place (`-R`), each between two of its units.
 //!
-//! The new process asks `TAKEOVER CLIENTS` on the console again and again. The answer has the sockets of the clients that
-//! had nothing under way (SCM_RIGHTS), and rows that say what their sessions are. Clients over TLS stay, since their keys
-//! cannot be handed over, and so do those that are pinned or listen, until they can go. Should the new process end
-//! before it has asked for clients that have been made ready, they go on being served here.
+//! The new process asks `TAKEOVER CLIENTS` on the console again and again. The answer has the sockets of the clients
+//! without a statement or transaction under way (SCM_RIGHTS), and rows that describe their sessions. Clients over TLS
+//! stay, since their keys cannot be handed over, and so do clients that are pinned or listen, until they no longer do.
+//! If the new process ends before it has asked for clients that are ready to go, the old process continues to serve
+//! them.
 
 pub mod adopt;
 pub mod answer;
@@ -24,7 +25,7 @@ impl fmt::Debug for Described {
     }
 }
 
-/// Has clients served here again that were to go to a process that has ended, or does not ask for them.
+/// Takes clients back that were to go to a process that has ended, or does not ask for them.
 pub fn take_back(core: &mut Core) {
     let succession = &core.shared.succession;
     let Some(heir) = succession.heir() else { return };
@@ -36,7 +37,7 @@ pub fn take_back(core: &mut Core) {
 }
 
 impl Traveller {
-    /// Its socket.
+    /// The client's socket.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.io.socket.shared()
     }

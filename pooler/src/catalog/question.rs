@@ -1,5 +1,5 @@
-//! What a server is asked about a database's catalog, in one transaction: first whether it is still the one that is
-//! known, and only if not, for all of it. What has not come whole is thrown away.
+//! The questions to a server about a database's catalog, in one transaction: first whether the known catalog is still
+//! current, and only if not, the whole catalog. An incomplete answer is thrown away.
 
 use classify::Catalog;
 use wire::backend::{self, Status, tag};

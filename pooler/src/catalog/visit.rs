@@ -1,4 +1,5 @@
-//! A connection of the pooler's own to a server: made as a pool made one before, logged in, asked, answered.
+//! A connection of the pooler's own to a server, opened with the parameters of a pool's connection: its login, question
+//! and answer.
 
 use std::io;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Environment variables in the strings of `howdah.toml`: `${NAME}`, `${NAME:-what it is when unset or empty}`; `$${` is
-//! a plain `${`. They are put in after the file was parsed, so no value can be taken for more than a string, and what
-//! stands in comments does not matter.
+//! Environment variables in the strings of `howdah.toml`: `${NAME}`, `${NAME:-what it is when unset or empty}`; `$${`
+//! is a plain `${`. They are replaced after the file was parsed, so a value can only be a string, and comments are not
+//! searched.
 
 use toml::{Table, Value as Toml};
 

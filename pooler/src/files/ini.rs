@@ -5,27 +5,8 @@ use std::path::Path;
 use super::nearest::nearest;
 use pooling::config::configuration::Config;
 use pooling::config::entries::{Database, User};
-use pooling::config::settings::Settings;
+use pooling::config::settings::{Settings, WITHOUT_EFFECT};
 use pooling::config::value::Value;
-
-/// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
-pub const WITHOUT_EFFECT: &[&str] = &[
-    "service_name",
-    "job_name",
-    "verbose",
-    "pkt_buf",
-    "sbuf_loopcnt",
-    "so_reuseport",
-    "tcp_defer_accept",
-    "tcp_socket_buffer",
-    "client_tls_dheparams",
-    "dns_zone_check_period",
-    "conffile",
-    "resolv_conf",
-    "scram_iterations",
-    "peer_id",
-    "max_packet_size",
-];
 
 /// Reads the text of `pgbouncer.ini`; `path` is for what it includes.
 pub fn read(text: &str, path: &Path) -> Result<Config, String> {

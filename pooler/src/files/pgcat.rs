@@ -1,8 +1,8 @@
-//! `pgcat.toml`, for what of it is supported: pools of one shard, its primary and its replicas.
+//! The supported part of `pgcat.toml`: pools of one shard, with its primary and its replicas.
 //!
-//! Roles in it are what PgCat believed; here servers are asked. So its `primary` is written to while it says that it is
-//! one, and preferred where two have equal claims; its `replica` is never written to, as in PgCat. `auto`, which PgCat
-//! does not know, is for a server that is to be followed when it is promoted.
+//! PgCat believes the roles in the file; this pooler asks the servers. So a `primary` gets writes while the server
+//! itself says that it is one, and is preferred if two servers have equal claims; a `replica` never gets writes, as in
+//! PgCat. The role `auto`, which PgCat does not have, is for a server that is to get writes after its promotion.
 
 use std::time::Duration;
 
@@ -225,7 +225,10 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
         _ => return Err(format!("pools.{name} has no shards")),
     };
     if shards.len() > 1 {
-        return Err(format!("pools.{name} has {} shards: sharding is not supported yet; one shard is", shards.len()));
+        return Err(format!(
+            "pools.{name} has {} shards: sharding is not supported yet, so a pool must have one shard",
+            shards.len()
+        ));
     }
     let Some(Toml::Table(shard)) = shards.values().next() else {
         return Err(format!("pools.{name} has no shards"));

@@ -1,5 +1,6 @@
 //! Reading a configuration: its file in one of the formats, the files that this names, and whether it can be used.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -133,8 +134,35 @@ fn check(config: &mut Config) -> Result<(), String> {
     }
     if config.databases.is_empty() && config.fallback.is_none() {
         config.remarks.push("no database is configured: only the console can be used".to_owned());
+    } else if nobody_can_log_in(config) {
+        config.remarks.push(
+            "no user can log in: there is no password (auth_file, or [users.NAME] in a howdah.toml), and no auth_user \
+             that looks passwords up"
+                .to_owned(),
+        );
     }
+    let unknown: BTreeSet<&str> = auth_users(config).filter(|user| !config.passwords.contains_key(*user)).collect();
+    let remark = |user| {
+        format!(
+            "auth_user {user} has no password (auth_file, or [users.{user}] in a howdah.toml): its servers must let it \
+             in without one"
+        )
+    };
+    let remarks: Vec<String> = unknown.into_iter().map(remark).collect();
+    config.remarks.extend(remarks);
     Ok(())
+}
+
+/// Who looks passwords up.
+fn auth_users(config: &Config) -> impl Iterator<Item = &str> {
+    let of_entries = config.databases.values().chain(&config.fallback).filter_map(|entry| entry.auth_user.as_ref());
+    of_entries.chain([&config.settings.auth_user]).map(String::as_str).filter(|user| !user.is_empty())
+}
+
+fn nobody_can_log_in(config: &Config) -> bool {
+    !matches!(config.settings.auth_type, AuthType::Any | AuthType::Hba)
+        && config.passwords.is_empty()
+        && auth_users(config).next().is_none()
 }
 
 /// Reads a file that a setting names.

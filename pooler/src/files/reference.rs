@@ -2,21 +2,21 @@
 
 use std::fmt::Write;
 
-use super::{ini, toml_file};
+use super::toml_file;
 use pooling::config::entries::{Database, Key, User};
-use pooling::config::settings::Settings;
+use pooling::config::settings::{Settings, WITHOUT_EFFECT};
 
 /// The text of `docs/reference/pooler-settings.md`.
 pub fn page() -> String {
     let mut page = String::from(
         "# Settings of the pooler\n\
          \n\
-         Made from the tables in the code by `howdah-pooler settings`; a test holds it to them.\n\
+         `howdah-pooler settings` makes this page from the tables in the code; a test compares the two.\n\
          \n\
-         In `pgbouncer.ini` these stand under `[pgbouncer]`, in `howdah.toml` under `[pooler]`. An unknown setting is an\n\
-         error in `howdah.toml`, and a line in the log for the other formats. Times are in seconds, fractions allowed;\n\
-         on and off are `1` and `0`, or `true` and `false`. `SET` on the console and `RELOAD` change a setting if the\n\
-         third column says yes; others need a restart.\n\
+         In `pgbouncer.ini` the settings stand under `[pgbouncer]`, in `howdah.toml` under `[pooler]`. An unknown setting is\n\
+         an error in `howdah.toml`, and a line in the log with the other formats. Times are in seconds, fractions allowed;\n\
+         on and off are `1` and `0`, or `true` and `false`. `SET` on the console and `RELOAD` change a setting if the third\n\
+         column says yes; a change of the others needs a restart.\n\
          \n\
          | setting | default | changes while running | meaning |\n\
          |---|---|---|---|\n",
@@ -33,32 +33,32 @@ pub fn page() -> String {
     page.push_str(
         "\n## Databases\n\
          \n\
-         One `name = key=value key=value` each under `[databases]` in `pgbouncer.ini`, a section `[databases.NAME]` in\n\
-         `howdah.toml`. The name `*` stands for all that have no entry.\n\
+         A database is a line `name = key=value key=value` under `[databases]` in `pgbouncer.ini`, or a section\n\
+         `[databases.NAME]` in `howdah.toml`. The name `*` stands for all databases without an entry of their own.\n\
          \n",
     );
     keys(&mut page, Database::KEYS);
     page.push_str(
         "\n## Users\n\
          \n\
-         One `name = key=value` each under `[users]` in `pgbouncer.ini`, a section `[users.NAME]` in `howdah.toml`, where\n\
-         `password` is a key too: plain, an MD5 hash, or a SCRAM secret as `pg_authid` has it.\n\
+         A user is a line `name = key=value` under `[users]` in `pgbouncer.ini`, or a section `[users.NAME]` in `howdah.toml`.\n\
+         Such a section can have the key `password` too: plain, an MD5 hash, or a SCRAM secret as in `pg_authid`.\n\
          \n",
     );
     keys(&mut page, User::KEYS);
     page.push_str(
         "\n## The environment\n\
          \n\
-         In the strings of `howdah.toml`, `${NAME}` is the environment variable of that name, which must be there;\n\
-         `${NAME:-text}` is `text` when it is not there or empty; `$${` is a plain `${`.\n\
+         In the strings of `howdah.toml`, `${NAME}` is the value of the environment variable NAME, which must be set;\n\
+         `${NAME:-text}` is `text` if the variable is unset or empty; `$${` is a literal `${`.\n\
          \n\
          ## Settings without effect\n\
          \n\
          Of `pgbouncer.ini`: ",
     );
-    let without: Vec<String> = ini::WITHOUT_EFFECT.iter().map(|name| format!("`{name}`")).collect();
+    let without: Vec<String> = WITHOUT_EFFECT.iter().map(|name| format!("`{name}`")).collect();
     page.push_str(&without.join(", "));
-    page.push_str(". Each is named in the log once.\n");
+    page.push_str(". The log names each of them once.\n");
     page
 }
 

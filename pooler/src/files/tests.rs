@@ -263,7 +263,10 @@ fn a_pgcat_tomls_tls_becomes_sslmodes() {
 #[test]
 fn a_pgcat_toml_of_several_shards_is_refused() {
     let two = format!("{PGCAT}[pools.app.shards.1]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
-    assert_eq!(pgcat(&two).unwrap_err(), "pools.app has 2 shards: sharding is not supported yet; one shard is");
+    assert_eq!(
+        pgcat(&two).unwrap_err(),
+        "pools.app has 2 shards: sharding is not supported yet, so a pool must have one shard"
+    );
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What stands in a TOML file, as the settings' own readers take it.
+//! The values of a TOML file, in the form that the settings' own readers take.
 
 use toml::Value as Toml;
 

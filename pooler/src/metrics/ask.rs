@@ -1,4 +1,4 @@
-//! Asking the workers what they have counted.
+//! Asks the workers for their counts.
 
 use std::sync::mpsc;
 use std::time::{Duration, Instant};

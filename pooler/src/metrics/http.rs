@@ -1,7 +1,7 @@
-//! `/metrics`, `/healthz` and `/readyz`, for Prometheus and for who starts and balances poolers.
+//! `/metrics`, `/healthz` and `/readyz`, for Prometheus and for the programs that start and balance poolers.
 //!
-//! A thread accepts, and a thread answers each request: there are few, and none may hold up another. They share no
-//! locks with the workers that a statement would wait for.
+//! One thread accepts requests, and each request gets a thread of its own, since requests are few and must not delay
+//! each other. These threads share no lock for which a statement would have to wait.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream, ToSocketAddrs};

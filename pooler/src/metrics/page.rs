@@ -1,4 +1,4 @@
-//! What stands on the page of metrics.
+//! The contents of the page of metrics.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ const COUNTS: &[Count] = &[
     ("received_bytes_total", "Bytes that clients have sent.", |totals| totals.received as f64),
     ("sent_bytes_total", "Bytes that servers have sent.", |totals| totals.sent as f64),
     ("transaction_seconds_total", "Time spent in transactions.", |totals| totals.transaction_time.as_secs_f64()),
-    ("server_assignments_total", "Times that a server connection was lent to a client.", |totals| {
+    ("server_assignments_total", "Times that a server connection was assigned to a client.", |totals| {
         totals.assignments as f64
     }),
     ("client_parses_total", "Named statements that clients have prepared.", |totals| {
@@ -91,7 +91,7 @@ const LEVELS: &[Level] = &[
     ),
     ("pool_paused", "Whether the pool is paused.", has_clients, |pool| f64::from(u8::from(pool.paused))),
     ("pool_failing", "Whether the last attempt to connect to a server failed.", has_servers, |pool| {
-        f64::from(u8::from(pool.failing))
+        f64::from(u8::from(pool.failure.is_some()))
     }),
 ];
 
@@ -133,7 +133,12 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     };
     one("uptime_seconds", Kind::Gauge, "Time since the pooler was started.", shared.started.elapsed().as_secs_f64());
     one("workers", Kind::Gauge, "Worker threads of the pooler.", shared.mailboxes.len() as f64);
-    one("workers_answering", Kind::Gauge, "Worker threads that have answered for this page.", measured.len() as f64);
+    one(
+        "workers_answering",
+        Kind::Gauge,
+        "Worker threads that have answered the request for this page.",
+        measured.len() as f64,
+    );
     one(
         "ending",
         Kind::Gauge,
@@ -167,7 +172,7 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     page.metric(
         &name("errors_total"),
         Kind::Counter,
-        "Errors that the pooler itself told clients, by SQLSTATE and by whose fault they are.",
+        "Errors that the pooler itself sent to clients, by SQLSTATE and blame.",
     );
     let mut errors: BTreeMap<(&str, Blame), u64> = BTreeMap::new();
     for ((code, blame), count) in measured.iter().flat_map(|measured| &measured.errors) {

@@ -1,11 +1,11 @@
-//! One server and the connection by which it is asked.
+//! One server, and the connection of the health checks to it.
 //!
 //! A round begins with [`Probe::begin`] and ends with an [`Outcome`]: an answer, or why there is none. Within a round a
-//! connection that turns out to be dead is made anew once, addresses of a name are tried in turn, and so are users whom
-//! the server does not let in. The deadline is for all of that together; `server_connect_timeout` for each connection.
+//! dead connection is replaced once, the addresses of a name are tried in turn, and if the server refuses a user, the
+//! next user is tried. The deadline holds for all of this together, `server_connect_timeout` for each connection.
 //!
-//! A server is logged in to as the pools do it ([`wire::login`], [`pooling::credentials`]): over TLS, verified and bound as
-//! the settings say.
+//! The login is the same as that of the pools ([`wire::login`], [`pooling::credentials`]): TLS, verification and
+//! channel binding follow the settings.
 
 use std::io;
 use std::time::Instant;
@@ -301,8 +301,7 @@ impl Probe {
             None => self.login(around).map(Box::new),
         };
         let Some(mut login) = login else {
-            let message = "no user is known to log in as: set monitor_user";
-            return self.end(around, FailureKind::NotAllowed, message);
+            return self.end(around, FailureKind::NoUser, "the pooler knows no user to log in as: set monitor_user");
         };
         let Some(io) = &mut self.io else { return Turnout::Wait };
         let begun = login.begin(&mut Link { io, connector: connector(around.config), host: &self.host });

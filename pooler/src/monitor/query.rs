@@ -1,4 +1,4 @@
-//! What a server is asked, and what its answer means.
+//! The question of a health check, and the meaning of its answer.
 
 use balancer::{Moment, Observation};
 

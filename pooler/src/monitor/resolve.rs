@@ -1,4 +1,4 @@
-//! Names of servers, looked up on a thread of their own: a look-up may block for as long as it likes.
+//! Looks up names of servers on a thread of its own, since a look-up may block for a long time.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};

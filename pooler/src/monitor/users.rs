@@ -1,4 +1,4 @@
-//! In whose name servers are asked.
+//! The users as whom health checks log in.
 
 use pooling::config::{Config, Database};
 

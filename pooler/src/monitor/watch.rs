@@ -1,4 +1,4 @@
-//! The monitor's thread: asks each server at its interval, and tells the board what it hears.
+//! The monitor's thread: asks each server at its interval, and puts the answers on the board.
 
 use std::collections::HashMap;
 use std::io;

@@ -1,8 +1,8 @@
-//! TLS, by rustls: what the settings mean for it, and the sessions of connections.
+//! TLS, by rustls: its configuration from the settings, and the sessions of connections.
 //!
-//! The files of a configuration are read when the configuration is read, so that RELOAD takes new certificates and a
-//! broken one leaves the old in force. Sessions are not resumed and tickets not sent: connections to a pooler last,
-//! and what resumption keeps would have to be kept for each of them.
+//! The files of a configuration are read when the configuration is read, so that RELOAD takes new certificates, and
+//! leaves the old ones in force if the new ones cannot be used. Sessions are not resumed and tickets not sent:
+//! connections to a pooler last, and resumption would need memory for each of them.
 
 mod session;
 mod verify;

@@ -1,5 +1,5 @@
-//! TLS on one connection: bytes of the socket in, bytes for the socket out, no I/O. It owns memory only for a record
-//! that is not whole and for what has not been sent.
+//! TLS on one connection: bytes of the socket in, bytes for the socket out, no I/O. It owns memory only for an
+//! incomplete record and for unsent bytes.
 
 use std::fmt;
 use std::sync::Arc;

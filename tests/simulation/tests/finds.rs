@@ -177,3 +177,19 @@ fn who_has_waited_for_the_shared_connection_in_vain_hears_in_order() {
     ];
     holds(&setup, &steps);
 }
+
+/// A LISTEN by the shared connection is undone by a failure that leaves its client pinned, and the client does not come to
+/// rest: the next LISTENs go by its own connection, all of them.
+#[test]
+fn a_listen_that_was_undone_does_not_take_the_next_one_along() {
+    let setup = Setup { clients: 4, pool_size: 1, pipelining: false, reports_search_path: false, ..Setup::default() };
+    let steps = [
+        say(0, 4, &[36, 33, 61]),
+        say(0, 7, &[15]),
+        Settle,
+        say(0, 5, &[32]),
+        say(0, 6, &[193, 37]),
+        say(0, 5, &[36, 33, 37]),
+    ];
+    holds(&setup, &steps);
+}

@@ -27,7 +27,7 @@ pub fn reload(core: &Core) -> Result<(), Error> {
     core.shared.outside.reload(&core.shared).map_err(Error::Configuration)
 }
 
-/// Tells a console client of an error.
+/// Sends a console client an error.
 pub fn console_error(core: &mut Core, key: ClientKey, error: &Error) {
     if let Some(client) = core.clients.get_mut(key.0) {
         error.write(client.io.out(), Severity::Error);

@@ -11,9 +11,9 @@ use crate::shared::Ending;
 /// A parameter of PostgreSQL that drivers ask for or set on their own.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its name.
+    /// The name of the parameter.
     pub name: &'static str,
-    /// Its value here, whatever is set.
+    /// The value on the console, whatever is set.
     pub value: &'static str,
     columns: Columns,
 }
@@ -37,15 +37,15 @@ fn parameter(name: &str) -> Option<&'static Parameter> {
     PARAMETERS.iter().find(|parameter| parameter.name.eq_ignore_ascii_case(name))
 }
 
-/// What BAN and UNBAN tell: PgCat's columns.
+/// The columns of the results of BAN and UNBAN, as in PgCat.
 const BANNED: Columns = &[("db", Text), ("user", Text), ("role", Text), ("host", Text)];
 
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
-    /// SHOW something.
+    /// SHOW with the word for its view.
     Show(Show),
-    /// SHOW of what is no business of the console, but drivers ask for.
+    /// SHOW of a parameter that drivers ask for, though the console does not use it.
     ShowParameter(&'static Parameter),
     /// PAUSE \[database\].
     Pause(Option<String>),
@@ -71,20 +71,20 @@ pub enum Command {
     Unban(String),
     /// RELOAD.
     Reload,
-    /// TAKEOVER: the listening sockets are asked for, or are served by who has asked.
+    /// TAKEOVER: a process asks for the listening sockets, or reports that it serves them.
     Takeover {
-        /// Whether they are served there.
+        /// Whether the process serves them.
         done: bool,
     },
-    /// TAKEOVER CLIENTS: those that have nothing under way are asked for.
+    /// TAKEOVER CLIENTS: the process asks for the clients that have nothing under way.
     TakeoverClients,
     /// SHUTDOWN, at once or not.
     Shutdown(Ending),
     /// SET key = value.
     Set(String, String),
-    /// SET of what is no business of the console, but drivers set.
+    /// SET of a parameter that drivers set, though the console does not use it.
     SetParameter,
-    /// Nothing.
+    /// An empty command.
     Empty,
 }
 
@@ -167,7 +167,7 @@ impl Command {
         Ok(if parameter(&key).is_some() { Self::SetParameter } else { Self::Set(key, value) })
     }
 
-    /// What all workers are asked for it.
+    /// The order to all workers for this command, if there is one.
     pub fn order(&self) -> Option<Order> {
         Some(match self {
             Self::Show(show) if show.looks() => Order::Look,
@@ -182,17 +182,17 @@ impl Command {
         })
     }
 
-    /// Whether it is finished only when nothing is left.
+    /// Whether the command ends only when no connection is left.
     pub fn waits(&self) -> bool {
         matches!(self, Self::Pause(_) | Self::Suspend | Self::WaitClose(_))
     }
 
-    /// Whether it changes nothing.
+    /// Whether the command changes nothing.
     pub fn only_looks(&self) -> bool {
         matches!(self, Self::Show(_) | Self::ShowParameter(_) | Self::SetParameter | Self::Empty)
     }
 
-    /// The columns of its result, if it has rows.
+    /// The columns of the result, if it has rows.
     pub fn columns(&self, dialect: Dialect) -> Option<Columns> {
         match self {
             Self::Show(show) => Some(show.columns(dialect)).filter(|columns| !columns.is_empty()),
@@ -202,7 +202,7 @@ impl Command {
         }
     }
 
-    /// Its command tag.
+    /// The command tag.
     pub fn tag(&self) -> &'static str {
         match self {
             Self::Show(_) | Self::ShowParameter(_) => "SHOW",

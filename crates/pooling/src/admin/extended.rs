@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::state::Core;
 use crate::state::client::Client;
 
-/// Parse: keeps a command under a name. What is wrong with it is told when it is run.
+/// Parse: keeps a command under a name. Errors in it are sent when it is run.
 pub fn parse(client: &mut Client, body: &[u8]) -> Result<(), wire::Error> {
     let parse = frontend::parse(body)?;
     let statement = Statements::default().share(parse.definition, UNCLEAR, Lexing::Conforming);
@@ -88,7 +88,7 @@ pub fn close(client: &mut Client, body: &[u8]) -> Result<(), wire::Error> {
     Ok(())
 }
 
-/// What the last Bind named. The console has one portal, whatever its name.
+/// The command of the last Bind. The console has one portal, whatever its name.
 fn bound(client: &Client) -> Option<Rc<Statement>> {
     client.prepared.portals.values().next().cloned().flatten()
 }

@@ -1,7 +1,8 @@
-//! The console: the databases `howdah`, `pgbouncer` and `pgcat`, which are no databases but answer commands.
+//! The console: the databases `howdah`, `pgbouncer` and `pgcat`, which hold no data and answer commands.
 //!
-//! A command is asked of every worker ([`Order`]); when all have answered, the first worker, where console clients
-//! live, puts the result together. PAUSE and its like are asked again until nothing is under way any more.
+//! A command goes to every worker as an [`Order`]. When all workers have answered, the first worker, which has the
+//! clients of the console, puts the result together. PAUSE and similar commands go to the workers again and again until
+//! no statement or transaction is under way.
 
 pub mod account;
 pub mod ask;

@@ -19,10 +19,10 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::server::State;
 use crate::sync::lock;
 
-/// How often a PAUSE looks again.
+/// The time between two looks of a PAUSE.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// A worker's answer to a question of this one.
+/// Works on a worker's answer to a question of this one.
 pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
     let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { return };
     asked.answers.push(answer);
@@ -36,9 +36,9 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         return;
     }
     let Some(asked) = core.lifecycle.console.asked.remove(&number) else { return };
-    // It may have gone, or have been killed by its own command.
+    // The client may have gone, or have been killed by its own command.
     let waits = |client: &&mut Client| {
-        client.input.console_waits == Some(number) && matches!(client.state, ClientState::Console)
+        client.input.console_waits == Some(number) && matches!(client.state(), ClientState::Console)
     };
     let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
     client.input.console_waits = None;
@@ -54,7 +54,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
     turns::give_turn(core, crate::model::turn::Turn::Client(asked.client));
 }
 
-/// Asks again what was not finished.
+/// Asks the questions again that are not finished.
 pub fn console_tick(core: &mut Core) {
     let now = core.now;
     let due: Vec<u64> = core
@@ -80,7 +80,7 @@ pub fn console_tick(core: &mut Core) {
     }
 }
 
-/// Does what the console orders, here.
+/// Carries out an order of the console on this worker.
 pub fn obey(core: &mut Core, order: &Order) -> Answer {
     match order {
         Order::Look => Answer::Seen(snapshot::snapshot(core)),
@@ -118,7 +118,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
     }
 }
 
-/// Pauses pools and closes the connections that are not lent; how many are.
+/// Pauses pools and closes the connections that are not lent; gives the number of the others.
 fn pause(core: &mut Core, database: Option<&str>) -> usize {
     let mut pools = pools_of(core, database);
     // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
@@ -164,7 +164,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
 
 /// Closes a client; whether it is here.
 fn kill_client(core: &mut Core, id: u64) -> bool {
-    let is_it = |client: &Client| client.id == id && !matches!(client.state, ClientState::Closing);
+    let is_it = |client: &Client| client.id == id && !matches!(client.state(), ClientState::Closing);
     let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
     if let Some(key) = found {
         leave::fatal(core, key, &Error::KilledClient);
@@ -184,8 +184,8 @@ fn servers_of(core: &Core, pools: &[PoolKey]) -> Vec<ServerKey> {
     core.servers
         .iter()
         .filter(|(_, server)| pools.contains(&server.pool) && server.cancels.target.is_none())
-        // What is no connection of the pool stays for as long as its clients do.
-        .filter(|(_, server)| !matches!(server.state, State::Cancelling) && server.apart.is_none())
+        // A connection beside the pool stays for as long as its clients do.
+        .filter(|(_, server)| !matches!(server.state(), State::Cancelling) && server.apart.is_none())
         .map(|(key, _)| ServerKey(key))
         .collect()
 }

@@ -2,20 +2,20 @@
 
 use crate::admin::seen::Snapshot;
 
-/// What every worker is asked.
+/// An order to every worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// What there is.
+    /// Give a snapshot.
     Look,
-    /// Let nobody begin in this database (all when none); how much is still under way?
+    /// Give clients of this database (all when none) no server connections; the answer is the number of those left.
     Pause(Option<String>),
-    /// Read nothing more; how many connections are not at rest?
+    /// Read nothing more; the answer is the number of connections that are not at rest.
     Suspend,
-    /// Let them go on.
+    /// Go on, in this database (all when none).
     Resume(Option<String>),
     /// Close the server connections of this database (all when none), each when it is free.
     Reconnect(Option<String>),
-    /// How many server connections are still to be closed after a Reconnect?
+    /// Count the server connections that are still to be closed after a Reconnect.
     WaitClose(Option<String>),
     /// Drop all clients and servers of this database (all when none).
     Kill(Option<String>),
@@ -23,13 +23,13 @@ pub enum Order {
     KillClient(u64),
 }
 
-/// What a worker answers.
+/// The answer of a worker.
 #[derive(Debug)]
 pub enum Answer {
-    /// What there is.
+    /// The snapshot of the worker.
     Seen(Snapshot),
-    /// Done, but for so many that are under way.
+    /// The order was carried out, but for this number of connections that are under way.
     Left(usize),
-    /// Whether what was asked about is here.
+    /// Whether the object of the order is here.
     Found(bool),
 }

@@ -39,7 +39,7 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
         None if pool.cluster_of.cluster.is_some() => Part::Clients,
         None => Part::Whole,
     };
-    // It is the pools of the servers that connections are made in.
+    // Connections are made in the pools of the servers.
     let sizes = if part == Part::Clients { (0, 0) } else { (pool.limits.size, pool.limits.reserve) };
     PoolSeen {
         database: pool.name.database.to_string(),
@@ -52,7 +52,7 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
         },
         size: sizes.0,
         reserve: sizes.1,
-        failing: pool.connections.failure.is_some(),
+        failure: pool.connections.failure.as_ref().map(|failure| failure.why.clone()),
         totals: pool.counts.totals,
         period: pool.counts.periods[1].since(&pool.counts.periods[0]),
         paused: pool.limits.paused,
@@ -69,7 +69,7 @@ fn server_of(core: &Core, pool: &Pool) -> String {
     });
     match listed {
         Some(server) => server_name(&server.host, server.port),
-        // It has left the configuration: connections that are still open tell where they lead.
+        // The server has left the configuration: its open connections show the address.
         None => pool.counts.stats.servers().first().map(|server| server.name()).unwrap_or_default(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a client of the console is answered: the result of its command, or why it has none.
+//! The answer to a client of the console: the result of its command, or the error.
 
 use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
@@ -14,14 +14,14 @@ use crate::error::Error;
 use crate::shared::Message;
 use crate::state::Core;
 
-/// An error, and what follows it in the extended protocol: nothing is answered up to the next Sync.
+/// Sends an error; in the extended protocol nothing more is answered up to the next Sync.
 pub fn failed(core: &mut Core, key: ClientKey, error: &Error) {
     ask::console_error(core, key, error);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.input.discard = Discard::Unit;
 }
 
-/// The error of a command that was run, by either protocol.
+/// Sends the error of a command that was run, by either protocol.
 pub fn refused(core: &mut Core, key: ClientKey, error: &Error) {
     if core.clients.get(key.0).is_some_and(|client| client.input.unsynced) {
         failed(core, key, error);
@@ -31,7 +31,7 @@ pub fn refused(core: &mut Core, key: ClientKey, error: &Error) {
     }
 }
 
-/// Tells a console client the result of its command.
+/// Sends a console client the result of its command.
 pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<Answer>) {
     if let Command::KillClient(id) = command
         && !answers.iter().any(|answer| matches!(answer, Answer::Found(true)))
@@ -82,7 +82,8 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
     }
 }
 
-/// Writes the rows of a command. In the extended protocol a Describe has told their columns, and a Bind the formats.
+/// Writes the rows of a command. In the extended protocol a Describe has sent their columns, and a Bind has chosen the
+/// formats.
 fn write_rows(core: &mut Core, key: ClientKey, command: &Command, rows: Vec<Row>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let extended = client.input.unsynced;
@@ -129,7 +130,7 @@ fn binary(text: &[u8]) -> Option<Vec<u8>> {
     Some(number.to_be_bytes().to_vec())
 }
 
-/// The rows that BAN and UNBAN tell.
+/// The rows of the results of BAN and UNBAN.
 fn banned(servers: Vec<(String, balancer::Standing, String)>) -> Vec<Row> {
     let row = |(database, standing, host): (String, balancer::Standing, String)| {
         vec![Some(database), Some("*".to_owned()), Some(standing.word().to_owned()), Some(host)]

@@ -8,6 +8,7 @@ use wire::backend;
 use crate::admin::command::Command;
 use crate::admin::{ask, result};
 use crate::config::Config;
+use crate::config::settings::WITHOUT_EFFECT;
 use crate::error::Error;
 use crate::pause::mark_paused;
 use crate::reactor::succeed;
@@ -15,7 +16,7 @@ use crate::shared::{Message, Shared};
 use crate::state::{Core, suspension};
 use crate::sync::lock;
 
-/// Runs a command. Its result follows when all workers have answered, if they are asked.
+/// Runs a command. If workers must be asked, the result follows when all have answered.
 pub fn run(core: &mut Core, key: ClientKey, text: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
     let is_admin = client.identity.admin;
@@ -29,7 +30,7 @@ pub fn run(core: &mut Core, key: ClientKey, text: &str) {
     }
 }
 
-/// Begins a command: what needs no worker's answer is done at once.
+/// Begins a command; one that needs no worker's answer is run at once.
 fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), Error> {
     require_database(&core.config, &command)?;
     require_state(&core.shared, &command)?;
@@ -55,7 +56,7 @@ fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), Error>
     Ok(())
 }
 
-/// A command about a database is refused when there is none of its name.
+/// Refuses a command about a database that is not known.
 fn require_database(config: &Config, command: &Command) -> Result<(), Error> {
     let (name, known) = match command {
         Command::Pause(Some(name))
@@ -72,7 +73,7 @@ fn require_database(config: &Config, command: &Command) -> Result<(), Error> {
     if known { Ok(()) } else { Err(Error::NoDatabaseToOrder(name.clone())) }
 }
 
-/// A command is refused that makes no sense in the state that the pooler is in.
+/// Refuses a command that makes no sense in the state of the pooler.
 fn require_state(shared: &Shared, command: &Command) -> Result<(), Error> {
     let is_paused = |name: &str| lock(&shared.orders.paused).contains(name);
     let is_ending = || shared.orders.ending.load(Ordering::Relaxed);
@@ -92,7 +93,7 @@ fn require_state(shared: &Shared, command: &Command) -> Result<(), Error> {
     Err(why)
 }
 
-/// Marks for all workers what a command pauses, suspends, disables or ends, or that it does so no more.
+/// Marks for all workers the objects that a command pauses, suspends, disables or ends, or removes the marks.
 fn mark(core: &Core, command: &Command) {
     match command {
         Command::Pause(name) | Command::Kill(name) => mark_paused(&core.shared, name.as_deref(), true),
@@ -112,15 +113,15 @@ fn mark(core: &Core, command: &Command) {
     }
 }
 
-/// Changes a setting until the next reload. What is set for TLS may need another setting beside it, as a certificate
-/// its key: then it waits for that, and what is to be told so is given back.
+/// Changes a setting until the next reload. A setting of TLS may need another beside it, as a certificate needs its
+/// key: then it waits for that, and a notice about that is given back.
 fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, Error> {
     let mut changed = (*core.shared.config()).clone();
     let changeable = changed.settings.show().iter().any(|shown| shown.name == name && shown.changeable);
     let mut waiting = lock(&core.shared.orders.waiting_settings);
     let of_tls = name.contains("_tls_");
     for (name, value) in waiting.iter().filter(|_| of_tls) {
-        // It was read when it was set.
+        // The value was read when it was set.
         let _ = changed.settings.set(name, value);
     }
     match changed.settings.set(name, value) {
@@ -129,6 +130,9 @@ fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, Error> {
         Some(Err(expected)) => {
             let (name, value) = (name.to_owned(), value.to_owned());
             return Err(Error::SettingValue { name, value, expected });
+        }
+        None if WITHOUT_EFFECT.contains(&name) => {
+            return Ok(Some(format!("{name} is a setting of PgBouncer that has no effect here")));
         }
         None => return Err(Error::NoSetting(name.to_owned())),
     }

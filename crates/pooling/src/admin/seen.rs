@@ -11,10 +11,10 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Deeds;
 
-/// Which part of a database's pool it is.
+/// The part of a database's pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// All of it.
+    /// The whole pool.
     #[default]
     Whole,
     /// The clients of a database on several servers.
@@ -26,68 +26,68 @@ pub enum Part {
 /// A pool.
 #[derive(Debug, Clone, Default)]
 pub struct PoolSeen {
-    /// Its database.
+    /// The database of the pool.
     pub database: String,
-    /// Its user.
+    /// The user of the pool.
     pub user: String,
-    /// Which part of the database's pool it is.
+    /// The part of the database's pool.
     pub part: Part,
-    /// Its mode.
+    /// The mode of the pool.
     pub mode: &'static str,
-    /// Its clients.
+    /// The clients of the pool.
     pub clients: ClientsSeen,
-    /// Its server connections.
+    /// The server connections of the pool.
     pub servers: ServersSeen,
-    /// Server connections that it may have.
+    /// The number of server connections that the pool may have.
     pub size: usize,
-    /// Server connections beyond that.
+    /// The number of further server connections, of the reserve.
     pub reserve: usize,
-    /// Whether the last attempt to connect to a server failed.
-    pub failing: bool,
+    /// The reason why the last attempt to connect to a server failed, if it did.
+    pub failure: Option<String>,
     /// Counts since the start.
     pub totals: Totals,
     /// Counts of the last whole period.
     pub period: Totals,
-    /// Whether it is paused.
+    /// Whether the pool is paused.
     pub paused: bool,
     /// Named statements that its clients share: clients of several workers may share one.
     pub statements: HashSet<StatementId>,
 }
 
-/// The clients of a pool, by what they do.
+/// The clients of a pool, by their activity.
 #[derive(Debug, Clone, Default)]
 pub struct ClientsSeen {
-    /// Those that have a server connection.
+    /// Clients that have a server connection.
     pub active: usize,
-    /// Those that have nothing under way.
+    /// Clients that have nothing under way.
     pub idle: usize,
-    /// Those that wait.
+    /// Clients that wait.
     pub waiting: usize,
-    /// How long the one that has waited longest has waited.
+    /// The time for which the client has waited that has waited longest.
     pub longest_wait: Duration,
 }
 
-/// The server connections of a pool, by what they do.
+/// The server connections of a pool, by their activity.
 #[derive(Debug, Clone, Default)]
 pub struct ServersSeen {
-    /// Those that are checked out.
+    /// Connections that are checked out.
     pub active: usize,
-    /// Idle ones that were used not long ago.
+    /// Idle connections that were used not long ago.
     pub idle: usize,
-    /// Idle ones that are checked before they are used again.
+    /// Idle connections that are checked before they are used again.
     pub used: usize,
-    /// Those being reset, or held until a cancel request has arrived.
+    /// Connections being reset, or held until a cancel request has arrived.
     pub busy: usize,
-    /// Those whose statement is being cancelled.
+    /// Connections whose statement is being cancelled.
     pub cancelled: usize,
-    /// Those being connected or logging in.
+    /// Connections being made or logging in.
     pub login: usize,
     /// Cancel requests that are on their way.
     pub cancels: usize,
 }
 
 impl PoolSeen {
-    /// Adds what another worker has of the same part of the pool: they share its size.
+    /// Adds the counts of another worker for the same part of the pool: they share its size.
     pub fn join(&mut self, other: &Self) {
         let sizes = (self.size.max(other.size), self.reserve.max(other.reserve));
         self.add(other);
@@ -101,7 +101,7 @@ impl PoolSeen {
         self.clients.waiting += other.clients.waiting;
         self.size += other.size;
         self.reserve += other.reserve;
-        self.failing |= other.failing;
+        self.failure = self.failure.take().or_else(|| other.failure.clone());
         self.servers.active += other.servers.active;
         self.servers.idle += other.servers.idle;
         self.servers.used += other.servers.used;
@@ -116,17 +116,17 @@ impl PoolSeen {
         self.statements.extend(&other.statements);
     }
 
-    /// Whether it has no server connection and the last attempt to make one failed.
+    /// Whether the pool has no server connection and the last attempt to make one failed.
     pub fn is_dead(&self) -> bool {
-        self.failing && self.servers.active + self.servers.idle + self.servers.used + self.servers.busy == 0
+        self.failure.is_some() && self.servers.active + self.servers.idle + self.servers.used + self.servers.busy == 0
     }
 
-    /// Counts a client of the pool by what it does.
+    /// Counts a client of the pool by its activity.
     pub fn count_client(&mut self, client: &Client, now: Instant) {
         if let Some(since) = client.checkout.waits() {
             self.clients.waiting += 1;
             self.clients.longest_wait = self.clients.longest_wait.max(now.saturating_duration_since(since));
-        } else if matches!(client.state, ClientState::Greeting) {
+        } else if matches!(client.state(), ClientState::Greeting) {
             self.clients.waiting += 1;
         } else if client.checkout.server().is_some() || client.checkout.pipelined().is_some() {
             self.clients.active += 1;
@@ -135,19 +135,21 @@ impl PoolSeen {
         }
     }
 
-    /// Counts a server connection of the pool by what it does.
+    /// Counts a server connection of the pool by its activity.
     pub fn count_server(&mut self, server: &Server, is_to_be_checked: bool) {
         if server.cancels.target.is_some() {
             self.servers.cancels += 1;
             return;
         }
         self.servers.cancelled += usize::from(server.cancels.under_way > 0);
-        match server.state {
+        match server.state() {
             State::Connecting | State::Login(_) => self.servers.login += 1,
-            State::Preparing | State::Cancelling => self.servers.busy += 1,
+            State::Preparing(_) | State::Cancelling => self.servers.busy += 1,
             State::Idle if is_to_be_checked => self.servers.used += 1,
             State::Idle => self.servers.idle += 1,
-            State::Active(_) | State::Pipelined | State::Relay | State::Hub => self.servers.active += 1,
+            State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Hub => {
+                self.servers.active += 1;
+            }
         }
     }
 }
@@ -185,38 +187,38 @@ pub struct Line {
     pub user: String,
     /// The database.
     pub database: String,
-    /// What kind of replication it is for: `none`, `physical` or `logical`.
+    /// The kind of replication: `none`, `physical` or `logical`.
     pub replication: &'static str,
-    /// What it does.
+    /// The activity of the connection.
     pub state: &'static str,
-    /// Its socket.
+    /// The socket of the connection.
     pub socket: SocketSeen,
-    /// For how long it is there, and does what it does.
+    /// The age of the connection and of its activity.
     pub times: TimesSeen,
-    /// Whether it will be closed when it is free.
+    /// Whether the connection will be closed when it is free.
     pub close_needed: bool,
-    /// Its id.
+    /// The id of the connection.
     pub id: u64,
-    /// The id of the other side it is linked with.
+    /// The id of the connection on the other side that it is linked with.
     pub link: Option<u64>,
     /// The process id on the server.
     pub remote_pid: i32,
-    /// Its `application_name`.
+    /// The `application_name` of the connection.
     pub application_name: String,
-    /// Prepared statements that it has.
+    /// The number of its prepared statements.
     pub statements: usize,
-    /// What a client has done.
+    /// The counts of a client's work.
     pub deeds: Deeds,
 }
 
-/// For how long a client or a server connection is there.
+/// The age of a client or a server connection.
 #[derive(Debug, Clone)]
 pub struct TimesSeen {
-    /// How long ago it was connected.
+    /// The time since the connection was made.
     pub age: Duration,
-    /// How long ago its last request was.
+    /// The time since its last request.
     pub request_age: Duration,
-    /// How long it has waited.
+    /// The time that it has waited.
     pub wait: Duration,
 }
 
@@ -227,7 +229,7 @@ pub struct SocketSeen {
     pub address: (String, u16),
     /// The address on this side.
     pub local: (String, u16),
-    /// Its file descriptor, and that of the other side's socket.
+    /// The file descriptor, and that of the other side's socket.
     pub descriptors: (i32, Option<i32>),
     /// Bytes held that came from it, and bytes held for it.
     pub held: (usize, usize),
@@ -235,7 +237,7 @@ pub struct SocketSeen {
     pub tls: String,
 }
 
-/// What one worker holds.
+/// The pools and connections of one worker.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
     /// Pools.
@@ -248,7 +250,7 @@ pub struct Snapshot {
     pub login_clients: usize,
 }
 
-/// The kind of replication that a client is there for.
+/// The kind of replication of a client.
 pub fn replication(client: Option<&Client>) -> &'static str {
     client.and_then(|client| client.relay.as_ref()).map_or("none", |relay| relay.replication.word())
 }
@@ -270,10 +272,14 @@ mod tests {
         let servers = |idle, active| ServersSeen { idle, active, ..ServersSeen::default() };
         let parts = [
             PoolSeen { clients: idle(3), size: 0, paused: true, ..part("b", "x", Part::Clients) },
-            PoolSeen { servers: servers(1, 0), failing: true, ..part("b", "x", Part::Server("one:1".to_owned())) },
+            PoolSeen {
+                servers: servers(1, 0),
+                failure: Some("refused".to_owned()),
+                ..part("b", "x", Part::Server("one:1".to_owned()))
+            },
             PoolSeen { servers: servers(0, 2), ..part("b", "x", Part::Server("two:2".to_owned())) },
             part("b", "y", Part::Whole),
-            // The same on another worker: they share its size.
+            // The same part on another worker: the workers share its size.
             PoolSeen { clients: idle(1), ..part("b", "y", Part::Whole) },
             part("a", "z", Part::Whole),
         ];
@@ -282,6 +288,6 @@ mod tests {
         assert_eq!(names, [("a", "z", 2), ("b", "x", 4), ("b", "y", 2)]);
         let whole = &wholes[1];
         assert_eq!((whole.clients.idle, whole.servers.idle, whole.servers.active), (3, 1, 2));
-        assert!(whole.paused && whole.failing && !whole.is_dead());
+        assert!(whole.paused && whole.failure.is_some() && !whole.is_dead());
     }
 }

@@ -1,4 +1,4 @@
-//! A client of the console: what it is greeted with, and the messages that it sends.
+//! A client of the console: its greeting, and the messages that it sends.
 
 use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
@@ -13,10 +13,10 @@ use crate::frontend::leave;
 use crate::reactor::sockets;
 use crate::state::Core;
 
-/// A message to the console is not longer than this.
+/// The length of the longest message to the console.
 const MAX_MESSAGE: usize = 65_536;
 
-/// Tells a console client what a server would tell.
+/// Sends a console client the parameters that a server would report.
 pub fn greet_on_console(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     for (name, value) in [
@@ -35,7 +35,7 @@ pub fn greet_on_console(core: &mut Core, key: ClientKey) {
     sockets::flush_client(core, key);
 }
 
-/// Works on what a console client sends.
+/// Works on the messages of a console client.
 pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     if core.clients.get(key.0).is_none_or(|client| client.input.console_waits.is_some()) {
         return Step::Stop;

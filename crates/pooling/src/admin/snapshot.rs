@@ -1,4 +1,4 @@
-//! What one worker holds, as plain values that can go to another.
+//! The clients, server connections and pools of one worker, as plain values that can go to another worker.
 
 use std::time::{Duration, Instant};
 
@@ -13,10 +13,10 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Deeds;
 
-/// The state of a client that has not proven yet who it is.
+/// The state of a client without a proven identity.
 const LOGIN: &str = "login";
 
-/// What this worker holds.
+/// The pools and connections of this worker.
 pub fn snapshot(core: &Core) -> Snapshot {
     let clients: Vec<Line> = core.clients.iter().filter_map(|(_, client)| client_line(core, client)).collect();
     let own = core.servers.iter().filter(|(_, server)| server.cancels.target.is_none());
@@ -71,7 +71,7 @@ fn socket_seen(io: &Io, address: (String, u16), other: Option<&Io>) -> SocketSee
 
 /// The state of a client in PgBouncer's words; none for one that is leaving.
 fn client_state(client: &Client) -> Option<&'static str> {
-    Some(match client.state {
+    Some(match client.state() {
         ClientState::Ready | ClientState::Relay if client.input.suspended => "suspended",
         ClientState::Ready if client.checkout.waits().is_some() => "waiting",
         ClientState::Ready if client.checkout.server().is_some() || client.checkout.pipelined().is_some() => "active",
@@ -111,13 +111,13 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
 
 /// The state of a server connection in PgBouncer's words.
 fn server_state(core: &Core, server: &Server) -> &'static str {
-    match server.state {
+    match server.state() {
         _ if server.life.suspended => "suspended",
         State::Connecting | State::Login(_) => "new",
-        State::Preparing => "tested",
+        State::Preparing(_) => "tested",
         State::Idle if checks::is_to_be_checked(core, server) => "used",
         State::Idle => "idle",
-        State::Active(_) | State::Pipelined | State::Relay | State::Hub => "active",
+        State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Hub => "active",
         State::Cancelling => "active_cancel",
     }
 }

@@ -1,14 +1,14 @@
-//! Where the hosts of servers are, as far as their names have been looked up.
+//! The addresses of the servers' hosts, as far as their names have been looked up.
 
 use crate::resolve::Found;
 use crate::state::Core;
 
-/// Where a host is, as far as it is known; when it is being looked up, the worker is told when that is done.
+/// The address of a host, as far as it is known; the worker is told when a look-up under way has ended.
 pub fn find_host(core: &Core, host: &str) -> Found {
     core.shared.resolver.find(host, &core.config.settings, core.now, || core.shared.outside.look_up(&core.shared, host))
 }
 
-/// Looks up again the names of servers that are in use, when what is known of them is old.
+/// Looks up again the names of servers in use whose addresses are old.
 pub fn refresh_names(core: &mut Core) {
     let mut hosts: Vec<&str> = Vec::new();
     for (_, server) in core.servers.iter() {

@@ -1,9 +1,9 @@
 //! Bringing the session on a server connection in line with a client's, and undoing what clients have left there.
 //!
-//! Nothing of a client is sent before the answer to its alignment has come and was good. An alignment that a limit, a
-//! cancel request or a death has struck is nobody's fault: the client's statement has not been sent, and gets another
-//! connection. One that the server refuses is the client's own fault (a value that does not hold, a role that was
-//! dropped), and the client is told.
+//! The pooler sends nothing of a client before its alignment has succeeded. If a time limit, a cancel request or the
+//! loss of the connection has ended an alignment, the client is not at fault: its statement has not been sent, and gets
+//! another connection. If the server refuses an alignment, the client's settings are at fault (an invalid value, a role
+//! that was dropped), and the client gets the error.
 
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
@@ -18,14 +18,14 @@ use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::{Residue, Server};
 
-/// Undoes what a function may have left beside settings. DISCARD ALL would also drop the prepared statements, and cannot
-/// stand beside others.
-/// What it counts, the prepared statements of SQL and those of the protocol, says whether `DEALLOCATE ALL` must follow.
+/// Undoes the effects of a function beside settings. DISCARD ALL would also drop the prepared statements, and must be a
+/// statement alone. The count of prepared statements, those of SQL and those of the protocol, says whether `DEALLOCATE
+/// ALL` must follow.
 const UNDO_ANYTHING: &str = "CLOSE ALL;UNLISTEN *;SELECT pg_catalog.pg_advisory_unlock_all();DISCARD TEMP;DISCARD SEQUENCES;\
      SELECT pg_catalog.count(*) FILTER (WHERE from_sql), pg_catalog.count(*) FILTER (WHERE NOT from_sql) \
      FROM pg_catalog.pg_prepared_statements;";
 
-/// Asks a server something of ours.
+/// Sends a server a statement of the pooler's own.
 fn ask(server: &mut Server, sql: &str, request: Request) {
     frontend::write_query(server.io.out(), sql);
     server.exchange.requests.push_back(request);
@@ -43,10 +43,10 @@ fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
 /// Forgets all prepared statements.
 const DEALLOCATE: &str = "DEALLOCATE ALL";
 
-/// What a session shall be for a client: for one that is logging in, as the pool's own.
+/// The settings that a session needs for a client: for one that is logging in, those of the pool.
 pub fn target(core: &Core, key: ClientKey) -> Option<Target> {
     let client = core.clients.get(key.0)?;
-    if !matches!(client.state, ClientState::Login(..)) {
+    if !matches!(client.state(), ClientState::Login(..)) {
         let (sets, vars) = (client.session.sets.clone(), client.session.vars.clone());
         return Some(Target { sets, vars, read_only: client.checkout.reads_only });
     }
@@ -60,7 +60,7 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
     let (Some(server), Some(client)) = (core.servers.get(server_key.0), core.clients.get(key.0)) else {
         return false;
     };
-    if server.known.aligning.is_some() {
+    if server.is_aligning() {
         return false;
     }
     let within = !server.exchange.requests.is_empty() || server.status != Status::Idle || client.input.unsynced;
@@ -78,18 +78,17 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
         server.known.session.sets = target.sets;
         return true;
     }
-    // A cancel request of the client's for what it did before is still on its way, and would strike the alignment.
+    // A cancel request for an earlier statement of the client's is still on its way, and would strike the alignment.
     if server.cancels.under_way > 0 {
         return false;
     }
     ask_all(server, &alignment, Request::Align);
-    server.known.aligning = Some(Box::new(target));
-    server.life.state_since = core.now;
+    server.begin_alignment(target, core.now);
     sockets::flush_server(core, server_key);
     false
 }
 
-/// Undoes on a free server connection what may be left of its client; whether there was anything to undo.
+/// Undoes the state that a client may have left on a free server connection; whether there was anything to undo.
 pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     let settings = &core.config.settings;
     let Some(server) = core.servers.get_mut(key.0) else { return false };
@@ -102,13 +101,14 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     if left == Residue::Anything {
         undo.rest.push_str(UNDO_ANYTHING);
     }
-    // What a query of the users' own undoes is not known; all is, when it is undone once more.
+    // The effects of `server_reset_query` are not known, so everything is undone once more.
     let undoes = !discards && (left > Residue::Nothing || !custom.is_empty());
     if custom.is_empty() && !undoes {
         return false;
     }
     server.known.session_residue = Residue::Nothing;
-    server.prepare(core.now);
+    let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
+    server.prepare(Some(target), core.now);
     if !undo.first.is_empty() {
         ask(server, &undo.first, Request::Prelude);
     }
@@ -125,37 +125,35 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     if discards || words.contains("DEALLOCATE") {
         server.known.statements.clear();
     }
-    server.known.aligning = Some(Box::new(Target { sets: Sets::default(), vars: Vars::default(), read_only: false }));
     sockets::flush_server(core, key);
     true
 }
 
-/// Runs a query of the configuration on a server connection that nobody has, in the pool's own session.
+/// Runs a query of the configuration on a server connection that no client has, in the pool's own session.
 pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.prepare(core.now);
     let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
-    if !server.known.session.meets(&target) {
-        let reset = server.known.session.reset();
+    let reset = (!server.known.session.meets(&target)).then(|| server.known.session.reset());
+    server.prepare(reset.is_some().then_some(target), core.now);
+    if let Some(reset) = reset {
         ask_all(server, &reset, Request::Clean);
-        server.known.aligning = Some(Box::new(target));
     }
     ask(server, sql, Request::Clean);
     sockets::flush_server(core, key);
 }
 
-/// Asks a server connection that nobody has had yet whether its server is a standby.
+/// Asks on a server connection that no client has had yet whether its server is a standby.
 pub fn ask_role(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     ask(server, "SELECT pg_catalog.pg_is_in_recovery()", Request::Role);
     sockets::flush_server(core, key);
 }
 
-/// Has a server that nobody has forget the statements that were prepared there.
+/// Has a server drop its prepared statements, on a connection that no client has.
 pub fn forget_prepared(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.known.statements.clear();
-    // It runs under no limit of a client's.
+    // DEALLOCATE runs under no limit of a client's.
     if !server.known.session.lift_limits().is_empty() {
         return run_own(core, key, DEALLOCATE);
     }

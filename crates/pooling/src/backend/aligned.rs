@@ -1,10 +1,5 @@
-//! What follows when a server has answered an alignment: the client goes on, or gets another connection.
-//!
-//! An alignment that a limit, a cancel request or a death has struck is nobody's fault: the client's statement has not
-//! been sent, and
-//! gets another connection. One that the server refuses is the client's own fault (a value that does not hold, a role
-//! that was
-//! dropped), and the client is told.
+//! The end of an alignment, when the server has answered it: the client goes on, or gets another connection, or an
+//! error ([`super::align`]).
 
 use std::rc::Rc;
 
@@ -24,10 +19,10 @@ use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::Residue;
 
-/// How often a statement that could not be sent gets another server connection.
+/// The number of other server connections that a statement gets which could not be sent.
 const STRIKES: u8 = 20;
 
-/// Whether an error comes from a limit, a cancel request or the server's end, and not from what was asked.
+/// Whether an error comes from a limit, a cancel request or the server's end, and not from the statement.
 fn is_strike(code: &str) -> bool {
     // query_canceled, lock_not_available, transaction_timeout, deadlock_detected, serialization_failure; operator
     // intervention, insufficient resources and lost connections as classes.
@@ -35,23 +30,22 @@ fn is_strike(code: &str) -> bool {
         || ["57", "53", "08", "58", "XX"].iter().any(|class| code.starts_with(class))
 }
 
-/// The server has answered an alignment, or what was asked to undo another's.
+/// Works on a server's answer to an alignment, or to the statements that undo another's.
 pub fn aligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.exchange.own_error.is_some() || server.status != Status::Idle {
         turns::later(core, After::Unaligned(key));
         return;
     }
-    let Some(target) = server.known.aligning.take() else { return };
+    let Some(target) = server.end_alignment() else { return };
     (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
-    server.exchange.answered = false;
     let Some(client_key) = server.client() else {
         turns::later(core, After::Free(key));
         return;
     };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     if !client.is_ready() {
-        let greets = matches!(client.state, ClientState::Greeting);
+        let greets = matches!(client.state(), ClientState::Greeting);
         turns::later(core, if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
         return;
     }
@@ -72,13 +66,13 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
 /// An alignment has failed.
 pub fn unaligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.known.aligning = None;
+    server.end_alignment();
     let report = server.exchange.own_error.take().unwrap_or_default();
     let (client, pool) = (server.client(), server.pool);
     let tied = client.is_some_and(|client| checkin::is_tied(core, client));
     checkin::detach(core, key);
     if is_strike(&report.code) || report.code.is_empty() {
-        let why = format!("bringing its session in line has failed: {}", report.message);
+        let why = format!("applying the client's settings has failed: {}", report.message);
         close::close_server(core, key, &why);
         match client {
             Some(client) if tied => leave::fatal(core, client, &Error::Closed(why)),
@@ -90,16 +84,16 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
     }
     if let Some(key) = client {
         let cause = Cause { sqlstate: report.code, why: report.message };
-        match core.clients.get(key.0).map(|client| &client.state) {
+        match core.clients.get(key.0).map(|client| client.state()) {
             Some(ClientState::Login(..)) => {
                 looked_up::lookup_failed(core, key, &Error::SettingsRefused(cause).to_string(), false);
             }
-            // At login it is told what a server would say itself.
+            // At login the client gets the error that a server would send itself.
             Some(ClientState::Greeting) => leave::fatal(core, key, &Error::StartupRefused(cause)),
             _ => leave::fatal(core, key, &Error::SettingsRefused(cause)),
         }
     }
-    // The server has undone it all; that a part was done before is not worth to be told apart.
+    // The server has undone the alignment as a whole; the case of a part that was done is not worth telling apart.
     if let Some(server) = core.servers.get_mut(key.0) {
         server.known.residue = Residue::Anything;
         free::free(core, key);
@@ -118,15 +112,15 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, mut cause: Cause) {
         return leave::refuse(core, key, &Error::NotPrepared(cause));
     }
     client.route.waiting_since.get_or_insert(client.times.request_since);
-    match client.state {
+    match client.state() {
         ClientState::Greeting => enter::greet(core, key),
         ClientState::Login(..) => drop(checkout::acquire(core, key, false)),
         _ => turns::give_turn(core, Turn::Client(key)),
     }
 }
 
-/// A server has accepted what a client asked for in its startup packet: the client is greeted with the server's own
-/// way to write it.
+/// Notes that a server has accepted the settings in a client's startup packet: the client is greeted with the values as
+/// the server writes them.
 pub fn startup_verified(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get(key.0) else { return };
     let (Some(server_key), Some(home)) = (client.checkout.server(), client.route.home) else { return };
@@ -156,5 +150,5 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
     enter::greet(core, key);
 }
 
-/// Startup packets whose settings are remembered to hold, in one pool.
+/// The most startup packets whose settings are remembered as accepted, in one pool.
 const MOST_VERIFIED: usize = 1000;

@@ -1,4 +1,4 @@
-//! What servers answer, passed on to their clients.
+//! The answers of servers, passed on to their clients.
 
 use crate::model::exchange::Passing;
 use crate::model::keys::ServerKey;
@@ -16,15 +16,16 @@ use crate::pools::{free, welcome};
 use crate::reactor::turns;
 use crate::router::fingerprints::may_set;
 use crate::state::Core;
-use crate::state::server::{Residue, State};
+use crate::state::server::Residue;
 
-/// A message that must be seen whole is not longer than this.
+/// The length of the longest message that must be seen whole.
 const WHOLE: usize = 64 * 1024 * 1024;
 
-/// One that is not longer is passed on whole: should the server die within it, its client can still be told so.
+/// The length of the longest message that is passed on whole: if the server dies within one, its client can still get
+/// an error.
 const HELD: usize = 16 * 1024;
 
-/// What becomes of what a server says on a connection that is logged in.
+/// Works on the messages of a server on a connection that is logged in.
 pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
     let client = server.client().and_then(|client| core.clients.get_mut(client.0));
@@ -57,10 +58,11 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
                 | Request::Role
         )
     );
+    server.exchange.answered |= !ours;
     let Some(message) = left.get(..head.total()) else {
         return begin_long(core, key, head, left, ours);
     };
-    // Rows are most of what comes: they need nothing else.
+    // Rows are most of the messages, and need nothing else.
     if matches!(head.tag, tag::DATA_ROW | tag::COPY_DATA) && !ours {
         if let Some(out) = sink(server, client) {
             out.extend_from_slice(message);
@@ -74,7 +76,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     Step::Took(message.len())
 }
 
-/// The beginning of a message has come. One that is long and needs not be seen whole is passed on as it comes.
+/// Works on the beginning of a message. A long one that needs not be seen whole is passed on as it comes.
 fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: bool) -> Step {
     let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
     let streamed = matches!(
@@ -95,7 +97,7 @@ fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: 
         return Step::More;
     }
     answered(core, key, head.tag);
-    // The rest of it may come when somebody else has the connection.
+    // The rest of the message may come when another client has the connection.
     let astray = is_astray(core, key, head.tag);
     let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
     let on = !ours && server.client().is_some() && !astray;
@@ -130,7 +132,7 @@ fn answer(
     if is_astray(core, key, tag) || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(core, key, body) {
         return Ok(());
     }
-    let pipeline = core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Pipelined));
+    let pipeline = core.servers.get(key.0).is_some_and(|server| server.is_pipelined());
     if tag == tag::COMMAND_COMPLETE && !pipeline {
         effects::leaves(core, key, End::Command(backend::command_complete(body)?));
     }
@@ -155,8 +157,8 @@ fn answer(
     }
     let taken = core.servers.get(key.0).and_then(|server| server.exchange.requests.front());
     if tag == tag::PARSE_COMPLETE && matches!(taken, Some(Request::Parse { taken: Some(_), .. })) {
-        // It should have refused a name that it knows: what it knows is not what was thought, and others' statements
-        // may have another text there now.
+        // The server should have refused a name that it knows: its statements are not the expected ones, and other
+        // clients' statements may have another text there now.
         turns::doom(core, key, "the server has lost prepared statements");
         return Ok(());
     }
@@ -164,7 +166,8 @@ fn answer(
     Ok(())
 }
 
-/// A server tells the value of a parameter: its client has it from now on, unless it is no doing of the client's.
+/// Notes the value of a parameter that a server reports: its client has it from now on, unless the change is not the
+/// client's.
 fn parameter_status(
     core: &mut Core,
     key: ServerKey,
@@ -177,7 +180,7 @@ fn parameter_status(
     let mut place = core.parameters.tracked.place(name);
     match (place, std::str::from_utf8(value)) {
         (Some(place), Ok(value)) => server.known.session.vars.set(place, value),
-        // In an encoding in which it cannot be said again: it lasts until the connection is given back.
+        // The value cannot be sent again in this encoding: it lasts until the connection is given back.
         (Some(unsaid), Err(_)) => {
             server.known.session.vars.take(unsaid);
             server.known.residue = server.known.residue.max(Residue::Settings);
@@ -191,17 +194,18 @@ fn parameter_status(
     let value = std::str::from_utf8(value).unwrap_or_default();
     server.note_standby(name, value);
     server.note_told(name, value);
-    // In a pipelined connection it is nobody's doing: the server's configuration has changed.
-    let shared = matches!(server.state, State::Pipelined);
+    // In a pipelined connection no client has changed it: the server's configuration has changed.
+    let shared = server.is_pipelined();
     let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    // What an error undoes is the client's, even where a statement of ours at the end of its unit met it.
+    // A change that an error undoes is the client's, even where a statement of the pooler's at the end of its unit met
+    // the error.
     let failed = server.exchange.failed;
     let ours = ours && !failed;
     if let (false, Some(client)) =
         (ours || shared || kept, server.client().and_then(|client| core.clients.get_mut(client.0)))
     {
-        // What is reset gets the value that the client started with, and it hears of that.
+        // A parameter that is reset gets the value that the client started with, and the client gets a report of that.
         let started = match place {
             Some(place) => client.session.startup.0.get(place).is_some(),
             None => client.session.startup.1.get(name).is_some(),
@@ -238,20 +242,20 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
 fn takes_copy(core: &mut Core, key: ServerKey) {
     let Some((server, client)) = core.answered_pair(key) else { return };
     client.input.unsynced |= server.exchange.take_copy();
-    // What has been waiting for the end of the unit may be of the unit.
+    // A message that waits for the end of the unit may belong to the unit.
     names::look_again(core, key);
 }
 
-/// Whether a message of this type is for nobody.
+/// Whether a message of this type is for no client.
 fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
     let Some(server) = core.servers.get(key.0) else { return true };
-    let pipeline = matches!(server.state, State::Pipelined);
-    // Who listens has a connection to itself; what comes in a pipelined connection is for nobody, whose work may be
-    // under way.
+    let pipeline = server.is_pipelined();
+    // A client that listens has a connection to itself; a notification in a pipelined connection is for no client,
+    // though a unit may be under way.
     if pipeline && tag == tag::NOTIFICATION_RESPONSE {
         return true;
     }
-    // Such as that the server goes down: nobody has work there, and no client is tied to the connection.
+    // For example, the server goes down: no request is under way there, and no client is tied to the connection.
     stray(tag) && server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
 }
 

@@ -1,13 +1,23 @@
 //! Cancel requests: a client's, and those that the pooler sends to servers for it.
 //!
-//! PostgreSQL's cancel strikes a process and not a statement, so it must strike only what belongs to who asked. A
-//! statement that has not been sent is answered here. A read on a pipelined connection is answered here too, and its
-//! late answer dropped; the server is asked only once nobody waits for that connection any more. A connection is
-//! checked out to nobody else before its server has got every cancel request that was sent for it, which the server
-//! shows by closing the connection that brought it; and the client's own cancel request ends then, not before, as with
-//! a server.
+//! PostgreSQL's cancel request strikes a process and not a statement, so the pooler must send it only while that
+//! process runs a statement of the client that asked. If the statement has not been sent, the pooler answers it itself.
+//! The same holds for a read on a pipelined connection, whose late answer is dropped; its server gets a cancel request
+//! only when no other client waits for that connection. No other client gets a server connection before its server has
+//! received every cancel request that was sent for it, which the server shows by closing the connection that carried
+//! the request. Only then does the client's own cancel request end, as with a server.
+//!
+//! PostgreSQL ignores a cancel request that comes before its process has read the statement. A client cannot know that
+//! its statement has waited here and was sent to a server only a moment ago. So the pooler repeats a cancel request if
+//! the server received it soon after the statement and has not begun to answer; the client's own request ends after the
+//! repetition.
 
+use std::time::Duration;
+
+use crate::model::cancel::{Asker, Repeat};
+use crate::model::exchange::Exchange;
 use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::request::Request;
 use crate::model::turn::{After, Turn};
 use wire::startup::CancelKey;
 
@@ -21,14 +31,17 @@ use crate::pools::checkin;
 use crate::reactor::{sockets, turns};
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::cancel::Asker;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
-/// Cancels what a client is doing: its wait for a server connection, or its statement on the server.
+/// The time after a statement for which its server may get the cancel request first: its process has not had the
+/// processor yet.
+const EARLY: Duration = Duration::from_millis(500);
+
+/// Cancels the work of a client: its wait for a server connection, or its statement on the server.
 pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker) {
     let Some(client) = core.clients.get(key.0).filter(|client| client.identity.cancel_key == *cancel) else {
-        // It may have moved since its worker was looked up.
+        // The client may have moved since its worker was looked up.
         let now = lock(&core.shared.cancels).get(cancel).copied().filter(|now| *now != (core.id, key));
         return match now {
             Some((worker, key)) => core.shared.tell(worker, Message::Cancel(key, cancel.clone(), asker)),
@@ -38,12 +51,10 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
     if client.checkout.pipelined().is_some() {
         return cancel_pipelined(core, key, asker);
     }
-    let aligning = client
-        .checkout
-        .server()
-        .filter(|server| core.servers.get(server.0).is_some_and(|server| server.known.aligning.is_some()));
+    let aligning =
+        client.checkout.server().filter(|server| core.servers.get(server.0).is_some_and(|server| server.is_aligning()));
     if let Some(server) = aligning.filter(|_| !checkin::is_tied(core, key)) {
-        // Its statement has not been sent, and the alignment goes on for whoever comes next.
+        // The statement has not been sent, and the alignment goes on for the next client.
         checkin::detach(core, server);
     }
     let Some(client) = core.clients.get(key.0) else { return answer_asker(core, asker) };
@@ -57,7 +68,7 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
     }
 }
 
-/// Ends the connection that brought a cancel request: it has had its effect, or has none.
+/// Ends the connection that brought a cancel request: the request has had its effect, or has none.
 fn answer_asker(core: &Core, (worker, key): Asker) {
     core.shared.tell(worker, Message::Cancelled(key));
 }
@@ -65,7 +76,7 @@ fn answer_asker(core: &Core, (worker, key): Asker) {
 /// Cancels the first of a client's units that were sent down a pipelined connection.
 fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
     let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.pipelined()) else { return };
-    let Some(pipeline) = core.servers.get_mut(server_key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(server_key.0).and_then(|server| server.pipeline_mut()) else { return };
     let Some(place) = pipeline.units.iter().position(|unit| unit.client == Some(key)) else {
         return answer_asker(core, asker);
     };
@@ -73,7 +84,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
         return cancel_on_server(core, server_key, Some(asker));
     }
     if place == 0 && pipeline.forwarded {
-        // Part of its answer has been passed on, so the end must be the server's; nobody may stand behind it.
+        // Part of the answer has been passed on, so the end must be the server's; no unit may stand behind this one.
         retry::rescue(core, server_key);
         return cancel_on_server(core, server_key, Some(asker));
     }
@@ -84,13 +95,13 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
     turns::later(core, After::Stop(server_key));
 }
 
-/// Has the server stop what it does on a pipelined connection, if nobody waits for any of it.
+/// Has the server stop the units of a pipelined connection, if no client waits for any of them.
 pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Pipelined)) else {
+    let Some(server) = core.servers.get_mut(key.0).filter(|server| server.is_pipelined()) else {
         return;
     };
     let held = server.cancels.under_way;
-    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    let Some(pipeline) = server.pipeline_mut() else { return };
     let wanted = pipeline.units.iter().any(|unit| unit.client.is_some() || unit.writes);
     if !wanted && !pipeline.units.is_empty() && held == 0 {
         pipeline.closed = true;
@@ -98,23 +109,23 @@ pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// Sends a cancel request for what this server connection is doing.
+/// Sends a cancel request for the statement on this server connection.
 pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>) {
     let busy = |server: &&Server| {
-        matches!(server.state, State::Relay) || !server.exchange.requests.is_empty() && server.known.aligning.is_none()
+        matches!(server.state(), State::Relay) || !server.exchange.requests.is_empty() && !server.is_aligning()
     };
     let Some(server) = core.servers.get(target.0).filter(busy) else {
         asker.into_iter().for_each(|asker| answer_asker(core, asker));
         return;
     };
     let (host, port, address, pool) = (server.at.host.clone(), server.at.port, server.at.address.clone(), server.pool);
-    // What is hidden on the way of a statement is hidden on the way of its cancel request.
+    // A cancel request is hidden on its way as the statement is.
     let sslmode = match server.io.tls() {
         None => SslMode::Disable,
         Some(_) if server.at.sslmode.requires() => server.at.sslmode,
         Some(_) => SslMode::Require,
     };
-    let cancel_key = server.cancels.key.clone();
+    let (cancel_key, early) = (server.cancels.key.clone(), unanswered(server));
     let slot = ServerKey(core.servers.vacant());
     let made = core.reactor.network.connect(&address, &core.config.settings).and_then(|socket| {
         let mut io = Io::new(socket);
@@ -125,6 +136,7 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
         Ok(io) => {
             let mut carrier = Server::new(io, host, port, address, pool, core.now, core.shared.next_id());
             carrier.cancels.target = Some(target);
+            carrier.cancels.early = early;
             carrier.cancels.asker = asker;
             carrier.cancels.key = cancel_key;
             carrier.at.sslmode = sslmode;
@@ -141,18 +153,56 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
     }
 }
 
-/// A connection that brought a cancel request has ended; `got` when the server has ended it itself.
+/// The number of the statement under way on this server connection, for one client alone, unless the server has begun
+/// to answer. None while statements of the client are on their way behind it: the server may have struck the first
+/// already without a word of that having come, and a repeated request would strike the next.
+fn unanswered(server: &Server) -> Option<u64> {
+    let of_one = match server.state() {
+        State::Active(holder) => holder.is_some(),
+        State::Pipelined(pipeline) => pipeline.alone,
+        _ => false,
+    };
+    let Exchange { requests, answered, begun, .. } = &server.exchange;
+    let behind = requests.iter().rev().skip(1).any(Request::ends_unit);
+    let waits = of_one && !requests.is_empty() && !answered && !behind;
+    waits.then_some(*begun)
+}
+
+/// Repeats the cancel requests that may have come before their statements, for statements that still run. SUSPEND does
+/// not wait for that, and while all connections are held their answers are not known.
+pub fn repeat(core: &mut Core) {
+    let suspended = !core.lets_in();
+    for Repeat { server: key, number, asker } in std::mem::take(&mut core.schedule.repeats) {
+        if !suspended && core.servers.get(key.0).and_then(unanswered) == Some(number) {
+            cancel_on_server(core, key, asker);
+        } else {
+            asker.into_iter().for_each(|asker| answer_asker(core, asker));
+        }
+    }
+}
+
+/// Notes the end of a connection that brought a cancel request; `got` when the server has ended it itself.
 pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     let Some(carrier) = core.servers.remove(key.0) else { return };
     sockets::unwatch(core, &carrier.io);
-    carrier.cancels.asker.into_iter().for_each(|asker| answer_asker(core, asker));
+    let asker = carrier.cancels.asker;
+    let target = carrier.cancels.target.and_then(|key| Some((key, core.servers.get(key.0)?)));
+    let early = target.and_then(|(server, target)| {
+        let soon = core.now.saturating_duration_since(target.life.state_since) < EARLY;
+        let number = carrier.cancels.early.filter(|number| got && soon && unanswered(target) == Some(*number))?;
+        Some(Repeat { server, number, asker })
+    });
+    match early {
+        Some(early) => core.schedule.repeats.push(early),
+        None => asker.into_iter().for_each(|asker| answer_asker(core, asker)),
+    }
     let Some((target_key, target)) =
         carrier.cancels.target.and_then(|target| Some((target, core.servers.get_mut(target.0)?)))
     else {
         return;
     };
-    // It may have been read, and strike whatever the server does when the postmaster comes to it.
-    target.cancels.suspect |= !got && matches!(carrier.state, State::Cancelling);
+    // The server may have read the request, and the postmaster may strike a later statement by it.
+    target.cancels.suspect |= !got && matches!(carrier.state(), State::Cancelling);
     target.cancels.under_way = target.cancels.under_way.saturating_sub(1);
     if target.cancels.under_way > 0 {
         return;
@@ -160,7 +210,7 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     if std::mem::take(&mut target.cancels.frees) {
         turns::later(core, After::Free(target_key));
     } else if let Some(client) = target.holder() {
-        // Its alignment may wait for this.
+        // The client's alignment may wait for this.
         turns::give_turn(core, Turn::Client(client));
     }
 }

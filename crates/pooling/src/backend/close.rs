@@ -10,13 +10,13 @@ use crate::state::Core;
 use crate::state::server::State;
 use crate::sync::lock;
 
-/// Closes these server connections, each when nobody uses it.
+/// Closes these server connections, each when no client uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {
     for &key in servers {
         let Some(server) = core.servers.get_mut(key.0) else { continue };
         server.life.retire = true;
-        if matches!(server.state, State::Idle) {
-            close_server(core, key, "it was to be closed");
+        if matches!(server.state(), State::Idle) {
+            close_server(core, key, "it had been marked to be closed");
         }
     }
 }
@@ -32,7 +32,7 @@ pub fn count_server(core: &Core, user: &str, up: bool) {
     }
 }
 
-/// Why a server connection is lost when the server has ended it without a word.
+/// The reason for a lost server connection that the server has ended without an error.
 pub const SERVER_CLOSED: &str = "the server closed the connection";
 
 /// Closes a server connection that no client uses.
@@ -40,13 +40,14 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     retry::leave(core, key, &Cause::shutdown(why));
     debug_assert!(
         core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
-        "a carrier is no server"
+        "a connection for a cancel request is closed as a server connection"
     );
     let Some(mut server) = core.servers.remove(key.0) else { return };
     if core.config.settings.log_disconnections {
-        crate::info!(of core.name_server(&server); "closing because: {why}");
+        let age = core.now.saturating_duration_since(server.life.since).as_secs();
+        crate::info!(of core.name_server(&server); "closing because: {why} (age={age}s)");
     }
-    if matches!(server.state, State::Idle | State::Active(_) | State::Preparing | State::Hub)
+    if matches!(server.state(), State::Idle | State::Active(_) | State::Aligning(..) | State::Preparing(_) | State::Hub)
         && server.io.pending() == 0
     {
         wire::frontend::write_terminate(server.io.out());
@@ -58,7 +59,7 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     pool.connections.idle.retain(|other| *other != key);
     if server.apart.is_some() {
         pool.connections.apart = pool.connections.apart.saturating_sub(1);
-    } else if matches!(server.state, State::Connecting | State::Login(_)) {
+    } else if matches!(server.state(), State::Connecting | State::Login(_)) {
         pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     }
     let (user, pool_key) = (pool.name.user.clone(), server.pool);

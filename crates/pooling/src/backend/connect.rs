@@ -1,4 +1,4 @@
-//! Connections to servers: made, logged in, greeted by.
+//! Connections to servers: how they are opened, logged in and greeted.
 
 use crate::model::failure::Failure;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
@@ -22,27 +22,26 @@ use crate::reactor::{sockets, turns};
 use crate::resolve::Found;
 use crate::router::members;
 use crate::state::Core;
-use crate::state::server::{Apart, Server, State};
+use crate::state::server::{Apart, Server};
 use crate::sync::lock;
 
-/// What a connection is made for.
+/// The purpose of a connection.
 pub enum Purpose {
-    /// For its pool.
+    /// A connection of its pool.
     Pool(Permit),
-    /// For something else.
+    /// A connection beside the pool.
     Apart(Apart),
 }
 
-/// The hosts of an entry; a Unix socket when none is said.
+/// The hosts of an entry; a Unix socket if it has none.
 fn hosts(entry: &Database) -> Vec<&str> {
     if entry.hosts.is_empty() { vec![""] } else { entry.hosts.iter().map(String::as_str).collect() }
 }
 
 /// The login of a connection, and the connection as the login sees it.
 fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut Login, Link<'a>)> {
-    let State::Login(login) = &mut server.state else { return None };
-    let connector = config.tls.connector.as_deref();
-    Some((login, Link { io: &mut server.io, connector, host: &server.at.host }))
+    let (login, io, host) = server.login()?;
+    Some((login, Link { io, connector: config.tls.connector.as_deref(), host }))
 }
 
 /// Begins to connect one more server to a pool; false when it failed at once.
@@ -99,7 +98,7 @@ fn connect_member(core: &mut Core, key: PoolKey, home: PoolKey, id: ServerId, pu
     connect_to(core, key, host, port, found, purpose)
 }
 
-/// Where a host is; nothing while its name is being looked up: who waits goes on when it has been.
+/// The address of a host; none while its name is being looked up: the clients that wait go on when that is done.
 fn find_address(core: &Core, host: &str, port: u16) -> Result<Option<Address>, String> {
     match addresses::find_host(core, host) {
         Found::At(place) => {
@@ -134,7 +133,7 @@ fn connect_to(
                 not_apart(core, key, apart, &why);
                 return None;
             }
-            // It is counted no longer.
+            // The connection is not counted any more.
             drop(purpose);
             connect_failed(core, key, &why, true);
             members::met(core, key, Met::NoConnection);
@@ -215,7 +214,7 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
     }
     let login = server.life.again.take().or_else(|| login_to(core, key).map(Box::new));
     let (Some(login), Some(server)) = (login, core.servers.get_mut(key.0)) else { return };
-    server.state = State::Login(login);
+    server.begin_login(login);
     let config = &core.config;
     let Some((login, mut link)) = login_of(server, config) else { return };
     match login.begin(&mut link) {
@@ -224,7 +223,7 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// What a connection to a server begins with: a login, or a cancel request.
+/// The first exchange on a connection to a server: a login, or a cancel request.
 fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     let server = core.servers.get(key.0)?;
     if server.cancels.target.is_some() {
@@ -253,14 +252,14 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     Some(Login::session(terms, account, parameters))
 }
 
-/// A connection to a server has failed in its login: whether it is tried once more, secured otherwise.
+/// Whether a login that has failed is tried once more over another connection, with or without TLS.
 pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     let settings = &core.config.settings;
     let Some(server) = core.servers.get_mut(key.0) else { return false };
     let limit = settings.server_connect_timeout.limit();
     let late = limit.is_some_and(|limit| core.now.saturating_duration_since(server.life.since) >= limit);
     let encrypted = server.io.tls().is_some();
-    let State::Login(login) = &mut server.state else { return false };
+    let Some((login, ..)) = server.login() else { return false };
     if late || !login.second_attempt(encrypted) {
         return false;
     }
@@ -268,17 +267,14 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     let (host, port) = (server.at.host.clone(), server.at.port);
     let Ok(socket) = core.reactor.network.connect(&server.at.address, settings) else { return false };
     let mut io = Io::new(socket);
-    // What comes on it is an event; before that it is not even connected.
+    // The first event will set this; before it the socket is not even connected.
     io.readable = false;
     if sockets::watch_server(core, key, &mut io).is_err() {
         return false;
     }
     let Some(server) = core.servers.get_mut(key.0) else { return false };
     crate::info!("{host}:{port}: {why}; trying {how} TLS");
-    let old = std::mem::replace(&mut server.io, io);
-    if let State::Login(login) = std::mem::replace(&mut server.state, State::Connecting) {
-        server.life.again = Some(login);
-    }
+    let old = server.connect_again(io);
     (server.life.fatal_error, server.life.refused) = (None, false);
     server.known.parameters.clear();
     sockets::unwatch(core, &old);
@@ -286,7 +282,7 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     true
 }
 
-/// Works on what a server says while we log in.
+/// Works on the messages of a server during the login.
 pub fn login_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let config = &core.config;
     let server = core.servers.get_mut(key.0);
@@ -319,13 +315,14 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
         }
         Event::Key(cancel_key) => server.cancels.key = cancel_key,
         Event::Ready => {
-            // From here on its answers are to what is asked; nobody has it before the input has been worked on.
-            server.state = State::Preparing;
+            // From here on the server's answers are to requests; no client has the connection before the input has been
+            // worked on.
+            server.prepare(None, core.now);
             server.status = Status::Idle;
             turns::later(core, After::LoggedIn(key));
         }
         Event::Requested => {
-            server.state = State::Cancelling;
+            server.has_brought();
             sockets::flush_server(core, key);
         }
     }
@@ -340,8 +337,8 @@ fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     turns::doom(core, key, &why);
 }
 
-/// Notes that a pool cannot get a server. While it has none, those who have not logged in hear why, and so do the
-/// others unless they may wait for the server to come back.
+/// Notes that a pool cannot get a server connection. While it has none, clients that have not logged in get the reason,
+/// and so do the others unless they may wait for the server to come back.
 pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
     crate::warning!(of core.name_pool(key); "{why}");
     let longest = core.config.settings.server_login_retry.0;

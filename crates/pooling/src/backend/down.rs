@@ -1,6 +1,8 @@
-//! What the clients of a pool are told whose server cannot be reached.
+//! The errors for the clients of a pool whose server cannot be reached.
 
-use crate::model::keys::PoolKey;
+use std::time::Duration;
+
+use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::error::Error;
 use crate::frontend::leave;
@@ -8,12 +10,16 @@ use crate::router::reroute;
 use crate::state::Core;
 use crate::state::client::Client;
 
-/// Tells those who wait in a pool whose server is down that there is none. Those who have logged in may go on waiting,
-/// if the configuration says so and time may mend it.
+/// The time for which a client waits for one of the pool's connections when the server refuses another for a reason
+/// that time does not mend.
+const HOPE: Duration = Duration::from_secs(1);
+
+/// Sends clients that wait in a pool whose server is down an error. Clients that have logged in may go on waiting, if
+/// the configuration says so and time may mend it.
 pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     if pool.cluster_of.home.is_some() {
-        // Another server of the cluster may do.
+        // Another server of the cluster may serve them.
         reroute::reroute(core, key);
         return;
     }
@@ -35,5 +41,31 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
     }
     for client in refused {
         leave::refuse(core, client, error);
+    }
+}
+
+/// Sends clients that have waited for [`HOPE`] the reason why the server refuses the pool another connection, where
+/// waiting does not help: after a change of the password, say, while all connections of the pool are busy. Until then a
+/// connection that becomes free serves them.
+pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let Some(failure) = pool.connections.failure.as_ref().filter(|failure| !failure.may_pass) else { return };
+    // Another server of a cluster may serve them; in a pool that is paused or full the refusal is not why its clients
+    // wait.
+    if pool.cluster_of.home.is_some() || pool.limits.paused || pool.common.total() >= pool.limits.size {
+        return;
+    }
+    let known = failure.holds(core.now, core.config.settings.server_login_retry.0);
+    let hopeless = |key: &&ClientKey| {
+        let since = core.clients.get(key.0).and_then(|client| client.checkout.waits().or(client.route.waiting_since));
+        let long = |since| core.now.saturating_duration_since(since) >= HOPE && (known || failure.at >= since);
+        since.is_some_and(long)
+    };
+    let queue = &pool.queue;
+    let all = queue.greeting.iter().chain(&queue.waiting).chain(&queue.sharing);
+    let refused: Vec<ClientKey> = all.filter(hopeless).copied().collect();
+    let error = Error::CannotConnect(failure.why.clone());
+    for client in refused {
+        leave::refuse(core, client, &error);
     }
 }

@@ -1,4 +1,4 @@
-//! What statements that have run have done to their session.
+//! The effects that completed statements have on their session.
 
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
@@ -9,7 +9,7 @@ use crate::backend::hub_asks;
 use crate::state::Core;
 use crate::state::server::Residue;
 
-/// How far a statement has run.
+/// The extent to which a statement has run.
 #[derive(Clone, Copy)]
 pub enum End<'a> {
     /// To its end, which has this tag.
@@ -20,9 +20,9 @@ pub enum End<'a> {
     Error,
 }
 
-/// Takes note of what the request at the head may have left in its session, now that it has run: to its end, to
-/// the last row that was asked for, or into an error, which undoes neither locks of the session nor what a function
-/// has prepared.
+/// Notes the state that the request at the head may have left in its session, now that it has run: to its end, to the
+/// last row that was asked for, or into an error, which undoes neither locks of the session nor statements that a
+/// function has prepared.
 pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let verdict = match server.exchange.requests.front() {
@@ -59,7 +59,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     }
 }
 
-/// What the command in this place of its text, which has finished with this tag, has done to the session.
+/// Notes the effects on the session of the command in this place of its text, which has finished with this tag.
 fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
     let listener = core.servers.get(key.0).and_then(|server| server.holder());
     let kind = verdict.and_then(|verdict| verdict.kind_of(place));
@@ -83,7 +83,7 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
         ears.finished(text, kind);
     }
     if heard {
-        // It is undone before others get the connection.
+        // The LISTEN is undone before other clients get the connection.
         server.known.residue = server.known.residue.max(Residue::Anything);
     } else {
         client.session.pins.finished(text, verdict);

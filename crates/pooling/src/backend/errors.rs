@@ -1,4 +1,4 @@
-//! Errors of servers: whose they are, and what they say about the pooler's own statements.
+//! Errors of servers: the statements that they belong to, and their meaning for the pooler's own statements.
 
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
@@ -13,9 +13,8 @@ use crate::reactor::turns;
 use crate::router::route;
 use crate::state::Core;
 use crate::state::cluster::SERIALIZABLE;
-use crate::state::server::State;
 
-/// A server has answered with an error.
+/// Works on an error from a server.
 pub fn answer_error(
     core: &mut Core,
     key: ServerKey,
@@ -26,11 +25,11 @@ pub fn answer_error(
     let report = backend::report(body)?;
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
-        // What the client is told depends on what it has under way; that is seen when the connection closes.
+        // The error for the client depends on its unit; that is seen when the connection closes.
         server.life.fatal_error = Some(Cause { sqlstate: report.code, why: report.message });
         return Ok(());
     }
-    // Only a client's unit is told of its error.
+    // Only a client's unit fails by its error.
     let of_unit = matches!(server.exchange.requests.front(), Some(Request::Restore { ends_unit: true }));
     server.exchange.failed = !ours || of_unit;
     server.exchange.skips = server.exchange.requests.front().is_some_and(|request| !request.ends_unit());
@@ -44,7 +43,7 @@ pub fn answer_error(
         route::is_serializable_by_default(core, pool);
     }
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    if matches!(server.state, State::Pipelined) {
+    if server.is_pipelined() {
         receive::error(core, key, message, &report);
         return Ok(());
     }
@@ -60,7 +59,7 @@ pub fn answer_error(
     Ok(())
 }
 
-/// A statement of the pooler's own has met an error.
+/// Works on an error of a statement of the pooler's own.
 fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     match server.exchange.requests.front() {

@@ -1,4 +1,4 @@
-//! What the loss of a server connection means for the client that has it.
+//! The consequences of a lost server connection for the client that has it.
 
 use crate::model::client::Discard;
 use crate::model::exchange::Passing;
@@ -13,7 +13,7 @@ use crate::backend::replies::undo;
 use crate::backend::{aligned, cancel, connect, hub, hub_asks, relay};
 use crate::config::PoolMode;
 use crate::error::{Cause, Error, Severity};
-use crate::frontend::leave;
+use crate::frontend::{leave, looked_up};
 use crate::monitor::Met;
 use crate::pipeline::retry;
 use crate::pools::checkin;
@@ -22,14 +22,14 @@ use crate::router::{fingerprints, freshness, members};
 use crate::state::Core;
 use crate::state::server::{Apart, Server, State};
 
-/// A server connection is gone, or cannot go on: its client is told what that means for it.
+/// Ends a server connection that is lost or cannot go on: its client gets the error that fits its unit.
 pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     if connect::connect_otherwise(core, key, why) {
         return;
     }
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.cancels.target.is_some() {
-        let got = why == SERVER_CLOSED && matches!(server.state, State::Cancelling);
+        let got = why == SERVER_CLOSED && matches!(server.state(), State::Cancelling);
         return cancel::cancel_ended(core, key, got);
     }
     match server.apart {
@@ -39,17 +39,20 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     }
     let pool_key = server.pool;
     let cause = server.life.fatal_error.clone().unwrap_or_else(|| Cause::connection(why));
-    match server.state {
+    match server.state() {
         State::Connecting | State::Login(_) => return not_connected(core, key, &cause),
-        State::Pipelined => {
+        State::Pipelined(_) => {
             members::met(core, pool_key, Met::Died);
             retry::leave(core, key, &cause);
             close::close_server(core, key, &cause.why);
         }
-        _ => {
-            let aligning = server.known.aligning.is_some();
+        State::Aligning(..) | State::Preparing(Some(_)) => {
             members::met(core, pool_key, Met::Died);
-            if aligning { lost_in_alignment(core, key, cause) } else { lost(core, key, cause) }
+            lost_in_alignment(core, key, cause);
+        }
+        _ => {
+            members::met(core, pool_key, Met::Died);
+            lost(core, key, cause);
         }
     }
     turns::later(core, After::Grow(pool_key));
@@ -81,22 +84,22 @@ fn lost_in_alignment(core: &mut Core, key: ServerKey, cause: Cause) {
     }
 }
 
-/// How far a server had come with what its client had asked when it was lost.
+/// The progress of a server with its client's requests when it was lost.
 struct Loss {
-    /// How many of the client's units have not been answered.
+    /// The number of the client's units that have not been answered.
     units: usize,
-    /// Something has been asked.
+    /// Whether requests were under way.
     begun: bool,
-    /// The unit at the head has been told of an error of its own.
+    /// Whether the unit at the head has got an error of its own.
     failed: bool,
-    /// The client's unit goes on: a Flush was sent as a Sync.
+    /// Whether the client's unit goes on: a Flush was sent as a Sync.
     open: bool,
-    /// Half a message has been passed on.
+    /// Whether half a message has been passed on.
     in_message: bool,
-    /// No transaction was open.
+    /// Whether no transaction was open.
     idle: bool,
-    /// The protocol was broken. As in PostgreSQL, who does that loses its connection: nobody knows what of its bytes was
-    /// read as what.
+    /// Whether the client broke the protocol. As in PostgreSQL, such a client loses its connection: the meaning of its
+    /// bytes is not known.
     out_of_step: bool,
 }
 
@@ -117,13 +120,13 @@ impl Loss {
     }
 }
 
-/// A server connection is lost that a client has, or nobody.
+/// Ends a server connection that was lost, with a client or without one.
 fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
-    // The outcome of what it did is unknown: if it was committed, it is seen.
+    // The outcome of its statements is unknown: a later read must see them if they were committed.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
-    // What was being prepared or closed was not, as far as the client will know.
+    // Statements that were being prepared or closed were not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
     close::close_server(core, key, &cause.why);
@@ -131,8 +134,11 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
     client.checkout.give_back();
     client.input.unsynced |= loss.open;
-    if loss.in_message && client.is_ready() {
-        // Nothing more can be said that would be understood.
+    if client.login_phase().is_some() {
+        // The words of the server are for the log, not for strangers.
+        looked_up::lookup_failed(core, key, &Error::Lost(cause).to_string(), false);
+    } else if loss.in_message && client.is_ready() {
+        // The client would not understand another message.
         leave::close_client(core, key, &format!("server connection lost within a message: {}", cause.why));
     } else if !client.is_ready() || session || client.session.pins.any() || !loss.idle || loss.out_of_step {
         let error = if loss.idle { Error::Lost(cause) } else { Error::LostInTransaction(cause) };
@@ -142,7 +148,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     }
 }
 
-/// A client outside a transaction has lost its server: the statement in flight has failed, the client stays.
+/// Ends the unit in flight of a client outside a transaction that has lost its server; the client stays.
 fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     let Loss { units, begun, failed, .. } = *loss;
     let Some(client) = core.clients.get_mut(key.0) else { return };
@@ -152,7 +158,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     client.session.pending = Pending::default();
     client.prepared.portals.clear();
     client.session.unclear = false;
-    // What was answered before a Sync is not committed before it either.
+    // Statements that were answered before a Sync are not committed before it either.
     if begun || client.input.unsynced {
         let error = Error::OutcomeUnknown(cause);
         let unsynced = client.input.unsynced;

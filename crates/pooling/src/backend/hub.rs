@@ -1,11 +1,13 @@
-//! LISTEN where connections are shared: one connection of the pooler's own, the hub of a pool, listens for all of its
-//! clients, and what it hears is told to those who listen when they are idle. So LISTEN keeps no server connection.
+//! LISTEN where connections are shared. One connection of the pooler's own, the hub of a pool, listens for all clients
+//! of the pool and passes each notification on to the clients that listen, when they are idle. So LISTEN keeps no
+//! server connection.
 //!
-//! A client's LISTEN is sent to the server only when the hub listens to the channel. So nothing is missed that is said
-//! after the client's commit; what comes before it is kept until the commit and dropped with a rollback. The client's own
-//! connection is rid of the LISTEN before others get it, and what it hears meanwhile is told by the hub. Where the hub is
-//! not to be had, LISTEN pins the client to its own connection. Should the hub be lost, those who listen are closed: they
-//! could not tell otherwise that something may have been said meanwhile.
+//! The pooler sends a client's LISTEN to the server only when the hub listens to the channel, so the client misses no
+//! notification after its commit. Notifications that arrive before the commit are kept until the commit, and dropped
+//! after a rollback. On the client's own connection the LISTEN is undone before another client gets it; notifications
+//! on that connection are dropped, since the hub delivers them too. If there can be no hub, LISTEN pins the client to
+//! its own connection. If the hub is lost, the clients that listen are closed, since they could not notice otherwise
+//! that notifications may be missing.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -29,13 +31,13 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::State;
 
-/// A text with a LISTEN that is longer pins.
+/// The length of the longest text with a LISTEN that does not pin.
 const LONGEST: usize = 1024;
 
-/// So long after the hub could not be made, LISTEN pins.
+/// The time for which LISTEN pins after the hub could not be made.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// The hub is asked whether it is there no more often than this.
+/// The shortest time between two questions whether the hub is there.
 const PING: Duration = Duration::from_secs(1);
 
 /// Whether a text may hold a LISTEN.
@@ -68,20 +70,26 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
     };
     let Some(verdict) = verdict else { return false };
     let channels: Vec<Rc<str>> = channels_of(&verdict).map(Rc::from).collect();
-    if channels.is_empty() || !may_hear(core, key) {
+    if channels.is_empty() {
+        return false;
+    }
+    if !may_hear(core, key) {
+        if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
+            ears.leave(&channels);
+        }
         return false;
     }
     prepare(core, key, &channels);
     core.clients.get(key.0).and_then(|client| client.ears.as_ref()).is_some_and(|ears| ears.awaits())
 }
 
-/// Whether a client may listen by the hub of its pool. One that listens by its own connection goes on so: what comes
-/// over two connections is not in order.
+/// Whether a client may listen by the hub of its pool. A client that listens by its own connection goes on so:
+/// notifications over two connections are not in order.
 fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let Some(home) = client.route.home else { return false };
     let own = client.session.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
-    // One that was sent when there was no hub pins the client to its connection as soon as it has finished.
+    // A LISTEN that was sent when there was no hub pins the client to its connection as soon as it has finished.
     let listens = |verdict: &Verdict| channels_of(verdict).next().is_some();
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     let by_hub = client.ears.as_ref().is_some_and(|ears| !ears.is_idle());
@@ -90,9 +98,10 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());
     let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && (!pool.limits.paused || is_made));
-    // What the hub hears is in this encoding.
+    // The hub's notifications are in this encoding.
     let unicode = hub_asks::encoding_of(core, key) == Some("UTF8");
-    core.config.settings.shared_listen && !own && !full && lends && unicode && has_hub(core, home)
+    let had_since = server.map(|server| server.life.state_since);
+    core.config.settings.shared_listen && !own && !full && lends && unicode && has_hub(core, home, had_since)
 }
 
 /// Has the hub listen to channels for a client.
@@ -110,14 +119,18 @@ fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
     }
 }
 
-/// Whether a pool has a hub, or is about to have one.
-fn has_hub(core: &mut Core, home: PoolKey) -> bool {
+/// Whether a pool has a hub, or is about to have one. If a hub could not be had it is tried again for a client that has
+/// got its own connection since: there may have been no server, and now there is one.
+fn has_hub(core: &mut Core, home: PoolKey, had_since: Option<Instant>) -> bool {
     let now = core.now;
     let listening = core.pipelines.hubs.entry(home).or_insert_with(|| Listening::new(now, None));
     if listening.server.is_some() || listening.wanted.is_some() {
         return true;
     }
-    if listening.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
+    let rests = |failed: Instant| {
+        now.saturating_duration_since(failed) < RETRY && had_since.is_none_or(|since| since <= failed)
+    };
+    if listening.failed.is_some_and(rests) {
         return false;
     }
     listening.wanted = Some(now);
@@ -125,12 +138,12 @@ fn has_hub(core: &mut Core, home: PoolKey) -> bool {
     true
 }
 
-/// Makes the hub that a pool wants. While the name of its host is being looked up it is tried again.
+/// Makes the hub that a pool wants. While the name of its host is being looked up the next tick tries again.
 pub fn make_hub(core: &mut Core, home: PoolKey) {
     let Some(since) = core.pipelines.hubs.get(&home).and_then(|listening| listening.wanted) else { return };
     let limit = core.config.settings.server_connect_timeout.limit();
     if limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit) {
-        return hub_failed(core, home, "it cannot be made (server_connect_timeout)");
+        return hub_failed(core, home, "it could not be made within server_connect_timeout");
     }
     let Some(member) = members::primary_pool(core, home) else { return hub_failed(core, home, "there is no primary") };
     if !limits::leaves_room(core, member) || !limits::make_room_apart(core, member) {
@@ -141,7 +154,7 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// The hub is being made.
+/// Notes that the hub is being made.
 fn hub_begun(core: &mut Core, key: ServerKey) {
     let Some(member) = core.servers.get(key.0).map(|server| server.pool) else { return };
     let home = members::home_of(core, member);
@@ -150,12 +163,11 @@ fn hub_begun(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// It has logged in: it listens to what was wanted meanwhile.
+/// Notes that the hub has logged in: it listens to the channels that were wanted meanwhile.
 pub fn hub_ready(core: &mut Core, key: ServerKey) {
     let Some(home) = hub_asks::hub_of(core, key) else { return close::close_server(core, key, "nobody listens") };
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.state = State::Hub;
-    server.life.state_since = core.now;
+    server.begin_apart(core.now);
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     listening.spoke = core.now;
     for ask in listening.hub.asked() {
@@ -164,7 +176,7 @@ pub fn hub_ready(core: &mut Core, key: ServerKey) {
     sockets::flush_server(core, key);
 }
 
-/// Works on what the hub says.
+/// Works on the messages of the hub's server.
 pub fn hub_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let message = match frame::message(left) {
         Ok(Some(message)) => message,
@@ -195,7 +207,7 @@ pub fn hub_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     Step::Took(total)
 }
 
-/// The hub has done what it was asked first: those who have waited for that go on.
+/// Notes the answer to the hub's first request: the clients that have waited for it go on.
 fn hub_answered(core: &mut Core, home: PoolKey) {
     let answered = core.pipelines.hubs.get_mut(&home).and_then(|listening| listening.hub.answered());
     let Some((channel, listeners)) = answered else { return };
@@ -207,7 +219,7 @@ fn hub_answered(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// Tells those who listen to a channel what has come on it, or keeps it for them.
+/// Sends a notification to the clients that listen to its channel, or keeps it for them.
 fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
     let audience = core.pipelines.hubs.get(&home).map(|listening| listening.hub.audience(channel)).unwrap_or_default();
     let (channel, message): (Rc<str>, Rc<[u8]>) = (channel.into(), message.into());
@@ -232,7 +244,7 @@ pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
     }
 }
 
-/// The hub is lost: those who listen are to be closed, those who wait for it go on without.
+/// Ends a hub that is lost: clients that listen are to be closed, clients that wait for it go on without.
 pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     let home = hub_asks::hub_of(core, key);
     let fatal_error = core.servers.get_mut(key.0).and_then(|server| server.life.fatal_error.take());
@@ -243,11 +255,14 @@ pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     }
 }
 
-/// The hub could not be had, or is lost.
+/// Notes that the hub could not be had, or is lost. A hub that was lost while no client waited for it may be had again
+/// at once: the clients that are closed now come back.
 pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     crate::warning!(of core.name_pool(member); "the connection that listens for all clients of the pool: {why}");
     let home = members::home_of(core, member);
-    let lost = core.pipelines.hubs.insert(home, Listening::new(core.now, Some(core.now)));
+    let lost = core.pipelines.hubs.remove(&home);
+    let failed = lost.as_ref().is_some_and(|listening| listening.hub.is_awaited()).then_some(core.now);
+    core.pipelines.hubs.insert(home, Listening::new(core.now, failed));
     for key in lost.map(|listening| listening.hub.everybody()).unwrap_or_default() {
         if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
             ears.lose();
@@ -256,7 +271,7 @@ pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     }
 }
 
-/// Looks after the hubs and those who listen: who has lost what it heard is closed when it is idle.
+/// Maintains the hubs and their clients: a client that has missed notifications is closed when it is idle.
 pub fn tick_hubs(core: &mut Core) {
     let homes: Vec<PoolKey> = core.pipelines.hubs.keys().copied().collect();
     for home in homes {
@@ -283,11 +298,11 @@ pub fn tick_hubs(core: &mut Core) {
     }
 }
 
-/// Sees whether a hub that has said nothing for long is there still: a connection that is dead does not tell.
+/// Checks whether a silent hub is there still: a dead connection does not report its end.
 fn look_for_hub(core: &mut Core, home: PoolKey) {
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let Some(key) = listening.server else { return };
-    if !core.servers.get(key.0).is_some_and(|server| matches!(server.state, State::Hub)) {
+    if !core.servers.get(key.0).is_some_and(|server| matches!(server.state(), State::Hub)) {
         return;
     }
     let settings = &core.config.settings;
@@ -295,7 +310,7 @@ fn look_for_hub(core: &mut Core, home: PoolKey) {
     if listening.hub.asked().next().is_some() {
         let since = *listening.owes_since.get_or_insert(core.now);
         if settings.server_connect_timeout.limit().is_some_and(|limit| past(since, limit)) {
-            hub_gone(core, key, "it does not answer (server_connect_timeout)");
+            hub_gone(core, key, "it has not answered within server_connect_timeout");
         }
     } else if past(listening.spoke, settings.server_check_delay.0.max(PING)) {
         let ping = listening.hub.ping();
@@ -303,7 +318,7 @@ fn look_for_hub(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// Gives up what nobody listens to any more.
+/// Gives up the channels that no client listens to any more.
 fn sweep_hub(core: &mut Core, home: PoolKey) {
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let clients = &core.clients;
@@ -316,7 +331,8 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
         return;
     }
     let server = listening.server.take();
-    // Who was busy when the hub was lost is told so later, and hubs are looked after for as long as there is one.
+    // A client that was busy when the hub was lost is closed later, and hubs are maintained for as long as there is
+    // one.
     let is_deaf = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.fault().is_some());
     let owes = core.clients.iter().any(|(_, client)| client.route.home == Some(home) && is_deaf(client));
     let failed_just_now = |failed| core.now.saturating_duration_since(failed) < RETRY;
@@ -324,7 +340,7 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
         core.pipelines.hubs.remove(&home);
     }
     if let Some(server) = server {
-        close::close_server(core, server, "nobody listens any more");
+        close::close_server(core, server, "no client listens any more");
     }
 }
 
@@ -335,6 +351,10 @@ fn leave_old_primary(core: &mut Core, home: PoolKey) {
     let moved = member != home && members::primary_pool(core, home).is_some_and(|primary| primary != member);
     let stale = core.servers.get(key.0).is_some_and(|server| server.life.retire);
     if moved || stale {
-        hub_gone(core, key, if moved { "another server is the primary now" } else { "it was to be closed" });
+        hub_gone(
+            core,
+            key,
+            if moved { "another server is the primary now" } else { "it had been marked to be closed" },
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! What the connection that listens for all clients of a pool is asked, and what its clients are told.
+//! The statements that the hub of a pool runs, and the notifications that its clients get.
 
 use crate::model::channels::{Ask, Hears};
 use crate::model::client::Discard;
@@ -15,7 +15,7 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::{Apart, Server, State};
 
-/// Where the channel and the payload of a NotificationResponse begin.
+/// The place at which the channel and the payload of a NotificationResponse begin.
 pub const TEXT: usize = HEADER + size_of::<i32>();
 
 /// The channel of a NotificationResponse.
@@ -25,10 +25,10 @@ pub fn channel_told(body: &[u8]) -> Option<&str> {
     fields.text("the channel").ok()
 }
 
-/// Whether a client is told things now, rather than when its unit has ended.
+/// Whether a client can get notifications now, rather than when its unit has ended.
 pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    // Who is pinned keeps its connection.
+    // A client that is pinned keeps its connection.
     let free = |server: &Server| {
         server.exchange.requests.is_empty()
             && server.status == Status::Idle
@@ -55,17 +55,18 @@ pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
     core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
 }
 
-/// Asks the hub something; when it is there, if it is not yet.
+/// Sends the hub a request; a hub that is not ready yet gets it when it is.
 pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
     let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state, State::Hub)) else {
+    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state(), State::Hub)) else {
         return;
     };
     frontend::write_query(server.io.out(), &ask.statement());
     sockets::flush_server(core, key);
 }
 
-/// Tells a client that is idle, and takes what it is sent, what was kept for it, or that something is missed.
+/// Sends an idle client that takes its output the notifications that were kept for it, or has it closed if any are
+/// missed.
 pub fn tell_news(core: &mut Core, key: ClientKey) {
     let has_news = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.has_news());
     if !core.clients.get(key.0).is_some_and(has_news) || !is_at_rest(core, key) {
@@ -83,14 +84,14 @@ pub fn tell_news(core: &mut Core, key: ClientKey) {
 /// Whether a LISTEN that has finished is done by the hub.
 pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) -> bool {
     let (b"LISTEN", Some(Kind::Listen(channel))) = (tag, kind) else { return false };
-    let client = core.clients.get(key.0);
-    let Some(home) = client.filter(|client| client.ears.is_some()).and_then(|client| client.route.home) else {
+    let by_hub = |client: &&Client| client.ears.as_ref().is_some_and(|ears| ears.hears(channel) != Hears::No);
+    let Some(home) = core.clients.get(key.0).filter(by_hub).and_then(|client| client.route.home) else {
         return false;
     };
     core.pipelines.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
 }
 
-/// Whether a notification that comes on a client's own connection is told to it by the hub.
+/// Whether a notification on a client's own connection comes to the client by the hub.
 pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
     let client = core.servers.get(key.0).and_then(|server| server.holder()).and_then(|key| core.clients.get(key.0));
     let Some(ears) = client.and_then(|client| client.ears.as_ref()) else { return false };
@@ -104,8 +105,8 @@ pub fn retire_hub(core: &mut Core, pool: PoolKey) {
     }
 }
 
-/// A client's unit has ended outside a transaction: what it was told to listen to counts, unless it has failed. It may
-/// have been the last that was on its way.
+/// Notes the end of a client's unit outside a transaction: its LISTENs count, unless it has failed; with `last`, none
+/// is on its way any more.
 pub fn ears_settle(client: &mut Client, failed: bool, last: bool) {
     let Some(ears) = &mut client.ears else { return };
     if failed {

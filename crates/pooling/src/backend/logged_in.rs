@@ -1,16 +1,17 @@
-//! What follows when a server has let the pooler in.
+//! The steps after a successful login to a server.
 
 use crate::model::keys::ServerKey;
 use crate::model::turn::After;
 
 use crate::backend::{align, hub, relay};
+use crate::io::Peer;
 use crate::pools::{grow, welcome};
 use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members, reroute, roles};
 use crate::state::Core;
 use crate::state::server::Apart;
 
-/// A server has let us in: those who wait for it are told.
+/// Notes that a server has accepted the pooler's login: the clients that wait for it go on.
 pub fn logged_in(core: &mut Core, key: ServerKey) {
     if core.servers.get(key.0).is_some_and(|server| server.known.standby == Some(true)) {
         roles::found_standby(core, key);
@@ -24,7 +25,11 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     if core.config.settings.log_connections
         && let Some(server) = core.servers.get(key.0)
     {
-        crate::info!(of core.name_server(server); "new connection to server");
+        let server_name = core.name_server(server);
+        match server.io.socket.local() {
+            Peer::Tcp(address) => crate::info!(of server_name; "new connection to server (from {address})"),
+            Peer::Unix => crate::info!(of server_name; "new connection to server"),
+        }
     }
     let Some(server) = core.servers.get(key.0) else { return };
     freshness::doubt_replay(core, server);
@@ -40,7 +45,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
         welcome::warn_of_silent(&name);
     }
     let home = members::home_of(core, pool_key);
-    // What is sent to the primary is sent there only when the server has said what it is.
+    // Units for the primary are sent to a server only when it has said its role.
     let asks = home != pool_key && core.servers.get(key.0).is_some_and(|server| server.known.standby.is_none());
     if asks {
         align::ask_role(core, key);
@@ -58,7 +63,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
         None => turns::later(core, After::Free(key)),
     }
     welcome::greet_by(core, pool_key, welcome, vars);
-    // One attempt at a time is made while a server is down; now the others follow.
+    // While a server is down there is one attempt at a time; now the others follow.
     if was_down {
         grow::grow(core, pool_key);
     }

@@ -1,4 +1,4 @@
-//! The end of a unit: what it has done to the session, and who is told.
+//! The end of a unit: its effects on the session, and the clients that learn of them.
 
 use crate::model::client::Discard;
 use crate::model::keys::ServerKey;
@@ -17,9 +17,9 @@ use crate::reactor::turns;
 use crate::router::freshness;
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::server::{Residue, Server, State};
+use crate::state::server::{Residue, Server};
 
-/// A server has done what it was asked up to the end of a unit.
+/// Works on the ReadyForQuery that ends a unit on a server.
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
@@ -48,7 +48,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
             align::forget_prepared(core, key);
         }
         Request::Clean if server.exchange.requests.is_empty() => {
-            if let Some(target) = server.known.aligning.take() {
+            if let Some(target) = server.end_reset() {
                 (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
             }
             turns::later(core, After::Free(key));
@@ -64,10 +64,10 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
                 turns::later(core, After::Free(key));
             }
         }
-        _ if matches!(server.state, State::Pipelined) => receive::ready(core, key, message, status),
+        _ if server.is_pipelined() => receive::ready(core, key, message, status),
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
         Request::Call => {
-            // Its answer has no tag, and nobody knows what the function does.
+            // The answer has no tag, and the effects of the function are not known.
             server.known.residue = Residue::Anything;
             unit_ended(core, key, Some(message), status, failed);
         }
@@ -76,12 +76,12 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     Ok(())
 }
 
-/// A client's unit has ended on the connection that it has: `ready` is what tells the client so.
+/// Notes the end of a client's unit on its connection: `ready` is the message that the client gets for it.
 fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
-        // Nothing more of what the server says is passed on.
+        // No further message of the server is passed on.
         server.life.doomed = Some(Error::NoBlocks.to_string());
         if let Some(client) = server.client() {
             turns::later(core, After::Expel(client, Box::new(Error::NoBlocks)));
@@ -106,7 +106,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
             }
             client.io.out().extend_from_slice(message);
         }
-        // The client has not ended its unit: what it sends up to there is void.
+        // The client has not ended its unit: its messages up to the end are void.
         None if failed => client.input.discard = Discard::Unit,
         None => (),
     }
@@ -119,14 +119,14 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     turns::later(core, After::Free(key));
 }
 
-/// Sets again, within the transaction, what its client has reset in it. Whether the client is told of the unit's end when
-/// that has ended.
+/// Sets again, within the transaction, the parameters that its client has reset in it. Whether the client gets the end
+/// of its unit after that.
 fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, tells: bool) -> bool {
     let restore = client.session.restored(tracked, client.io.out());
     if restore.is_empty() {
         return false;
     }
-    // Unless what it said behind has been sent already.
+    // Later messages of the client may have been sent already.
     let ends_unit = tells && server.exchange.requests.is_empty();
     wire::frontend::write_query(server.io.out(), &restore);
     server.exchange.requests.push_back(Request::Restore { ends_unit });
@@ -134,7 +134,7 @@ fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, t
     ends_unit
 }
 
-/// A client's unit has ended outside a transaction: what it has done to the session counts, unless it has failed.
+/// Notes the end of a client's unit outside a transaction: its changes to the session count, unless it has failed.
 fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
     let (session, told) = (&mut server.known.session, client.io.out());
     if client.session.transaction_ended(session, tracked, failed, told) {

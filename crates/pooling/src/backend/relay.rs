@@ -1,10 +1,10 @@
-//! Replication connections: each client gets a connection of its own to the primary, as the user that it is, and all that
-//! either side says is passed on as it is.
+//! Replication connections: each client gets a connection of its own to the primary, under its own user, and the
+//! messages of both sides are passed on unchanged.
 //!
-//! Such a connection is no pool's: it does not count against `pool_size`, since it is never given back, but against
-//! `max_db_connections` and `max_user_connections`. It ends with its client, and its client with it. Where messages end
-//! is followed on the server's side, so that the client can be told something between two of them, and so that a drain
-//! knows what may be ended.
+//! Such a connection belongs to no pool. It does not count against `pool_size`, since it is never given back, but
+//! against `max_db_connections` and `max_user_connections`. It ends with its client, and the client with it. The pooler
+//! follows the ends of the server's messages, so that it can send the client an error between two of them, and so that
+//! an orderly shutdown knows which connections may be ended.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::relay::Relay;
@@ -22,13 +22,13 @@ use crate::state::login::Introduction;
 use crate::state::server::State;
 use crate::state::{Core, cancel};
 
-/// Gives a client that has proven who it is a place as a replication connection.
+/// Gives a client with a proven identity a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
     let Some(replication) = introduction.replication else { return };
     let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else { return };
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.relay = Some(Box::new(Relay::new(replication, introduction.parameters)));
-    client.state = ClientState::Greeting;
+    client.pass_to(ClientState::Greeting);
     client.route.waiting_since = Some(core.now);
     pool.queue.clients += 1;
     pool.queue.unused_since = None;
@@ -47,10 +47,10 @@ fn begin_relay(core: &mut Core, key: ClientKey) {
     }
 }
 
-/// Tries again for those who wait.
+/// Tries again to connect the replication clients that wait.
 pub fn tick_relays(core: &mut Core) {
     let waits = |client: &crate::state::client::Client| {
-        client.relay.is_some() && client.checkout.server().is_none() && matches!(client.state, ClientState::Greeting)
+        client.relay.is_some() && client.checkout.server().is_none() && matches!(client.state(), ClientState::Greeting)
     };
     let waiting: Vec<ClientKey> =
         core.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| ClientKey(key)).collect();
@@ -59,12 +59,12 @@ pub fn tick_relays(core: &mut Core) {
     }
 }
 
-/// The server has let a replication client in: it is told so, and both talk to each other from here on.
+/// Notes that the server has accepted a replication client: the client is greeted, and both talk to each other from
+/// here on.
 pub fn relay_ready(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client_key) = server.holder() else { return };
-    server.state = State::Relay;
-    server.life.state_since = core.now;
+    server.begin_apart(core.now);
     let welcome = std::mem::take(&mut server.known.parameters);
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.counts.totals.assignments += 1;
@@ -79,7 +79,7 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
     }
     backend::write_backend_key_data(out, cancel_key.pid, &cancel_key.secret);
     backend::write_ready_for_query(out, Status::Idle);
-    client.state = ClientState::Relay;
+    client.pass_to(ClientState::Relay);
     client.route.waiting_since = None;
     client.times.request_since = core.now;
     sockets::flush_client(core, client_key);
@@ -87,7 +87,7 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
     turns::give_turn(core, Turn::Server(key));
 }
 
-/// Passes on what a replication client says.
+/// Passes on bytes of a replication client.
 pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let now = core.now;
     if let Some((client, server)) = core.pair(key) {
@@ -100,7 +100,7 @@ pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     Step::Took(left.len())
 }
 
-/// Passes on what the server of a replication client says.
+/// Passes on bytes of a replication client's server.
 pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let holder = core.servers.get(key.0).and_then(|server| server.holder());
     if let Some(client) = holder.and_then(|client| core.clients.get_mut(client.0)) {
@@ -112,10 +112,10 @@ pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     Step::Took(left.len())
 }
 
-/// The server connection of a replication client is gone, or was not to be had: the client goes with it.
+/// Ends a server connection of a replication client that is lost or could not be had: the client goes with it.
 pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let established = matches!(server.state, State::Relay);
+    let established = matches!(server.state(), State::Relay);
     let cause = server.life.fatal_error.take().unwrap_or_else(|| Cause::connection(why));
     let client = server.let_go();
     close::close_server(core, key, &cause.why);

@@ -1,4 +1,4 @@
-//! Where answers go, and what an error undoes of what was noted when a request was sent.
+//! The destinations of answers, and the notes about a sent request that an error undoes.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -10,10 +10,10 @@ use wire::frame::HEADER;
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server, State};
 
-/// What an error shows of a statement's name on the server, and what its client is shown instead.
+/// The name of a statement on the server that an error shows, and the name that its client gets instead.
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
     let statement = match (code, requests.front()?) {
-        // That a Bind does not fit its statement is a violation of the protocol.
+        // A Bind that does not fit its statement is a violation of the protocol.
         ("26000" | "08P01", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
         ("26000", Request::Bind(None) | Request::Describe(None)) => {
             let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
@@ -31,12 +31,12 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
     });
     let named = client.prepared.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
     let name = named.map(|(name, _)| name.clone());
-    // One that servers keep without a name has none for its client either.
+    // A statement that servers keep without a name has none for its client either.
     (name.is_some() || statement.is_shared()).then(|| (statement.name(), name.unwrap_or_default()))
 }
 
-/// What is bound on the server for a client that has no unnamed statement: the server may have another client's, so it
-/// must not be asked for that.
+/// The name that is bound on the server for a client that has no unnamed statement: the server may have another
+/// client's, which must not be bound.
 pub const NO_UNNAMED: &[u8] = b"howdah has no unnamed statement";
 
 /// Appends a message in which one name stands for another.
@@ -54,7 +54,7 @@ pub fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: 
     });
 }
 
-/// Gives the client the answers that were waiting for those before them.
+/// Gives the client the pooler's own answers that were waiting for earlier ones.
 pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
     let mut client = client;
     while !server.exchange.failed {
@@ -65,30 +65,30 @@ pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
     }
 }
 
-/// Where what a server answers goes: to the client that it is checked out to, or in a pipelined connection to the stage.
+/// The destination of a server's answers: the client that it is checked out to, or in a pipelined connection the stage.
 pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Option<&'a mut Vec<u8>> {
-    match (&server.state, &mut server.pipeline) {
-        (State::Pipelined, Some(pipeline)) => Some(&mut pipeline.stage),
-        _ => client.map(|client| client.io.out()),
+    match server.pipeline_mut() {
+        Some(pipeline) => Some(&mut pipeline.stage),
+        None => client.map(|client| client.io.out()),
     }
 }
 
-/// Forgets what requests would have done, had an error not come first: the last of them first, since each has begun with
-/// what those before it had done. The first is the one that has failed; the others were skipped. What units behind them
-/// have made of the client's statement without a name stays.
+/// Undoes the effects of requests that were not run, since an error came first: the last of them first, since each has
+/// begun with the effects of those before it. The first request has failed; the others were skipped. Effects of later
+/// units on the client's statement without a name stay.
 pub fn undo(
     server: &mut Server,
     mut client: Option<&mut Client>,
     requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
 ) {
-    let replaced = match server.state {
-        State::Pipelined => {
+    let replaced = match server.state() {
+        State::Pipelined(_) => {
             client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
         }
         _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
     };
-    // What units behind them prepare and close is another statement by the same name, or went by what has not been done.
-    let unsure = matches!(server.state, State::Pipelined) && !server.exchange.requests.is_empty();
+    // Later units prepare and close another statement by the same name, or rely on one of these requests.
+    let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();
     for (place, request) in requests.enumerate().rev() {
         let skipped = place > 0;
         if unsure && request.changes_prepared() {
@@ -116,11 +116,12 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                     .zip(statement.as_ref())
                     .is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours))
             {
-                // As in PostgreSQL, one that fails has ended the one before it too.
+                // As in PostgreSQL, a failed Parse has ended the statement before it too.
                 client.prepared.unnamed = before.filter(|_| skipped);
             }
             if let (Some(client), Some(name)) = (client, name) {
-                // What was bound meanwhile may be read anew: it is another statement of the same definition.
+                // A statement that was bound meanwhile may be read anew: it is another statement of the same
+                // definition.
                 let theirs = client.prepared.statements.get(&name);
                 if theirs.zip(statement).is_some_and(|(theirs, ours)| theirs.definition == ours.definition) {
                     client.prepared.statements.remove(&name);
@@ -132,7 +133,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                 client.prepared.unnamed = unnamed;
             }
         }
-        // It was not closed after all.
+        // The statement was not closed after all.
         Request::Evict(prepared) => server.known.statements.restore(prepared),
         Request::Invented { name: None, closed, .. } => {
             if let Some(client) = client.filter(|_| !replaced) {

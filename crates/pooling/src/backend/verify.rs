@@ -1,4 +1,4 @@
-//! What a client asks for in its startup packet is looked at by a server before the client is greeted.
+//! A server checks the settings of a client's startup packet before the client is greeted.
 
 use std::fmt::Write;
 
@@ -9,14 +9,14 @@ use crate::pools::checkout;
 use crate::state::Core;
 use crate::state::client::Client;
 
-/// Has a server look at what a client asked for in its startup packet, before the client is greeted, if that is
-/// not known to hold and a server connection is free. Whether the client waits for that.
+/// Has a server check the settings in a client's startup packet, before the client is greeted, unless they are known to
+/// be valid or no server connection is free. Whether the client waits for that.
 pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     if client.session.verified.is_some() {
         return false;
     }
-    // What servers do not tell is carried as other SETs are.
+    // Parameters that servers do not report are carried as other SETs are.
     for &place in core.parameters.tracked.silent() {
         if let (Some(value), Some(name)) = (client.session.vars.take(place), core.parameters.tracked.names().nth(place))
         {
@@ -38,7 +38,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     true
 }
 
-/// What a client asked for in its startup packet, as a text; none for what every server accepts.
+/// The settings in a client's startup packet, as a text; none if every server accepts them.
 pub fn asked(client: &Client, tracked: &Tracked) -> Option<String> {
     let mut text = String::new();
     for (place, name) in tracked.names().enumerate() {

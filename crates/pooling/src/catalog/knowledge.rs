@@ -1,4 +1,5 @@
-//! What all workers know of one database: its catalog, and which definitions they have seen since it was read.
+//! The knowledge of all workers about one database: its catalog, and the definitions that they have seen since it was
+//! read.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,18 +14,18 @@ use crate::io::Wake;
 use crate::monitor::address::Address;
 use crate::sync::lock;
 
-/// A catalog that nobody has compared with the server for so long may be another by now. Databases that are in use are
+/// The time after which a catalog that was not compared with the server may be outdated. Databases that are in use are
 /// compared every few seconds.
 const OLD: Duration = Duration::from_secs(60);
-/// After so long without use the reader no longer looks by itself, and is woken.
+/// The time without use after which the reader no longer looks by itself, and is woken.
 const ASLEEP: Duration = Duration::from_secs(2);
 
-/// Which database it is: its names among clients may be several.
+/// The identity of a database, which clients may call by several names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Place {
     /// The cluster that it is on, or the hosts of its entry.
     pub servers: Servers,
-    /// Its name on the server.
+    /// The name of the database on the server.
     pub database: String,
 }
 
@@ -39,7 +40,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Which servers a database is on.
+/// The servers that a database is on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Servers {
     /// A cluster, by its name.
@@ -49,7 +50,7 @@ pub enum Servers {
 }
 
 impl Place {
-    /// Where a database is that clients call so.
+    /// The place of the database that clients call by this name.
     pub fn of(config: &Config, name: &str) -> Option<Self> {
         let entry = config.database(name)?;
         let servers = match config.cluster_of(name) {
@@ -60,49 +61,49 @@ impl Place {
     }
 }
 
-/// How a server was logged in to last: good for one more connection.
+/// The last login to a server, for one more connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
     /// The host as it is configured.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Where that led.
+    /// The address of the host.
     pub address: Address,
-    /// In whose name.
+    /// The user and the password.
     pub account: Account,
 }
 
 impl Way {
-    /// Whether another leads to the same server, in whosever name.
+    /// Whether the way leads to the same server as another, with whatever account.
     pub fn leads_to(&self, other: &Self) -> bool {
         (&self.host, self.port, &self.address) == (&other.host, other.port, &other.address)
     }
 }
 
-/// What is known of one database.
+/// The knowledge about one database.
 #[derive(Debug)]
 pub struct Knowledge {
-    /// Which database.
+    /// The identity of the database.
     pub place: Place,
-    /// Definitions that workers have seen end.
+    /// The number of definitions that workers have seen end.
     changes: AtomicU64,
-    /// Those that are being run.
+    /// The number of definitions that are being run.
     under_way: AtomicU64,
-    /// The changes that the catalog has in it.
+    /// The number of changes that the catalog includes.
     as_of: AtomicU64,
-    /// When the server was asked last whether it is still the catalog, in milliseconds since `made`.
+    /// The time of the question by which the catalog was confirmed last, in milliseconds since `made`.
     confirmed: AtomicU64,
-    /// Likewise when the database was used last.
+    /// The time at which the database was used last, in milliseconds since `made`.
     used: AtomicU64,
     made: Instant,
-    /// Something may be in the catalog by now that was not.
+    /// Whether an object was named that the catalog does not have, but may have by now.
     wanted: AtomicBool,
-    /// The reader's connection is in the way.
+    /// Whether the reader's connection is in the way.
     crowded: AtomicBool,
-    /// Definitions that may have changed what a text means, as seen by workers and by the reader.
+    /// The number of definitions that may have changed the meaning of a text, as seen by workers and by the reader.
     renewals: AtomicU64,
-    /// Counts the catalogs that were posted.
+    /// The number of catalogs that were posted.
     posted: AtomicU64,
     catalog: RwLock<Arc<Catalog>>,
     way: Mutex<Option<Way>>,
@@ -145,13 +146,14 @@ impl Knowledge {
         self.changes.load(Ordering::SeqCst) != self.as_of.load(Ordering::SeqCst)
     }
 
-    /// A definition has been run, or may have been. It counts from when its client is told at the latest.
+    /// Notes that a definition has been run, or may have been. The definition counts at the latest when its client gets
+    /// the answer.
     pub fn changed(&self) {
         self.changes.fetch_add(1, Ordering::SeqCst);
         self.bell.ring();
     }
 
-    /// Something was named that the catalog does not have in it.
+    /// Notes that an object was named that the catalog does not have.
     pub fn want(&self) {
         if !self.wanted.swap(true, Ordering::SeqCst) {
             self.bell.ring();
@@ -163,7 +165,7 @@ impl Knowledge {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// The server has no room for one more connection: the reader's is to go.
+    /// Has the reader's connection closed: the server has no room for one more.
     pub fn leave_room(&self) {
         if !self.crowded.swap(true, Ordering::SeqCst) {
             self.bell.ring();
@@ -175,20 +177,20 @@ impl Knowledge {
         self.crowded.swap(false, Ordering::SeqCst)
     }
 
-    /// The server is about to be asked: how many changes have been seen before.
+    /// Begins a question to the server; gives the number of changes that were seen before.
     pub fn begin_round(&self) -> u64 {
         self.wanted.store(false, Ordering::SeqCst);
         self.changes.load(Ordering::SeqCst)
     }
 
-    /// Counts the definitions that may have changed what a text means: PostgreSQL does not infer the types of a prepared
-    /// statement's parameters again, nor take another table or function that hides the one that was found, so those who
-    /// prepare a statement afterwards must not meet one from before.
+    /// The number of definitions that may have changed the meaning of a text: PostgreSQL does not infer the types of a
+    /// prepared statement's parameters again, nor take another table or function that hides the one that was found, so
+    /// a statement that is prepared afterwards must not be shared with earlier ones.
     pub fn renewals(&self) -> u64 {
         self.renewals.load(Ordering::SeqCst)
     }
 
-    /// Definitions have been found that no worker may have seen.
+    /// Notes definitions that no worker may have seen.
     pub fn renew(&self) {
         self.renewals.fetch_add(1, Ordering::SeqCst);
     }
@@ -199,7 +201,7 @@ impl Knowledge {
         self.posted.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The catalog is that of the server, which was asked after so many changes, at this moment.
+    /// Notes that the catalog is the server's, which was asked at this moment, after this number of changes.
     pub fn confirm(&self, changes: u64, asked: Instant) {
         self.confirmed.store(self.moment(asked), Ordering::SeqCst);
         self.as_of.store(changes, Ordering::SeqCst);
@@ -220,7 +222,7 @@ impl Knowledge {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A pool has logged in so.
+    /// Notes a login of a pool.
     pub fn reached(&self, way: Way, now: Instant) {
         let first = lock(&self.way).replace(way).is_none();
         self.touch(now);
@@ -229,12 +231,12 @@ impl Knowledge {
         }
     }
 
-    /// How to log in, once somebody has.
+    /// The last login, once there was one.
     pub fn way(&self) -> Option<Way> {
         lock(&self.way).clone()
     }
 
-    /// The database is in use.
+    /// Notes that the database is in use.
     pub fn touch(&self, now: Instant) {
         let (now, before) = (self.moment(now), self.used.load(Ordering::Relaxed));
         let since = Duration::from_millis(now.saturating_sub(before));
@@ -247,19 +249,19 @@ impl Knowledge {
         }
     }
 
-    /// How long it has not been in use.
+    /// The time for which the database has not been in use.
     pub fn unused(&self, now: Instant) -> Duration {
         Duration::from_millis(self.moment(now).saturating_sub(self.used.load(Ordering::Relaxed)))
     }
 }
 
-/// A definition on a server connection. When this is dropped, the definition has been committed, or may have been.
+/// A definition on a server connection. When the value is dropped, the definition has been committed, or may have been.
 #[derive(Debug)]
 pub struct Definition {
     knowledge: Arc<Knowledge>,
-    /// It may be committed at any moment.
+    /// Whether the definition may be committed at any moment.
     under_way: bool,
-    /// It may change what others' tables are: their statements are read anew.
+    /// Whether the definition may change the tables of other statements, which are then read anew.
     renews: bool,
 }
 
@@ -270,12 +272,12 @@ impl Definition {
         Self { knowledge, under_way: true, renews: false }
     }
 
-    /// It may change tables that others know.
+    /// Notes that the definition may change tables that other statements know.
     pub fn renew(&mut self) {
         self.renews = true;
     }
 
-    /// Its transaction is about to be committed.
+    /// Notes that the transaction of the definition is about to be committed.
     pub fn commit(&mut self) {
         if !self.under_way {
             self.under_way = true;
@@ -283,7 +285,7 @@ impl Definition {
         }
     }
 
-    /// Its transaction is open: nobody else sees it yet.
+    /// Notes that the transaction of the definition is open: no other session sees the definition yet.
     pub fn wait(&mut self) {
         if std::mem::take(&mut self.under_way) {
             self.knowledge.under_way.fetch_sub(1, Ordering::SeqCst);
@@ -302,40 +304,41 @@ impl Drop for Definition {
     }
 }
 
-/// What wakes the reader.
+/// The waker of the reader.
 #[derive(Debug)]
 struct Bell {
     waker: Box<dyn Wake>,
-    /// It has been rung and not heard.
+    /// Whether a wakeup is still pending.
     rung: AtomicBool,
 }
 
 impl Bell {
     fn ring(&self) {
         if !self.rung.swap(true, Ordering::SeqCst) {
-            // It fails only when the kernel has no memory left for an event; the reader looks by itself now and then.
+            // The wakeup fails only when the kernel has no memory left for an event; the reader looks by itself now and
+            // then.
             self.waker.wake();
         }
     }
 }
 
-/// What is known of all databases.
+/// The knowledge about all databases.
 #[derive(Debug)]
 pub struct Library {
     databases: Mutex<HashMap<Place, Weak<Knowledge>>>,
     bell: Arc<Bell>,
-    /// When the pooler started.
+    /// The time at which the pooler started.
     started: Instant,
 }
 
 impl Library {
-    /// One that is empty; `waker` wakes the reader.
+    /// An empty library; `waker` wakes the reader.
     pub fn new(waker: Box<dyn Wake>, started: Instant) -> Self {
         let bell = Arc::new(Bell { waker, rung: AtomicBool::new(false) });
         Self { databases: Mutex::default(), bell, started }
     }
 
-    /// What is known of a database; forgotten when nobody holds it.
+    /// The knowledge about a database, which is forgotten when it is not used any more.
     pub fn knowledge(&self, place: Place) -> Arc<Knowledge> {
         let mut databases = lock(&self.databases);
         if let Some(known) = databases.get(&place).and_then(Weak::upgrade) {
@@ -347,12 +350,12 @@ impl Library {
         fresh
     }
 
-    /// All databases that somebody holds.
+    /// The knowledge about all databases in use.
     pub fn all(&self) -> Vec<Arc<Knowledge>> {
         lock(&self.databases).values().filter_map(Weak::upgrade).collect()
     }
 
-    /// The reader is awake.
+    /// Notes that the reader is awake.
     pub fn heard(&self) {
         self.bell.rung.store(false, Ordering::SeqCst);
     }
@@ -378,7 +381,7 @@ mod tests {
         assert!(!known.is_doubtful(now));
         let definition = Definition::new(known.clone());
         assert!(known.is_doubtful(now), "it may be committed at any moment");
-        // What is read meanwhile may not have it.
+        // A catalog that is read meanwhile may lack the definition.
         let early = known.begin_round();
         known.confirm(early, now);
         assert!(known.is_doubtful(now));

@@ -1,9 +1,9 @@
-//! What is known of the functions, operators, types and relations of each database, by which statements are judged.
+//! The functions, operators, types and relations of each database, by which statements are classified.
 //!
-//! A thread of the pooler reads it for all workers, and posts it as [`Knowledge`], which also counts the definitions
-//! (CREATE, ALTER, DROP ...) that workers see: from the moment that one is seen until a catalog is there that was asked
-//! for later, [`Knowledge::is_doubtful`] has every worker treat every statement as one of which nothing is known.
-//! `docs/design/2026-11-22-catalogs.md` tells the reasons.
+//! A thread of the pooler reads the catalog for all workers and posts it as [`Knowledge`], which also counts the
+//! definitions (CREATE, ALTER, DROP ...) that workers see. From the moment that a worker sees a definition until a
+//! catalog has been read that was requested later, [`Knowledge::is_doubtful`] is true, and every worker treats every
+//! statement as unknown. `docs/design/2026-11-22-catalogs.md` has the reasons.
 
 mod knowledge;
 

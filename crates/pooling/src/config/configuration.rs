@@ -1,4 +1,4 @@
-//! A whole configuration, and what it says of a database or a user.
+//! A whole configuration, and its settings for a database or a user.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -21,13 +21,13 @@ pub fn is_console(database: &str) -> bool {
 /// The time limits of a user's clients; none for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
-    /// Of a statement.
+    /// The limit of a statement.
     pub query: Option<Duration>,
-    /// Of a transaction.
+    /// The limit of a transaction.
     pub transaction: Option<Duration>,
-    /// Of a pause in a transaction.
+    /// The limit of a pause in a transaction.
     pub idle_transaction: Option<Duration>,
-    /// Of a pause elsewhere.
+    /// The limit of a pause elsewhere.
     pub idle: Option<Duration>,
 }
 
@@ -36,25 +36,25 @@ pub struct Limits {
 pub struct Config {
     /// The file it was read from.
     pub path: PathBuf,
-    /// All files that were read for it, itself too.
+    /// All files that were read for it, the main file too.
     pub files: Vec<PathBuf>,
     /// The settings of the whole pooler.
     pub settings: Settings,
     /// The databases by the name that clients ask for.
     pub databases: BTreeMap<String, Database>,
-    /// What is used for a database that has no entry.
+    /// The entry for databases that have none of their own.
     pub fallback: Option<Database>,
     /// Settings by user.
     pub users: BTreeMap<String, User>,
     /// Passwords by user, as they are stored: plain, MD5 or a SCRAM secret.
     pub passwords: HashMap<String, String>,
-    /// What was read but will not be done, to be told once.
+    /// Settings that were read but have no effect, to be logged once.
     pub remarks: Vec<String>,
-    /// What the settings mean for TLS.
+    /// The makers of TLS sessions by these settings.
     pub tls: Contexts,
-    /// The HBA file, where one is asked for.
+    /// The HBA file, if the settings name one.
     pub hba: Arc<Hba>,
-    /// The maps of names that it asks for.
+    /// The maps of names that the HBA file asks for.
     pub ident: Arc<Ident>,
 }
 
@@ -141,7 +141,7 @@ impl Config {
         }
     }
 
-    /// How long a client of this user waits for a server connection to this database.
+    /// The time for which a client of this user waits for a server connection to this database.
     pub fn query_wait(&self, user: &str, database: &str) -> Option<Duration> {
         let own = self.users.get(user).and_then(|entry| entry.query_wait_timeout);
         let here = || self.database(database).and_then(|entry| entry.query_wait_timeout);
@@ -171,7 +171,7 @@ impl Config {
         Some(if named.is_none() || entry.wildcard { "*" } else { database })
     }
 
-    /// How the statements of this entry are spread.
+    /// The settings by which the statements of this entry are spread.
     pub fn routing(&self, entry: &Database) -> Routing {
         let settings = &self.settings;
         let millis = |span: Seconds| u64::try_from(span.0.as_millis()).unwrap_or(u64::MAX);

@@ -77,38 +77,38 @@ entry! {
     Database {
         /// Addresses or names of servers, comma-separated; empty or starting with `/`: a Unix socket's folder.
         hosts: Vec<String> = "host";
-        /// The port; 5432 when not said.
+        /// The port; 5432 by default.
         port: Option<u16> = "port";
-        /// The database's name on the server; the entry's when not said.
+        /// The database's name on the server; by default the name of the entry.
         dbname: Option<String> = "dbname";
-        /// The user for all server connections, instead of the client's.
+        /// The user for all server connections, instead of the client's user.
         user: Option<String> = "user";
         /// The password for the server.
         password: Option<String> = "password";
-        /// `auth_user` here.
+        /// `auth_user` for this database.
         auth_user: Option<String> = "auth_user";
-        /// `auth_query` here.
+        /// `auth_query` for this database.
         auth_query: Option<String> = "auth_query";
-        /// `auth_dbname` here.
+        /// `auth_dbname` for this database.
         auth_dbname: Option<String> = "auth_dbname";
-        /// `default_pool_size` here.
+        /// `default_pool_size` for this database.
         pool_size: Option<usize> = "pool_size";
-        /// `min_pool_size` here. With `user`, the pool is filled before the first client comes.
+        /// `min_pool_size` for this database. With `user`, the pool is filled before the first client connects.
         min_pool_size: Option<usize> = "min_pool_size";
-        /// `reserve_pool_size` here.
+        /// `reserve_pool_size` for this database.
         reserve_pool_size: Option<usize> = "reserve_pool_size" | "reserve_pool";
-        /// `pool_mode` here.
+        /// `pool_mode` for this database.
         pool_mode: Option<PoolMode> = "pool_mode";
-        /// `max_db_connections` here.
+        /// `max_db_connections` for this database.
         max_db_connections: Option<usize> = "max_db_connections";
-        /// `max_db_client_connections` here.
+        /// `max_db_client_connections` for this database.
         max_db_client_connections: Option<usize> = "max_db_client_connections";
-        /// `query_wait_timeout` here, in seconds.
+        /// `query_wait_timeout` for this database, in seconds.
         query_wait_timeout: Option<Seconds> = "query_wait_timeout";
-        /// `server_lifetime` here, in seconds.
+        /// `server_lifetime` for this database, in seconds.
         server_lifetime: Option<Seconds> = "server_lifetime";
-        /// In which order several hosts are used: `round-robin`, each new connection leads to the next one; `disable`, to
-        /// the first that works.
+        /// The order in which several hosts are used: with `round-robin` each new connection goes to the next host;
+        /// with `disable`, to the first host that works.
         load_balance_hosts: Option<HostOrder> = "load_balance_hosts";
         /// `client_encoding` on server connections.
         client_encoding: Option<String> = "client_encoding";
@@ -116,29 +116,29 @@ entry! {
         datestyle: Option<String> = "datestyle";
         /// `TimeZone` on server connections.
         timezone: Option<String> = "timezone";
-        /// What is run on each fresh server connection.
+        /// The SQL that is run on each new server connection.
         connect_query: Option<String> = "connect_query";
-        /// `load_balancing` here.
+        /// `load_balancing` for this database.
         load_balancing: Option<Strategy> = "load_balancing";
-        /// `primary_reads` here.
+        /// `primary_reads` for this database.
         primary_reads: Option<PrimaryReads> = "primary_reads";
-        /// `read_write_splitting` here.
+        /// `read_write_splitting` for this database.
         read_write_splitting: Option<bool> = "read_write_splitting";
-        /// `default_role` here.
+        /// `default_role` for this database.
         default_role: Option<DefaultRole> = "default_role";
-        /// `read_your_writes` here.
+        /// `read_your_writes` for this database.
         read_your_writes: Option<Consistency> = "read_your_writes";
-        /// `max_replica_lag_bytes` here.
+        /// `max_replica_lag_bytes` for this database.
         max_replica_lag_bytes: Option<usize> = "max_replica_lag_bytes";
-        /// `max_replica_lag` here, in seconds.
+        /// `max_replica_lag` for this database, in seconds.
         max_replica_lag: Option<Seconds> = "max_replica_lag";
-        /// `ban_time` here, in seconds.
+        /// `ban_time` for this database, in seconds.
         ban_time: Option<Seconds> = "ban_time";
-        /// `healthcheck_interval` here, in seconds.
+        /// `healthcheck_interval` for this database, in seconds.
         healthcheck_interval: Option<Seconds> = "healthcheck_interval";
-        /// `healthcheck_timeout` here, in seconds.
+        /// `healthcheck_timeout` for this database, in seconds.
         healthcheck_timeout: Option<Seconds> = "healthcheck_timeout";
-        /// `monitor_user` here.
+        /// `monitor_user` for this database.
         monitor_user: Option<String> = "monitor_user";
     }
     also {

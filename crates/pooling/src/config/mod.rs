@@ -1,4 +1,4 @@
-//! What the pooler is told: settings, databases and users. Files are read elsewhere.
+//! The configuration: settings, databases and users. The program reads the files.
 
 pub mod configuration;
 pub mod entries;

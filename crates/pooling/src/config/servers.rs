@@ -51,16 +51,16 @@ impl Value for Configured {
 /// Whether the primary serves reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PrimaryReads {
-    /// As one of the servers.
+    /// The primary serves reads as one of the servers.
     On,
-    /// Never.
+    /// The primary never serves reads.
     Off,
-    /// When no replica does.
+    /// The primary serves reads when no replica does.
     Fallback,
 }
 
 impl PrimaryReads {
-    /// What a read wants.
+    /// The server that a read wants.
     pub fn want(self) -> Want {
         match self {
             Self::On => Want::Any,
@@ -94,42 +94,43 @@ impl Value for PrimaryReads {
 
 words!(Consistency, "session, database or off": Session = "session", Database = "database", Off = "off");
 
-/// Where statements go that nobody has told apart.
+/// The server for statements whose class is not looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DefaultRole {
-    /// To any server.
+    /// Any server.
     Any,
-    /// To the primary.
+    /// The primary.
     Primary,
-    /// To a replica.
+    /// A replica.
     Replica,
 }
 
 words!(DefaultRole, "any, primary or replica": Any = "any", Primary = "primary", Replica = "replica");
 
-/// How a database's statements are spread over its servers, and how these are watched.
+/// The settings by which a database's statements are spread over its servers, and by which these are watched.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Routing {
-    /// By what one of several servers is chosen.
+    /// The strategy by which one of several servers is chosen.
     pub strategy: Strategy,
     /// Whether the primary serves reads.
     pub primary_reads: PrimaryReads,
     /// Whether reads are told from writes.
     pub splitting: bool,
-    /// Where statements go when they are not.
+    /// The server for statements when they are not told apart.
     pub default_role: DefaultRole,
-    /// Which commits reads must see.
+    /// The commits that reads must see.
     pub read_your_writes: Consistency,
-    /// By what replicas are judged.
+    /// The limits by which replicas are judged.
     pub limits: Limits,
-    /// How often a server is asked.
+    /// The time between two questions to a server.
     pub interval: Seconds,
-    /// How long it may take to answer.
+    /// The time that a server may take to answer.
     pub timeout: Seconds,
 }
 
 impl Routing {
-    /// What a statement wants: known to be a read (`Some(true)`), known to be more, or not told apart.
+    /// The server that a statement wants: of a read (`Some(true)`), of another statement, or of one that is not told
+    /// apart.
     pub fn want(&self, is_read: Option<bool>) -> Want {
         match is_read {
             Some(true) => self.primary_reads.want(),

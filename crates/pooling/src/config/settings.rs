@@ -87,28 +87,29 @@ impl Settings {
 settings! {
     /// Addresses to listen on, comma-separated; `*` is all. Empty: no TCP.
     listen_addr: List = List::default(), false;
-    /// The port, of TCP and of the Unix socket's name.
+    /// The port for TCP, and in the name of the Unix socket.
     listen_port: u16 = 6432, false;
-    /// The folder of the Unix socket. Empty: none.
+    /// The folder of the Unix socket. Empty: no Unix socket.
     unix_socket_dir: String = "/tmp".to_owned(), false;
     /// The permissions of the Unix socket.
     unix_socket_mode: FileMode = FileMode(0o777), false;
-    /// The group of the Unix socket, by name or number; empty: that of the process.
+    /// The group of the Unix socket, by name or number; empty: the group of the process.
     unix_socket_group: String = String::new(), false;
-    /// The account to run as, when started by root; empty: root.
+    /// If root starts the pooler: the account to which the process switches; empty: root.
     user: String = String::new(), false;
     /// Connections that may wait to be accepted.
     listen_backlog: usize = 128, false;
-    /// Threads; 0 for one a core.
+    /// Worker threads; 0 for one per core.
     workers: usize = 0, false;
-    /// Threads that serve one database; 0 for one until it is busy, then more. A pool of one to three server connections
-    /// has one, and so has a database where `max_db_connections` or `max_user_connections` holds.
+    /// Worker threads that serve one database; 0 for one until that worker is busy, then more. One worker serves a pool
+    /// of one to three server connections, and a database to which `max_db_connections` or `max_user_connections`
+    /// applies.
     database_workers: usize = 0, true;
-    /// When a server connection is given back: at the end of the `session` or of the `transaction`. `statement` is as
-    /// `transaction`, and closes a client that begins a transaction block.
+    /// When a server connection returns to the pool: at the end of the `session` or of the `transaction`. `statement`
+    /// works like `transaction`, and closes a client that begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;
-    /// Clients that are logged in, in all; 0 for no limit but the system's. Connections that have not logged in may take
-    /// the places that are free and 100 more; when there are more of them, the oldest are closed.
+    /// Clients that may be logged in, over all databases; 0 for no limit but the system's. Connections that have not
+    /// logged in may take the free places and 100 more; when there are more of them, the pooler closes the oldest.
     max_client_conn: usize = 100, true;
     /// Server connections for each pair of database and user.
     default_pool_size: usize = 20, true;
@@ -141,26 +142,28 @@ settings! {
     server_check_query: String = "<empty>".to_owned(), true;
     /// How long a server connection may be idle and still be used unchecked, in seconds.
     server_check_delay: Seconds = Seconds::whole(30), true;
-    /// Close a session-pooled server connection that is to be closed (by RECONNECT, or a changed entry) at the end of its
-    /// transaction, not of the session.
+    /// When RECONNECT or a changed entry replaces a server connection in session pooling: close the connection at the
+    /// end of its transaction, not of the session.
     server_fast_close: bool = false, true;
-    /// Forget the pools of a database that is configured only by `*` after they were unused for this long, in seconds.
+    /// Forget the pools of a database without an entry of its own (`*`) when they were unused for this long, in
+    /// seconds.
     autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
     /// Forget a pool that has had neither clients nor server connections for this long, and its statistics with it,
     /// in seconds; 0 for never.
     pool_idle_timeout: Seconds = Seconds::whole(0), true;
     /// How long the addresses of a server's name are used before it is looked up again, in seconds.
     dns_max_ttl: Seconds = Seconds::whole(15), true;
-    /// How long it is remembered that a name could not be looked up, in seconds.
+    /// How long the pooler remembers that the look-up of a name has failed, in seconds.
     dns_nxdomain_ttl: Seconds = Seconds::whole(15), true;
     /// Close a server connection that has been idle this long, in seconds.
     server_idle_timeout: Seconds = Seconds::whole(600), true;
     /// How long a connection and login to a server may take, in seconds.
     server_connect_timeout: Seconds = Seconds::whole(15), true;
-    /// How long after a failed connection to a server the next is tried, in seconds. While clients wait for a server that
-    /// cannot be reached, the first attempts follow sooner: after 0.1 seconds, then after twice as long each time.
+    /// How long the pooler waits after a failed connection to a server before it tries again, in seconds. While clients
+    /// wait for a server that cannot be reached, the first retries come sooner: after 0.1 seconds, then after twice as
+    /// long each time.
     server_login_retry: Seconds = Seconds::whole(15), true;
-    /// Keep clients in the queue while the server cannot be reached, as through a restart of it, until
+    /// Keep clients in the queue while the server cannot be reached (during its restart, say), until
     /// `query_wait_timeout`. Off: their statements fail at once.
     queue_while_down: bool = true, true;
     /// How long a client's login may take, in seconds.
@@ -179,39 +182,40 @@ settings! {
     idle_transaction_timeout: Seconds = Seconds::whole(0), true;
     /// How long a transaction may take, in seconds; 0 for no limit.
     transaction_timeout: Seconds = Seconds::whole(0), true;
-    /// What SIGTERM does, in the words of the console's SHUTDOWN: `wait_for_clients`, until each has left by itself;
-    /// `wait_for_servers`, until each has nothing under way, then it is closed; or `at_once`.
+    /// What SIGTERM does, in the words of the console's SHUTDOWN: with `wait_for_clients` the pooler ends when each
+    /// client has left by itself; with `wait_for_servers` it closes each client as soon as no statement or transaction
+    /// of the client is under way, and then ends; with `at_once` it ends at once.
     sigterm: Shutdown = Shutdown::WaitForClients, true;
-    /// How long a graceful end waits, for transactions or for clients, in seconds; 0 for no limit.
+    /// How long an orderly shutdown waits for transactions or for clients, in seconds; 0 for no limit.
     shutdown_timeout: Seconds = Seconds::whole(0), true;
     /// How long SUSPEND waits for connections to come to rest before it closes them, in seconds; 0 for no limit.
     suspend_timeout: Seconds = Seconds::whole(10), true;
     /// Named prepared statements that a server connection keeps in transaction pooling; 0 counts as 1. The names of
     /// different clients are always kept apart.
     max_prepared_statements: usize = 200, true;
-    /// How many times a text without a name is prepared on pipelined connections before servers keep it, as they keep
-    /// named statements; 0: never.
+    /// How many times a text without a name must be prepared on pipelined connections before servers keep it like a
+    /// named statement; 0: never.
     prepare_threshold: usize = 0, true;
     /// How the server for a read is chosen among several: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
     /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
     primary_reads: PrimaryReads = PrimaryReads::Fallback, true;
-    /// Tell reads from writes and send reads to replicas, for databases with `servers`.
+    /// Send reads to replicas and all other statements to the primary, for databases with `servers`.
     read_write_splitting: bool = true, true;
     /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
     default_role: DefaultRole = DefaultRole::Primary, true;
-    /// Which commits a read must see that a replica serves: those of its own `session`; those of all sessions, when they
-    /// have been acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has
-    /// replayed those commits.
+    /// Which commits a read on a replica must see: those of its own `session`; those of all sessions that have been
+    /// acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has replayed
+    /// those commits.
     read_your_writes: Consistency = Consistency::Session, true;
-    /// How long a read waits until a replica has replayed the commits that `read_your_writes` demands, before the primary
-    /// is asked, in seconds. The read does not wait where replicas are known to take longer.
+    /// How long a read waits for a replica to replay the commits that `read_your_writes` demands, before the read goes
+    /// to the primary, in seconds. If the replicas are known to take longer, the read does not wait.
     read_your_writes_wait: Seconds = Seconds::millis(10), true;
     /// The lag in bytes above which a replica gets no reads, until its lag is half of this; 0 for no limit.
     max_replica_lag_bytes: usize = 0, true;
     /// The lag in seconds above which a replica gets no reads, until its lag is half of this; 0 for no limit.
     max_replica_lag: Seconds = Seconds::whole(0), true;
-    /// How long a replica that failed gets no reads while others serve, in seconds.
+    /// How long a replica that failed gets no reads while other servers can take them, in seconds.
     ban_time: Seconds = Seconds::whole(10), true;
     /// The time between two health checks of each server of a database with `servers`, in seconds.
     healthcheck_interval: Seconds = Seconds::millis(500), true;
@@ -220,42 +224,45 @@ settings! {
     /// The user as whom health checks log in to servers; empty: the user of the database's server connections.
     monitor_user: String = String::new(), true;
     /// How long a worker with a single active client looks for new data before it sleeps, in seconds (0.0001 is 100
-    /// microseconds): shorter waits, at the price of CPU; 0 for off.
+    /// microseconds): answers come sooner, and the worker uses more CPU; 0 for off.
     busy_poll: Seconds = Seconds::whole(0), true;
-    /// Where connections are shared, have one more server connection of a pool listen for all clients of the pool, so
-    /// that LISTEN keeps no server connection for its client.
+    /// In transaction and statement pooling, listen for all clients of a pool on one more server connection, so that
+    /// LISTEN keeps no server connection for its client.
     shared_listen: bool = true, true;
     /// Send reads of different clients down one server connection one behind another (transaction pooling only).
     pipelining: bool = true, true;
-    /// Server connections that a pool fills with pipelined reads before it fills them deeper; 0: one a core.
+    /// Server connections over which a pool spreads pipelined reads before it sends more reads down each of them; 0:
+    /// one per core.
     pipeline_connections: usize = 0, true;
-    /// Reads in flight on one server connection at most; fewer when they take long.
+    /// Reads in flight on one server connection at most; fewer when reads take long.
     pipeline_depth: usize = 64, true;
     /// How long a pipelined read may delay the reads behind it before these are repeated on another connection, in
     /// seconds.
     pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
     /// How clients prove who they are: `any`, `trust`, `plain`, `md5`, `scram-sha-256`, `cert` or `hba`.
     auth_type: AuthType = AuthType::Md5, true;
-    /// The users file: a line `"user" "password"` each; the password plain, MD5 or a SCRAM secret.
+    /// The users file, with a line `"user" "password"` for each user; the password is plain, an MD5 hash or a SCRAM
+    /// secret.
     auth_file: String = String::new(), true;
-    /// The HBA file, which says for `auth_type = hba` who may come from where and how they prove who they are.
+    /// The HBA file for `auth_type = hba`: its lines say which users may connect to which databases from which
+    /// addresses, and how they prove who they are.
     auth_hba_file: String = String::new(), true;
     /// The file of user name maps (pg_ident.conf) for lines of the HBA file with `map=`.
     auth_ident_file: String = String::new(), true;
-    /// The query that finds the password of a user who is not in the users file; `$1` is the name.
+    /// The query that finds the password of a user who is not in the users file; `$1` is the user's name.
     auth_query: String = "SELECT rolname, CASE WHEN rolvaliduntil < pg_catalog.now() THEN NULL ELSE rolpassword END \
          FROM pg_catalog.pg_authid WHERE rolname=$1 AND rolcanlogin"
         .to_owned(), true;
-    /// The user who runs `auth_query`; empty: it is not run.
+    /// The user who runs `auth_query`; empty: `auth_query` is not run.
     auth_user: String = String::new(), true;
-    /// The database in which `auth_query` runs; empty: the client's. Set it where `*` is configured: otherwise strangers
-    /// can cause connections to servers by naming databases.
+    /// The database in which `auth_query` runs; empty: the database that the client names. Set `auth_dbname` where `*`
+    /// is configured: otherwise unauthenticated clients can cause connections to servers by naming databases.
     auth_dbname: String = String::new(), true;
-    /// Users who may do everything on the console.
+    /// Users who may run all commands of the console.
     admin_users: List = List::default(), true;
-    /// Users who may look on the console.
+    /// Users who may run the SHOW commands of the console.
     stats_users: List = List::default(), true;
-    /// Startup parameters that are accepted and not passed on, those in `options` too.
+    /// Startup parameters that the pooler accepts and does not pass on, also within `options`; of `options` itself, the parameters that PgBouncer tracks are set nevertheless.
     ignore_startup_parameters: List = List::default(), true;
     /// Parameters that are tracked for each client beside the usual ones; the server must report them.
     track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;
@@ -267,7 +274,7 @@ settings! {
     log_connections: bool = true, true;
     /// Log why clients leave.
     log_disconnections: bool = true, true;
-    /// Log the errors that the pooler tells clients.
+    /// Log the errors that the pooler itself sends to clients.
     log_pooler_errors: bool = true, true;
     /// Log a line of statistics each `stats_period`.
     log_stats: bool = true, true;
@@ -279,9 +286,9 @@ settings! {
     stats_period: Seconds = Seconds::whole(60), true;
     /// The file to which the process id is written; empty: none.
     pidfile: String = String::new(), false;
-    /// The file to which the log is written; empty: the standard error. It is opened again by RELOAD.
+    /// The file to which the log is written; empty: the standard error. RELOAD opens the file again.
     logfile: String = String::new(), true;
-    /// How lines of the log look: `plain`, or `json` for an object a line.
+    /// The format of log lines: `plain`, or `json` for one object per line.
     log_format: LogFormat = LogFormat::Plain, true;
     /// Send the log to the system's log too.
     syslog: bool = false, true;
@@ -289,7 +296,7 @@ settings! {
     syslog_ident: String = "howdah-pooler".to_owned(), false;
     /// The facility of the lines in the system's log: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
     syslog_facility: SyslogFacility = SyslogFacility::Daemon, true;
-    /// How often the pooler looks for changes of the configuration's files, and reads them again, in seconds; 0 for
+    /// How often the pooler looks for changed files of the configuration, which it then reads again, in seconds; 0 for
     /// never.
     autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
@@ -298,28 +305,29 @@ settings! {
     tcp_keepidle: usize = 0, true;
     /// Seconds between keepalives; 0 for the system's default.
     tcp_keepintvl: usize = 0, true;
-    /// Keepalives unanswered before a connection is dead; 0 for the system's default.
+    /// Unanswered keepalives after which a connection counts as dead; 0 for the system's default.
     tcp_keepcnt: usize = 0, true;
-    /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all but those of the
-    /// Unix socket; `verify-ca` or `verify-full`, the same and with a certificate of the client.
+    /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all clients but
+    /// those of the Unix socket; `verify-ca` or `verify-full`, which also require a certificate of the client.
     client_tls_sslmode: SslMode = SslMode::Disable, true;
     /// The private key of `client_tls_cert_file`, in PEM.
     client_tls_key_file: String = String::new(), true;
     /// The pooler's certificate for clients, with its chain, in PEM.
     client_tls_cert_file: String = String::new(), true;
-    /// The authorities whose certificates of clients are trusted, in PEM.
+    /// The certificate authorities that are trusted for certificates of clients, in PEM.
     client_tls_ca_file: String = String::new(), true;
     /// The versions of TLS with clients: `secure` for 1.2 and 1.3, or a list of `tlsv1.2` and `tlsv1.3`.
     client_tls_protocols: String = "secure".to_owned(), true;
-    /// The ciphers of TLS 1.2 with clients: names, by colons; `default` is all that rustls has.
+    /// The TLS 1.2 ciphers with clients: names, separated by colons; `default` is all that rustls has.
     client_tls_ciphers: String = "default".to_owned(), true;
-    /// The ciphers of TLS 1.3 with clients; empty: all that rustls has.
+    /// The TLS 1.3 ciphers with clients; empty: all that rustls has.
     client_tls13_ciphers: String = String::new(), true;
-    /// The curves of the key exchange with clients: `auto`, or of `X25519`, `prime256v1` and `secp384r1`.
+    /// The key exchange curves with clients: `auto`, or a list of `X25519`, `prime256v1` and `secp384r1`.
     client_tls_ecdhcurve: String = "auto".to_owned(), true;
     /// TLS with servers, as libpq's sslmode: `disable`, `allow`, `prefer`, `require`, `verify-ca` or `verify-full`.
     server_tls_sslmode: SslMode = SslMode::Prefer, true;
-    /// The authorities whose certificates of servers are trusted, in PEM; `system` for the system's.
+    /// The certificate authorities that are trusted for certificates of servers, in PEM; `system` for the system's
+    /// authorities.
     server_tls_ca_file: String = String::new(), true;
     /// The private key of `server_tls_cert_file`, in PEM.
     server_tls_key_file: String = String::new(), true;
@@ -327,14 +335,34 @@ settings! {
     server_tls_cert_file: String = String::new(), true;
     /// The versions of TLS with servers: as `client_tls_protocols`.
     server_tls_protocols: String = "secure".to_owned(), true;
-    /// The ciphers of TLS 1.2 with servers: as `client_tls_ciphers`.
+    /// The TLS 1.2 ciphers with servers: as `client_tls_ciphers`.
     server_tls_ciphers: String = "default".to_owned(), true;
-    /// The ciphers of TLS 1.3 with servers; empty: all that rustls has.
+    /// The TLS 1.3 ciphers with servers; empty: all that rustls has.
     server_tls13_ciphers: String = String::new(), true;
-    /// The curves of the key exchange with servers: as `client_tls_ecdhcurve`.
+    /// The key exchange curves with servers: as `client_tls_ecdhcurve`.
     server_tls_ecdhcurve: String = "auto".to_owned(), true;
     /// Whether SCRAM with servers is bound to the TLS connection: `disable`, `prefer` or `require`.
     server_channel_binding: ChannelBinding = ChannelBinding::Prefer, true;
-    /// Milliseconds that sent data may stay unacknowledged before a TCP connection is dead; 0 for the system's default.
+    /// Milliseconds that sent data may stay unacknowledged before a TCP connection counts as dead; 0 for the system's
+    /// default.
     tcp_user_timeout: usize = 0, true;
 }
+
+/// Settings of PgBouncer that ask for nothing when they are left out here: said once, not refused.
+pub const WITHOUT_EFFECT: &[&str] = &[
+    "service_name",
+    "job_name",
+    "verbose",
+    "pkt_buf",
+    "sbuf_loopcnt",
+    "so_reuseport",
+    "tcp_defer_accept",
+    "tcp_socket_buffer",
+    "client_tls_dheparams",
+    "dns_zone_check_period",
+    "conffile",
+    "resolv_conf",
+    "scram_iterations",
+    "peer_id",
+    "max_packet_size",
+];

@@ -50,7 +50,7 @@ impl Value for bool {
 
 impl Value for usize {
     fn read(text: &str) -> Result<Self, &'static str> {
-        // As PgBouncer's: sums of two are far from what a `usize` holds.
+        // As with PgBouncer, sums of two are far from the largest `usize`.
         let number = text.parse().ok().filter(|number| *number <= 2_147_483_647);
         number.ok_or("a whole number from 0 to 2147483647")
     }
@@ -85,17 +85,17 @@ impl Value for String {
 pub struct Seconds(pub Duration);
 
 impl Seconds {
-    /// So many whole seconds.
+    /// This number of whole seconds.
     pub const fn whole(seconds: u64) -> Self {
         Self(Duration::from_secs(seconds))
     }
 
-    /// A span, or some thirty years if it is longer: what is added to a moment must not run out of time.
+    /// A span, or some thirty years if it is longer: a moment plus the span must be a valid time.
     pub fn at_most_ages(span: Duration) -> Self {
         Self(span.min(Duration::from_secs(1_000_000_000)))
     }
 
-    /// So many milliseconds.
+    /// This number of milliseconds.
     pub const fn millis(millis: u64) -> Self {
         Self(Duration::from_millis(millis))
     }
@@ -153,12 +153,12 @@ impl Value for FileMode {
     }
 }
 
-/// How lines of the log look.
+/// The form of the lines of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// As text.
+    /// The lines are text.
     Plain,
-    /// As JSON, an object a line.
+    /// The lines are JSON, an object each.
     Json,
 }
 
@@ -188,14 +188,14 @@ words!(
     Local2 = "local2", Local3 = "local3", Local4 = "local4", Local5 = "local5", Local6 = "local6", Local7 = "local7"
 );
 
-/// Whom a graceful end waits for.
+/// The clients that a graceful end waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shutdown {
-    /// For each client until it leaves by itself.
+    /// The end waits for each client until it leaves by itself.
     WaitForClients,
-    /// For each client until it has nothing under way.
+    /// The end waits for each client until it has nothing under way.
     WaitForServers,
-    /// For nobody.
+    /// The end waits for no client.
     AtOnce,
 }
 
@@ -204,14 +204,14 @@ words!(
     WaitForClients = "wait_for_clients", WaitForServers = "wait_for_servers", AtOnce = "at_once"
 );
 
-/// When a client gives its server connection back.
+/// The time at which a client's server connection is checked in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PoolMode {
-    /// When the client disconnects.
+    /// The connection is checked in when the client disconnects.
     Session,
-    /// When its transaction ends.
+    /// The connection is checked in when the client's transaction ends.
     Transaction,
-    /// The same, and transaction blocks are not allowed.
+    /// The connection is checked in when the transaction ends, and transaction blocks are not allowed.
     Statement,
 }
 
@@ -227,35 +227,36 @@ words!(
     Session = "session", Transaction = "transaction", Statement = "statement"
 );
 
-/// In which order the several hosts of an entry are used.
+/// The order in which the several hosts of an entry are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HostOrder {
-    /// The next one for each connection.
+    /// Each connection uses the next host.
     RoundRobin,
-    /// The first that works.
+    /// Each connection uses the first host that works.
     First,
 }
 
 words!(HostOrder, "round-robin or disable": RoundRobin = "round-robin", First = "disable");
 
-/// How clients prove who they are.
+/// The method by which clients prove their identity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthType {
-    /// Not at all, and the user need not be known.
+    /// The client proves nothing, and the user need not be known.
     Any,
-    /// Not at all, but the user must be known.
+    /// The client proves nothing, but the user must be known.
     Trust,
-    /// By the password as it is.
+    /// The client sends the password as it is.
     Plain,
-    /// By MD5; by SCRAM where the stored password is a SCRAM secret.
+    /// The client answers by MD5; by SCRAM if the stored password is a SCRAM secret.
     Md5,
-    /// By SCRAM-SHA-256.
+    /// The client answers by SCRAM-SHA-256.
     Scram,
-    /// By a client certificate whose common name is the user's.
+    /// The client has a certificate whose common name is the user's, or stands for the user by a map of names.
     Cert,
-    /// By the account of the process at the other end of a Unix socket: in an HBA file.
+    /// The process at the other end of a Unix socket runs as the user's account, or as one that stands for the user by
+    /// a map of names: in an HBA file.
     Peer,
-    /// As the HBA file says.
+    /// The HBA file gives the method.
     Hba,
 }
 

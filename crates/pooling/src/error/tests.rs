@@ -1,4 +1,4 @@
-//! Each error once: its SQLSTATE, its words, and the page of the documentation that has them all.
+//! Each error once: its SQLSTATE, its message, and its line on the page of the documentation.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -30,13 +30,15 @@ fn all() -> Vec<Error> {
         Error::NoPasswordMessage,
         Error::NoUser,
         Error::LongName { what: "user", most: 128 },
-        Error::Parameter { place: " in options", name: text("NAME") },
+        Error::Parameter(text("NAME")),
+        Error::Options(text("WORD")),
         Error::Replication(text("VALUE")),
         Error::ReplicationOfConsole,
         Error::NoReplication(database()),
         Error::TlsRequired,
         Error::Hba { user: user(), database: database() },
         Error::Password(user()),
+        Error::Trust(user()),
         Error::Certificate(user()),
         Error::Peer(user()),
         Error::LookupFailed,
@@ -158,7 +160,7 @@ fn each_error_has_a_sqlstate_and_words() {
         assert!(is_code || code == "of the server", "{error:?}: {code}");
         assert!(!words.is_empty() && !words.ends_with('.'), "{error:?}: {words}");
         let begins = words.chars().next().is_some_and(char::is_uppercase);
-        let named = ["SSL", "WHY", "PAUSE", "TAKEOVER", "COMMAND", "NAME"].iter().any(|name| words.starts_with(name));
+        let named = ["SSL", "WHY", "PAUSE", "SET", "TAKEOVER", "COMMAND"].iter().any(|name| words.starts_with(name));
         assert!(!begins || named, "{error:?}: {words}");
         assert!(error.hint().is_none_or(|hint| !hint.is_empty() && !hint.ends_with('.')), "{error:?}");
     }
@@ -198,15 +200,15 @@ fn page() -> String {
     let mut page = String::from(
         "# Errors of the pooler\n\
          \n\
-         What howdah-pooler itself tells clients; errors of servers pass through it as they are. Made from the code by\n\
-         `UPDATE=1 cargo test -p pooling error`; a test holds it to that.\n\
+         The errors that howdah-pooler itself sends to clients; it passes on errors of servers unchanged.\n\
+         `UPDATE=1 cargo test -p pooling error` makes this page from the code, and a test compares the two.\n\
          \n\
-         Capital letters and numbers in the messages stand for what is named, WHY for the words of a server, of the\n\
-         network or of the system. A SQLSTATE *of the server* is the one with which the server has ended the connection,\n\
-         or 08006. *Blame* is whose fault it is: the client's, a server's, an administrator's order, a limit of the\n\
-         configuration, or the pooler's machine; it is a label of the metric `howdah_pooler_errors_total` too. *Retry* says\n\
-         whether the same login or statement may succeed when it is asked again, and nothing of it was done; where the\n\
-         client was closed, it connects again first.\n",
+         Words in capital letters and numbers in the messages stand for names and values, WHY for the words of a server, of\n\
+         the network or of the system. A SQLSTATE *of the server* is the one with which the server has ended the connection,\n\
+         or 08006. *Blame* says what caused the error: the client, a server, an administrator's order, a limit of the\n\
+         configuration, or the pooler's machine. The metric `howdah_pooler_errors_total` has the label `blame` too. *Retry* is\n\
+         yes if nothing of the login or statement was done, and a repetition may succeed; a client whose connection was\n\
+         closed must connect again first.\n",
     );
     let mut section = String::new();
     for (error, told) in all().iter().zip(in_source()) {

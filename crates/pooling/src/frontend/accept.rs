@@ -1,8 +1,9 @@
-//! Clients arrive: sockets are taken from the listeners and dealt out to the workers, and those that nobody logs in on
-//! are bounded.
+//! The arrival of clients: sockets are accepted and dealt out to the workers, and the number of connections that have
+//! not logged in is bounded.
 //!
-//! An event tells of arrivals once. So a worker that stops accepting before the backlog is empty comes back by itself:
-//! after the other turns when there are many, with the next tick when the system has nothing left for a socket.
+//! The event of a listening socket comes once for several arrivals. So a worker that stops accepting before the backlog
+//! is empty must continue by itself: after the turns of other connections if there are many arrivals, at the next tick
+//! if the system has no file descriptor left.
 
 use std::sync::atomic::Ordering;
 
@@ -19,7 +20,7 @@ use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
 use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
 
-/// Takes in those who have arrived.
+/// Accepts the connections that have arrived.
 pub fn accept(core: &mut Core) {
     for _ in 0..BATCH {
         match core.entrance.door.accept() {
@@ -31,7 +32,7 @@ pub fn accept(core: &mut Core) {
             }
             Accepted::Exhausted(error) => {
                 if core.entrance.door.exhausted.replace(core.now).is_none() {
-                    crate::warning!("cannot accept connections, which wait until it is possible: {error}");
+                    crate::warning!("cannot accept connections: {error}; new clients wait");
                 }
                 core.entrance.door.next = Next::Tick;
                 close_oldest_stranger(core);
@@ -41,7 +42,7 @@ pub fn accept(core: &mut Core) {
     }
 }
 
-/// Takes in those who had to wait until the system can have another socket.
+/// Accepts the connections that had to wait until the system can have another socket.
 pub fn accept_late(core: &mut Core) {
     if core.entrance.door.next == Next::Tick && core.lets_in() {
         accept(core);
@@ -67,7 +68,7 @@ fn deal(core: &mut Core, socket: Box<dyn Socket>) {
     }
 }
 
-/// Takes a client in, with what has been read from it.
+/// Takes a client in, with the bytes that have been read from it.
 pub fn take_in(core: &mut Core, arrival: Arrival) {
     let Arrival { mut io, seat, id, since, proven } = arrival;
     let key = ClientKey(core.clients.vacant());
@@ -78,7 +79,7 @@ pub fn take_in(core: &mut Core, arrival: Arrival) {
     let mut client = Client::new(io, seat, since, id);
     let is_stranger = proven.is_none();
     if let Some(proven) = proven {
-        client.state = State::Proven(proven);
+        client.pass_to(State::Proven(proven));
     }
     client.input.suspended = core.is_suspended();
     core.clients.insert(client);
@@ -89,8 +90,8 @@ pub fn take_in(core: &mut Core, arrival: Arrival) {
     }
 }
 
-/// Keeps the number of connections that have proven nothing within its bound: the oldest make room, since who is
-/// about to log in does so soon.
+/// Keeps the number of connections without a proven identity within its bound: the oldest make room, since a client
+/// that logs in does so soon.
 fn limit_strangers(core: &mut Core) {
     let most = match core.config.settings.max_client_conn {
         0 => usize::MAX,
@@ -100,7 +101,9 @@ fn limit_strangers(core: &mut Core) {
         && close_oldest_stranger(core)
         && !core.shared.counts.crowded.swap(true, Ordering::Relaxed)
     {
-        crate::warning!("{most} connections have not logged in: the oldest are closed to make room for more");
+        crate::warning!(
+            "{most} connections have not logged in: the oldest of them are closed to make room for new ones"
+        );
     }
     if core.entrance.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
         let clients = &core.clients;
@@ -110,7 +113,7 @@ fn limit_strangers(core: &mut Core) {
     }
 }
 
-/// Closes the connection that has kept silent for the longest time without having proven anything.
+/// Closes the oldest connection without a proven identity that waits for its client.
 fn close_oldest_stranger(core: &mut Core) -> bool {
     for _ in 0..core.entrance.strangers.order.len().min(BATCH) {
         let Some(key) = core.entrance.strangers.order.pop_front() else { break };
@@ -118,10 +121,10 @@ fn close_oldest_stranger(core: &mut Core) -> bool {
             continue;
         };
         if client.is_awaited() {
-            leave::close_client(core, key, "it did not log in");
+            leave::close_client(core, key, "it had not logged in, and its place was needed");
             return true;
         }
-        // It waits for us, and its turn comes again.
+        // The connection waits for the pooler, and its turn comes again.
         core.entrance.strangers.order.push_back(key);
     }
     false

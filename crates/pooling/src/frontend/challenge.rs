@@ -20,7 +20,7 @@ use crate::state::Core;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
 
-/// Goes on with a login when it is known what is stored of the user's password.
+/// Goes on with a login when the stored password of the user is known.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let user = client.identity.user.to_string();
@@ -30,7 +30,7 @@ pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Sto
     match login.method {
         AuthType::Any => prove(core, key, *login, stored),
         AuthType::Trust | AuthType::Cert | AuthType::Peer if stored.exists() => prove(core, key, *login, stored),
-        AuthType::Trust => return Err(Error::Password(user)),
+        AuthType::Trust => return Err(Error::Trust(user)),
         AuthType::Cert => return Err(Error::Certificate(user)),
         AuthType::Peer => return Err(Error::Peer(user)),
         AuthType::Plain | AuthType::Md5 | AuthType::Scram | AuthType::Hba => challenge(core, key, login, stored)?,
@@ -60,10 +60,10 @@ fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored)
     Ok(())
 }
 
-/// Works on what a client sends in its login.
+/// Works on a client's messages in its login.
 pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
-    // What it sends before it is let in stays where it is.
+    // A message that comes before it is asked for stays where it is.
     if !client.login_phase().is_some_and(Phase::awaits_client) {
         return Step::Stop;
     }
@@ -89,7 +89,7 @@ pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
 }
 
-/// Goes on with a login by what its client has answered.
+/// Goes on with a login by its client's answer.
 fn password_answered(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), Error> {
     let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
     let Some((mut login, Phase::Challenge(challenge))) = client.leave_login() else { return Ok(()) };
@@ -178,7 +178,7 @@ fn go_on_with_scram(
     Ok(())
 }
 
-/// Has a secret derived of a password, with this salt and so many rounds.
+/// Has a secret derived from a password, with this salt and this number of rounds.
 fn derive(core: &mut Core, key: ClientKey, login: Box<Login>, then: Derivation, material: (Vec<u8>, Vec<u8>, u32)) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let awaited = Arc::new(());
@@ -219,12 +219,12 @@ fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right
     Ok(())
 }
 
-/// A client is who it says it is. At its next turn it goes to the worker of its database.
+/// Notes that a client has proven its identity. At its next turn it goes to the worker of its database.
 fn prove(core: &mut Core, key: ClientKey, login: Login, stored: Stored) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     backend::write_authentication(client.io.out(), &Authentication::Ok);
     let Login { introduction, own_account, client_key, .. } = login;
     let secret = stored.text().cloned();
-    client.state = State::Proven(Box::new(Proven { introduction, secret, client_key, own_account, place: None }));
+    client.pass_to(State::Proven(Box::new(Proven { introduction, secret, client_key, own_account, place: None })));
     turns::give_turn(core, Turn::Client(key));
 }

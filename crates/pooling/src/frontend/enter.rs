@@ -1,4 +1,4 @@
-//! Clients that have proven who they are come to the worker of their database, and are greeted there.
+//! Authenticated clients come to the worker of their database, and are greeted there.
 
 use std::rc::Rc;
 
@@ -32,10 +32,10 @@ pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Op
     core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
 }
 
-/// Gives a client that has proven who it is a place: here, or at the worker that serves its database.
+/// Gives a client with a proven identity a place: here, or at the worker that serves its database.
 pub fn enter(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    let State::Proven(mut proven) = std::mem::replace(&mut client.state, State::Startup) else { return };
+    let Some(mut proven) = client.take_proof() else { return };
     if let Err(refusal) = take_seat(core, key, &proven) {
         return leave::fatal(core, key, &refusal);
     }
@@ -53,7 +53,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     }
     if config::is_console(database) {
         let Some(client) = core.clients.get_mut(key.0) else { return };
-        client.state = State::Console;
+        client.pass_to(State::Console);
         log_login(core, key);
         return session::greet_on_console(core, key);
     }
@@ -62,7 +62,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     }
 }
 
-/// Counts a client among those who are let in, if it may be.
+/// Counts a client among those that are logged in, if it may be.
 fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Error> {
     let config = &core.config;
     let settings = &config.settings;
@@ -87,7 +87,7 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Err
     if client.identity.seat.is_taken() {
         return Ok(());
     }
-    // An administrator comes in when nobody else does.
+    // An administrator is accepted when all places are taken.
     let (most, most_of_user) =
         if client.identity.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
     client.identity.seat.take(user, console, most, most_of_user)
@@ -119,7 +119,7 @@ fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(),
         return Ok(());
     }
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
-    client.state = State::Greeting;
+    client.pass_to(State::Greeting);
     pool.queue.clients += 1;
     pool.queue.unused_since = None;
     if let Some(error) = pool.why_down(core.now, core.config.settings.server_login_retry.0) {
@@ -162,7 +162,7 @@ fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction)
     }
 }
 
-/// Tells a client what a server tells when a session begins; then it may begin.
+/// Sends a client the parameters that a server reports when a session begins; then its session begins.
 pub fn greet(core: &mut Core, key: ClientKey) {
     if verify::verify_startup(core, key) {
         return;
@@ -177,7 +177,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     for ((name, _), value) in welcome.iter().zip(told) {
         let own = core.parameters.tracked.place(name).and_then(|place| client.session.vars.get(place));
         let verified = || client.session.verified.as_ref()?.told.iter().find(|(of, _)| of == name);
-        // Of the others this one is easily told, also where no server could be asked.
+        // Of the untracked parameters this one is known from the startup packet, also if no server could be asked.
         let mode = || client.session.startup.1.get(OWN).filter(|_| name == OWN).map(switch);
         let told = own.or_else(|| verified().map(|(_, value)| &**value)).or_else(mode);
         let value = told.unwrap_or(value).to_owned();
@@ -194,14 +194,14 @@ pub fn greet(core: &mut Core, key: ClientKey) {
         backend::write_notice(client.io.out(), "NOTICE", "00000", message);
     }
     backend::write_ready_for_query(client.io.out(), Status::Idle);
-    client.state = State::Ready;
+    client.pass_to(State::Ready);
     client.route.waiting_since = None;
     client.times.request_since = core.now;
     sockets::flush_client(core, key);
     turns::give_turn(core, Turn::Client(key));
 }
 
-/// The value of a switch, as servers tell it, that a SET in a startup packet's words gives it.
+/// The value of a switch that a SET from a startup packet gives it, as servers report it.
 fn switch(statement: &str) -> &'static str {
     let value = statement.rsplit('=').next().unwrap_or_default().trim().trim_matches('\'').to_ascii_lowercase();
     if matches!(value.as_str(), "1" | "t" | "tr" | "tru" | "true" | "y" | "ye" | "yes" | "on") { "on" } else { "off" }

@@ -1,4 +1,4 @@
-//! What clients say, passed on to their servers.
+//! The messages of clients, passed on to their servers.
 
 use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
@@ -21,7 +21,7 @@ use crate::reactor::{sockets, turns};
 use crate::router::route;
 use crate::state::Core;
 
-/// A Query up to this size is looked at before it is passed on; of a longer one the beginning is.
+/// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;
 
 /// The longest name of a statement or portal.
@@ -33,7 +33,7 @@ fn may_leave_open(verdict: &Verdict) -> bool {
     verdict.transaction && !(ends && verdict.statements == 1)
 }
 
-/// What becomes of the input of a client that has been greeted.
+/// Works on the input of a client that has been greeted.
 pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     if let Some(step) = rest_of_message(core, key, left).or_else(|| behind_own_errand(core, key)) {
         return step;
@@ -49,7 +49,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     if let Some(step) = behind_own_units(core, key, head.tag) {
         return step;
     }
-    // What was judged is of this unit only: a later one may be as long, and of another client in the same place.
+    // The last judgement is of that unit only: a later unit may be as long, and of another client in the same place.
     core.router.judged = None;
     let step = finds_connection(core, key, head.tag, left)
         .or_else(|| needs_no_server(core, key, head, left))
@@ -73,7 +73,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
 }
 
-/// The rest of a long message is thrown away, or passed on.
+/// Throws the rest of a long message away, or passes it on.
 fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step> {
     let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
     if client.input.dropping > 0 {
@@ -100,10 +100,10 @@ fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step>
 fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get(client.checkout.server()?.0)?;
-    if server.known.aligning.is_some() {
+    if server.is_aligning() {
         return Some(Step::Stop);
     }
-    // What follows is void if what was named before has failed.
+    // The next message is void if names before it have failed.
     if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
         client.checkout.behind_own = true;
         return Some(Step::Stop);
@@ -111,9 +111,9 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
     None
 }
 
-/// Holds a client back while what it sends next depends on units of its own that are under way.
+/// Holds a client back while its next message depends on units of its own that are under way.
 fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
-    // The data of a COPY belongs to what is under way.
+    // The data of a COPY belongs to the unit under way.
     let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
     if !copied && must_follow(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
@@ -142,13 +142,13 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Op
     if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left) } else { None }
 }
 
-/// Messages that end the connection, or that no server need hear of.
+/// Answers messages that end the connection, or that need no server.
 fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
     let has_server = client.checkout.server().is_some();
     match head.tag {
         tag::TERMINATE => {
-            // What was sent before is the server's to do, though nobody waits for the answer.
+            // Messages that were sent before are the server's to run, though no client waits for the answer.
             if let Some(server) = client.checkout.server() {
                 sockets::flush_server(core, server);
             }
@@ -156,7 +156,13 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
             Some(Step::Took(left.len()))
         }
         tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => None,
-        // A Sync on its own needs no server, and neither does what belongs to a COPY that has ended.
+        // A server would answer with an error and wait for a Sync, though nothing was asked.
+        tag::FLUSH if head.body > 0 => {
+            let length = i64::try_from(head.total() - 1).unwrap_or(i64::MAX);
+            leave::fatal(core, key, &wire::Error::Length { tag: head.tag, length }.into());
+            Some(Step::Took(left.len()))
+        }
+        // A Sync on its own needs no server, and neither do messages of a COPY that has ended.
         tag::SYNC if !has_server && client.input.discard == Discard::No && head.body == 0 => {
             client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
@@ -174,11 +180,11 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
     }
 }
 
-/// Throws away what belongs to a unit that was refused.
+/// Throws messages of a refused unit away.
 fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0).filter(|client| client.input.discard == Discard::Unit)?;
     client.input.dropping = head.body;
-    // As in PostgreSQL, one that fails has ended the unnamed statement before it.
+    // As in PostgreSQL, a failed message has ended the unnamed statement before it.
     if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
         client.prepared.unnamed = None;
     }
@@ -190,7 +196,7 @@ fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> O
     Some(Step::Took(HEADER))
 }
 
-/// Waits for what must be seen of a message before it can be passed on: all of it, or its names.
+/// Waits for the part of a message that must be seen before it is passed on: all of it, or its names.
 fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let come = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
     let is_whole = left.len() >= head.total();
@@ -232,7 +238,7 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
     match pool.limits.mode {
         PoolMode::Session => false,
         PoolMode::Statement if server.exchange.may_hold(may_leave_open) => true,
-        // Within a transaction it belongs to that. Whether one is open the answer tells.
+        // Within a transaction the next unit belongs to it. The answer shows whether a transaction is open.
         _ => {
             let between = server.status == Status::Idle || server.exchange.may_hold(|verdict| verdict.transaction);
             elsewhere && between && !client.session.pins.any()

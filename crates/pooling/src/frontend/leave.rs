@@ -28,7 +28,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     client.checkout.stop_waiting();
     client.checkout.needs_own = false;
     client.deeds.errors += 1;
-    // One error ends a unit, however many would come.
+    // A unit ends with its first error.
     if std::mem::replace(&mut client.input.discard, Discard::Unit) == Discard::No {
         error.write(client.io.out(), Severity::Error);
     }
@@ -42,52 +42,59 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     turns::give_turn(core, Turn::Client(key));
 }
 
-/// Tells a client why it is closed, and closes it.
+/// Sends a client the reason why it is closed, and closes it.
 pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    if matches!(client.state, ClientState::Closing) {
+    if matches!(client.state(), ClientState::Closing) {
         return;
     }
     let within = |relay: &Relay| !relay.is_between_messages();
-    if matches!(client.state, ClientState::Relay) && client.relay.as_deref().is_some_and(within) {
-        // In the middle of a message of its server nothing can be said that would be understood.
+    if matches!(client.state(), ClientState::Relay) && client.relay.as_deref().is_some_and(within) {
+        // In the middle of a message of its server the client would not understand an error.
         return close_client(core, key, &error.to_string());
     }
     tell(core, key, error, Severity::Fatal);
-    let_go(core, key);
+    end_client(core, key, &error.to_string());
 }
 
-/// Closes a client whose server has ended the connection, once what the server has said is sent.
+/// Closes a client as soon as the rest of its output is sent.
 pub fn end_client(core: &mut Core, key: ClientKey, why: &str) {
     if core.config.settings.log_disconnections {
-        crate::info!(of core.name_client(key); "closing because: {why}");
+        let age = age(core, key);
+        crate::info!(of core.name_client(key); "closing because: {why} (age={age}s)");
     }
     let_go(core, key);
 }
 
-/// Takes a client out of everything, and closes its connection when it has what was to be sent.
+/// Takes a client out of everything that knows it, and closes its connection when the rest of the output is sent.
 fn let_go(core: &mut Core, key: ClientKey) {
     leave(core, key);
     // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
     let Some(client) = core.clients.get_mut(key.0) else { return };
-    client.state = ClientState::Closing;
+    client.pass_to(ClientState::Closing);
     client.identity.since = core.now;
     client.io.rest = Vec::new();
-    // Before a TLS handshake is done nothing can be said that would be understood.
+    // Before the end of a TLS handshake the client would not understand an error.
     let mute = client.io.is_handshaking();
     if mute || !sockets::flush_last(core, key) {
         drop_client(core, key);
     }
 }
 
-/// Closes a client's connection without a word.
+/// Closes a client's connection without an error message.
 pub fn close_client(core: &mut Core, key: ClientKey, why: &str) {
     let Some(client) = core.clients.get(key.0) else { return };
     if core.config.settings.log_disconnections && client.identity.seat.is_taken() {
-        crate::info!(of core.name_client(key); "closing because: {why}");
+        let age = age(core, key);
+        crate::info!(of core.name_client(key); "closing because: {why} (age={age}s)");
     }
     leave(core, key);
     drop_client(core, key);
+}
+
+/// The age of a client's connection in seconds.
+fn age(core: &Core, key: ClientKey) -> u64 {
+    core.clients.get(key.0).map_or(0, |client| core.now.saturating_duration_since(client.identity.since).as_secs())
 }
 
 /// A client's connection is gone.
@@ -112,7 +119,7 @@ fn leave(core: &mut Core, key: ClientKey) {
     let home = client.route.home.take();
     let server_key = client.checkout.server();
     client.identity.place = None;
-    let was_in_pool = matches!(client.state, ClientState::Ready | ClientState::Greeting | ClientState::Relay);
+    let was_in_pool = matches!(client.state(), ClientState::Ready | ClientState::Greeting | ClientState::Relay);
     lock(&core.shared.cancels).remove(&client.identity.cancel_key);
     client.identity.seat.leave();
     if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| core.pools.get_mut(key.0)) {
@@ -134,21 +141,21 @@ fn leave(core: &mut Core, key: ClientKey) {
     let at_rest =
         server.exchange.requests.is_empty() && server.status == Status::Idle && server.exchange.passing.0 == 0;
     // An alignment goes on without it: nothing of the client's has been sent.
-    let usable = server.apart.is_none() && (at_rest && !unfinished || server.known.aligning.is_some());
+    let usable = server.apart.is_none() && (at_rest && !unfinished || server.is_aligning());
     checkin::detach(core, server_key);
-    // What it was doing goes on on the server until the server notices; nobody else can use that connection.
-    let why = "client disconnected with something under way";
+    // The statement goes on until the server notices; no other client can use that connection.
+    let why = "the client disconnected during a statement or a transaction";
     turns::later(core, if usable { After::Free(server_key) } else { After::Close(server_key, why) });
 }
 
-/// Tells a client of an error of the pooler's own.
+/// Sends a client an error of the pooler's own.
 pub fn tell(core: &mut Core, key: ClientKey, error: &Error, severity: Severity) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     error.write(client.io.out(), severity);
     note(core, key, error);
 }
 
-/// Counts and logs an error that the pooler itself tells a client.
+/// Counts and logs an error of the pooler's own.
 fn note(core: &mut Core, key: ClientKey, error: &Error) {
     *core.lifecycle.errors.entry((error.sqlstate().to_owned(), error.blame())).or_default() += 1;
     if core.config.settings.log_pooler_errors {

@@ -1,8 +1,9 @@
 //! Clients' logins: from the startup packet to the proof.
 //!
-//! A client proves who it is on the worker that accepted it, or on the one that looks its password up. Only then it comes
-//! to the worker of its database, and is told whether it may have that ([`crate::enter`]). Until then all users and
-//! databases look alike to it ([`crate::password`], [`crate::error`]).
+//! A client proves who it is on the worker that accepted it, or on the worker that looks its password up. Only then
+//! does it come to the worker of its database, and learn whether it may use that database ([`crate::enter`]). Before
+//! that, the pooler's answers do not depend on whether the user or the database exists ([`crate::password`],
+//! [`crate::error`]).
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +22,7 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::login::{Introduction, Login, Lookup};
 
-/// Begins a client's login; the worker that it has to go to for that, if it is another one.
+/// Begins a client's login; gives the worker that the client must go to for it, if it is another one.
 pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Error> {
     let config = core.config.clone();
     let settings = &config.settings;
@@ -31,13 +32,13 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     client.identity.user = introduction.user.as_str().into();
     client.identity.database = introduction.database.as_str().into();
     let console = config::is_console(&client.identity.database);
-    // Who came before another process took the sockets over has nobody else to turn to.
+    // A client that came before another process took the sockets over has no other process to turn to.
     if core.shared.orders.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
         return Err(Error::Ending);
     }
     let full =
         settings.max_client_conn > 0 && core.shared.counts.clients.load(Ordering::Relaxed) >= settings.max_client_conn;
-    // An administrator comes in all the same. Whether it is one is seen when it has proven who it is.
+    // An administrator is accepted all the same; its identity is checked later.
     if full && !console {
         return Err(Error::Full);
     }
@@ -46,7 +47,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
         return Err(Error::ReplicationOfConsole);
     }
     let own_account = console && account::is_own_user(client);
-    // What a certificate or the system proves needs no password, and without that no user is looked up.
+    // A client proven by a certificate or by the system needs no password, and without one no user is looked up.
     let method = if own_account { AuthType::Any } else { method(core, client, introduction.replication)? };
     let known = config.passwords.get(&introduction.user).map(|text| Stored::read(text));
     let is_looked_up = known.is_none() && method != AuthType::Any;
@@ -66,11 +67,11 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     Ok(None)
 }
 
-/// Whether a client that begins a session does so over what is asked for.
+/// Whether a client begins its session over the TLS that is required.
 fn check_tls(core: &Core, key: ClientKey) -> Result<(), Error> {
     let Some(client) = core.clients.get(key.0) else { return Ok(()) };
     match client.io.tls() {
-        // Without that anybody's TLS could be led here: ALPN says that PostgreSQL is meant.
+        // Otherwise TLS of any other protocol could be led here: ALPN says that PostgreSQL is meant.
         Some(session) if session.is_unnamed() => Err(Error::NoAlpn),
         None if core.config.settings.client_tls_sslmode.requires() && !client.io.socket.is_local() => {
             Err(Error::TlsRequired)
@@ -79,7 +80,7 @@ fn check_tls(core: &Core, key: ClientKey) -> Result<(), Error> {
     }
 }
 
-/// How a client has to prove who it is, where that has not been proven already.
+/// The method by which a client has to prove its identity, unless it has been proven already.
 fn method(core: &Core, client: &Client, replication: Option<Replication>) -> Result<AuthType, Error> {
     let config = &core.config;
     let (auth, map) = match config.settings.auth_type {
@@ -105,7 +106,7 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
     let address = match (client.io.socket.is_local(), &client.identity.peer) {
         (true, _) => None,
         (false, Peer::Tcp(address)) => Some(address.ip()),
-        // It was gone before it could be asked for its address.
+        // The client was gone before its address could be asked for.
         (false, Peer::Unix) => return Err(refusal),
     };
     let tls = client.io.tls().is_some();
@@ -114,8 +115,8 @@ fn method_by_hba<'a>(core: &'a Core, client: &Client, replication: Option<Replic
     config.hba.method(&visitor).ok_or(refusal)
 }
 
-/// The common name of the certificate that a client has shown. That a trusted authority has signed it was verified in the
-/// handshake.
+/// The common name of the certificate that a client has shown. The handshake has verified that a trusted authority
+/// signed it.
 fn certified(client: &Client) -> Option<&str> {
     client.io.tls()?.common_name()
 }

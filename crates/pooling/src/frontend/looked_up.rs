@@ -1,4 +1,4 @@
-//! What follows when `auth_query` has been answered, or has failed.
+//! The end of an `auth_query`, with a result or an error.
 
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
@@ -49,8 +49,8 @@ pub fn lookup_done(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// The query has failed on the server, or there was no server to ask. What was said is for the log, not for
-/// strangers.
+/// Ends a look-up whose query has failed on the server, or that no server could serve. The error is for the log, not
+/// for strangers.
 pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool) {
     crate::warning!(of core.name_client(key); "auth_query: {why}");
     let Some(client) = core.clients.get(key.0) else { return };
@@ -59,7 +59,7 @@ pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool)
         client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.connections.failure.as_ref());
     let refused = failure.is_some_and(|failure| !failure.may_pass);
     if lookup.own && (refused || by_query) {
-        // Perhaps there is no such database. Nobody is told so without a password.
+        // Perhaps there is no such database. A client without a password does not hear of that.
         end_lookup(core, key, Some(Stored::Nobody));
     } else {
         leave::fatal(core, key, &Error::LookupFailed);

@@ -1,9 +1,10 @@
 //! `auth_query`: the passwords of users who are not in the configuration, looked up on a server.
 //!
-//! Who asks has proven nothing, so what it can cause is bounded. Where passwords are looked up in one database
-//! (`auth_dbname`), or in those of the configuration, there are as many connections as the pool of that database and
-//! `auth_user` may have. Where a client may name any database (`*` without `auth_dbname`), a name that no client has
-//! proven to exist gets a pool of one connection, there are few such pools, and each is soon forgotten.
+//! The client is not authenticated yet, so the resources that it can cause to be used are bounded. If passwords are
+//! looked up in one database (`auth_dbname`), or in databases of the configuration, the pool of that database and
+//! `auth_user` bounds the number of connections. If a client may name any database (`*` without `auth_dbname`), a name
+//! under which no client has logged in yet gets a pool of one connection; there are few such pools, and each is
+//! forgotten soon.
 
 use crate::model::keys::{ClientKey, ServerKey, WorkerId};
 
@@ -13,8 +14,9 @@ use crate::password::Stored;
 use crate::pools::{checkout, size};
 use crate::state::Core;
 use crate::state::login::{Login, Lookup, Phase};
+use crate::sync::lock;
 
-/// Pools for look-ups in databases that nobody has proven to exist.
+/// The most pools for look-ups in databases that no client has proven to exist.
 const UNPROVEN: usize = 16;
 
 /// The worker that looks passwords up in a database.
@@ -27,6 +29,12 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
     if core.config.database(&lookup.database).is_none() {
         crate::warning!(of core.name_client(key); "auth_dbname: there is no database \"{}\"", lookup.database);
         return challenge::looked_up(core, key, login, Stored::Nobody);
+    }
+    // A database that no `auth_dbname` names is the client's own; a proven client hears that it is disabled.
+    let is_named = core.config.auth_databases().any(|name| *name == lookup.database);
+    if is_named && lock(&core.shared.orders.disabled).contains(&lookup.database) {
+        crate::warning!(of core.name_client(key); "auth_dbname: database \"{}\" is disabled", lookup.database);
+        return Err(Error::LookupFailed);
     }
     let unproven = core.shared.homes.of(&lookup.database).is_none();
     let name = (lookup.database.as_str().into(), lookup.user.as_str().into());
@@ -49,14 +57,17 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
 
 /// A row of `auth_query`: the user and the stored password.
 pub fn lookup_row(core: &mut Core, key: ServerKey, row: &[Option<&[u8]>]) {
-    let Some(client) = core.servers.get(key.0).and_then(|server| server.client()) else { return };
-    let Some(client) = core.clients.get_mut(client.0) else { return };
+    let Some(key) = core.servers.get(key.0).and_then(|server| server.client()) else { return };
+    let Some(client) = core.clients.get_mut(key.0) else { return };
     let user = client.identity.user.clone();
     let Some(Phase::Lookup(lookup)) = client.login_phase_mut() else { return };
     lookup.stored = match row {
         [Some(found), password, ..] if *found == user.as_bytes() => {
             let password = password.and_then(|password| std::str::from_utf8(password).ok());
             password.map_or(Stored::Nothing, Stored::read)
+        }
+        [] | [_] => {
+            return crate::warning!(of core.name_client(key); "auth_query: its row has no second column, the password");
         }
         _ => return,
     };

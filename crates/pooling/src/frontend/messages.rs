@@ -1,5 +1,6 @@
-//! Messages of clients, passed on to the server connection that they have. Names of prepared statements become names of
-//! the pooler's where connections are shared, and a server that does not know a statement is told it first.
+//! The messages of clients, passed on to their server connection. Where connections are shared, the pooler puts its own
+//! names of prepared statements in place of the client's, and first prepares a statement on a server that does not have
+//! it.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -22,7 +23,7 @@ use crate::backend::replies::NO_UNNAMED;
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::server::{Server, State as ServerState};
+use crate::state::server::Server;
 
 /// Messages that are passed on as they are.
 fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usize {
@@ -56,17 +57,17 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
     come
 }
 
-/// What is known of the statement that a message runs.
+/// The class of the statement that a message runs, if known.
 fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
     let (client, server) = core.pair(key)?;
     match head.tag {
-        // What goes down a pipelined connection is known to touch nothing.
-        _ if matches!(server.state, ServerState::Pipelined) => None,
+        // A unit on a pipelined connection is known to touch nothing.
+        _ if server.is_pipelined() => None,
         tag::QUERY if left.len() >= head.total() => {
             let sql = left.get(HEADER..head.total()).unwrap_or_default();
             look_at(core, key, sql.strip_suffix(b"\0").unwrap_or(sql))
         }
-        // Too long to be kept: the words that have come tell what it may do.
+        // The Query is too long to be kept: its words so far show what it may do.
         tag::QUERY => look_at_part(core, key, left.get(HEADER..).unwrap_or_default()),
         tag::EXECUTE => {
             let bound = client.prepared.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
@@ -76,7 +77,7 @@ fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Opt
     }
 }
 
-/// Takes note of what a message asks of the server.
+/// Notes the request that a message makes of the server.
 fn note(
     client: &mut Client,
     server: &mut Server,
@@ -118,8 +119,8 @@ fn note(
     }
 }
 
-/// Whether servers know a client's named statements by names of ours: where connections are shared, and where they
-/// were when the client prepared the first of those that it has.
+/// Whether servers know a client's named statements by names of the pooler's: where connections are shared, and where
+/// they were when the client prepared the first of the statements that it has.
 fn renames(core: &mut Core, key: ClientKey) -> bool {
     let Some((client, server)) = core.pair(key) else { return false };
     let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
@@ -130,14 +131,14 @@ fn renames(core: &mut Core, key: ClientKey) -> bool {
     renames
 }
 
-/// What is known of the text of a Query.
+/// The class of the text of a Query, if known.
 pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::fingerprint(core, key, pool, sql).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
-/// The whole of a long Query has come: what its words allow is added to what its beginning allows, before the server
-/// has all of it.
+/// Notes the end of a long Query: the effects that its words allow are added to those that its beginning allows, before
+/// the server has all of it.
 pub fn long_query_ended(core: &mut Core, key: ClientKey) {
     let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.input.words.take()) else { return };
     let Some((_, server)) = core.pair(key) else { return };
@@ -148,20 +149,20 @@ pub fn long_query_ended(core: &mut Core, key: ClientKey) {
     fingerprints::foresee_definition(core, key, Some(&verdict));
 }
 
-/// What the words at the beginning of a long Query allow.
+/// The class of a long Query by the words at its beginning, if known.
 fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::fingerprint_read(core, pool, sql, Lexing::Unclear).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
-/// What is known of a prepared statement.
+/// The class of a prepared statement, if known.
 pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
     let pool = core.clients.get(key.0)?.route.pool?;
     fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
-/// Sees to it that a statement which a server is to parse anew is read as the client's session reads now: sessions
-/// that read otherwise must not meet it.
+/// Makes a statement that a server is to parse anew be read as the client's session reads now: sessions that read
+/// otherwise must not share it.
 fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(statement) = client.prepared.statements.get(name).cloned() else { return };
@@ -205,7 +206,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         return;
     };
     if let Some(has) = client.prepared.statements.get(&name).cloned() {
-        // It is the server's to refuse a name that is taken; the statement itself stays.
+        // The server has to refuse a name that is taken; the statement itself stays.
         prepare(server, &has, limit);
         frontend::write_parse(server.io.out(), &has.name(), parse.definition);
         let (name, taken) = (Some(name), Some(has));
@@ -221,7 +222,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     }
 }
 
-/// The statement of a Parse, as all clients that mean the same share it. None where it has no name and servers keep it:
+/// The statement of a Parse, shared with all clients that mean the same. None if it has no name and servers keep it:
 /// then it has been passed on.
 fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
     let (_, server) = core.pair(key)?;
@@ -248,23 +249,23 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
     Some(core.pools.get_mut(home.0)?.statements.share(parse.definition, UNCLEAR, lexing))
 }
 
-/// Whether a text without a name has come so often that servers are to keep it. That is for pipelined connections alone:
-/// in a transaction, what stands before the text may change what it means.
+/// Whether a text without a name has come so often that servers keep it, on pipelined connections alone: in a
+/// transaction, earlier statements may change its meaning.
 fn keeps(core: &mut Core, key: ClientKey, home: PoolKey, definition: &[u8]) -> bool {
     let threshold = core.config.settings.prepare_threshold;
-    let is_pipelined = core.pair(key).is_some_and(|(_, server)| matches!(server.state, ServerState::Pipelined));
+    let is_pipelined = core.pair(key).is_some_and(|(_, server)| server.is_pipelined());
     let Some(pool) = core.pools.get_mut(home.0).filter(|_| is_pipelined && threshold > 0) else { return false };
     pool.statements.unnamed.count(definition) as usize >= threshold
 }
 
-/// Whether nothing speaks against it that servers keep a statement that has no name.
+/// Whether servers may keep a statement that has no name now.
 fn may_keep(core: &mut Core, home: PoolKey, statement: &Rc<Statement>) -> bool {
     let now = core.now;
     fingerprints::fingerprint_of_statement(core, home, statement)
         .is_ok_and(|fingerprint| fingerprint.keeping.may_keep(now))
 }
 
-/// Passes on a Parse without a name of a statement that servers keep: one that knows it is not asked.
+/// Passes on a Parse without a name of a statement that servers keep: a server that knows it does not get the Parse.
 fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
     let (now, limit) = (core.now, core.config.settings.kept_statements());
     let Some((client, server)) = core.pair(key) else { return };
@@ -311,7 +312,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
 fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Option<Target<'_>>) {
     let now = core.now;
     let Some(target) = target else {
-        // It is the server's to say what is wrong with it.
+        // The server has to say what is wrong with the message.
         let Some((client, server)) = core.pair(key) else { return };
         begin(client, server, now);
         client.input.unsynced = true;
@@ -329,8 +330,8 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
     client.input.unsynced = true;
     let closes = tag == tag::CLOSE;
     if let (Target::Statement(name), true) = (target, closes) {
-        // Others may use it on the server: only this client forgets it. The one without a name stays there too, since
-        // a Close that is skipped behind an error has closed nothing.
+        // Other clients may use the statement on the server: only this client forgets it. A statement without a name
+        // stays there too, since a Close that is skipped behind an error has closed nothing.
         if name.is_empty() || renames {
             let name = (!name.is_empty()).then(|| name.into());
             let closed = match &name {
@@ -358,7 +359,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
 }
 
 /// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
-/// transaction: then nothing depends on the connection that it has.
+/// transaction: then nothing depends on its connection.
 fn only_names(client: &Client, server: &Server) -> bool {
     let names = |request: &Request| {
         matches!(
@@ -375,11 +376,11 @@ fn only_names(client: &Client, server: &Server) -> bool {
         && !client.session.pins.any()
         && server.status == Status::Idle
         && !server.exchange.failed
-        && !matches!(server.state, ServerState::Pipelined)
+        && !server.is_pipelined()
         && server.exchange.requests.iter().all(names)
 }
 
-/// Passes on what has come of a long message; without a server it is thrown away.
+/// Passes on the next part of a long message; without a server it is thrown away.
 pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) -> Step {
     let count = client.input.passing.min(left.len());
     if let (Some(server), Some(part)) = (server, left.get(..count)) {
@@ -398,11 +399,12 @@ fn begin(client: &mut Client, server: &mut Server, now: Instant) {
         client.times.request_since = now;
         server.life.state_since = now;
         server.exchange.answered = false;
+        server.exchange.begun += 1;
     }
     client.times.transaction_since.get_or_insert(now);
 }
 
-/// Gives a client an answer that no server was asked for, in its turn.
+/// Gives a client an answer of the pooler's own, in its turn.
 fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Statement>>) {
     if server.exchange.requests.is_empty() && !server.exchange.failed {
         if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
@@ -420,7 +422,7 @@ fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
     }
 }
 
-/// Has a server prepare a statement by its name of the pooler's, once what must make room for it is closed.
+/// Makes a server prepare a statement by its name of the pooler's, after closing the statements that make room for it.
 fn send_parse(
     server: &mut Server,
     statement: &Rc<Statement>,
@@ -439,8 +441,8 @@ fn send_parse(
     server.exchange.requests.push_back(request);
 }
 
-/// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as what comes now. One of
-/// a unit before may be cancelled yet, and leave the statement of somebody else.
+/// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as the next message. The
+/// Parse of an earlier unit may still be cancelled, and leave another client's statement.
 fn parse_is_safe(server: &Server) -> bool {
     for request in server.exchange.requests.iter().rev() {
         match request {
@@ -490,7 +492,7 @@ fn name_on_server<'a>(
     }
 }
 
-/// Passes a message on to the client's server, as much of it as has come.
+/// Passes on a message to the client's server, as much of it as has come.
 pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
     match (head.tag, left.get(HEADER..head.total())) {
         (tag::PARSE, Some(body)) => pass_parse(core, key, frontend::parse(body)?),
@@ -522,7 +524,7 @@ pub fn pass_said(core: &mut Core, key: ClientKey, message: &Message<'_>) {
     }
 }
 
-/// Passes a Bind on with what has come of its parameters; how much that was.
+/// Passes on a Bind with the part of its parameters that has come; gives the number of bytes.
 fn pass_whole_bind(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) -> usize {
     let taken = pass_bind(core, key, head, names);
     let end = head.total().min(left.len());
@@ -533,16 +535,16 @@ fn pass_whole_bind(core: &mut Core, key: ClientKey, head: Header, left: &[u8], n
     end
 }
 
-/// How a client's session reads the text of statements now; unclear within a transaction that may have changed
-/// settings that the server does not tell, within one that has failed (whether it may be prepared is the server's to
-/// say), and where the client may have temporary tables, which others do not mean by the same names.
+/// The way in which a client's session reads the text of statements now; unclear within a transaction that may have
+/// changed settings which the server does not report, within one that has failed (whether it may be prepared is the
+/// server's to say), and if the client may have temporary tables, which other clients do not mean by the same names.
 fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
     let Some((client, server)) = core.pair(key) else { return UNCLEAR };
     let unclear = client.session.unclear
         || client.session.pins.any()
         || server.status == Status::Failed
         || fingerprints::sets_under_way(client, server);
-    if !matches!(server.state, ServerState::Pipelined) && unclear {
+    if !server.is_pipelined() && unclear {
         return UNCLEAR;
     }
     if let Some((vars, sets, reading)) = &client.session.reading

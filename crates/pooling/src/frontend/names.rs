@@ -1,10 +1,11 @@
 //! The names that clients give their prepared statements, while the units that give them are in flight.
 //!
-//! A name is taken note of when its Parse is sent, since what follows in the same unit relies on it. Whether it holds is
-//! known only when that has been answered: a unit that fails takes with it whatever of it had not been done. So a unit
-//! of the extended protocol waits for those of its client before it that prepare or forget statements, and so does one
-//! behind a Parse of ours that its server connection needed. Only the first use of a statement ever waits, and what
-//! stands behind a statement that forgets names in the unit of the two.
+//! The pooler notes a name when it sends its Parse, since later messages of the same unit rely on the name. Whether the
+//! name is valid is known only when the server has answered: after an error in a unit, the server skips the rest of the
+//! unit. So a unit of the extended protocol waits for the earlier units of its client that prepare or forget
+//! statements, and so does a unit behind a Parse of the pooler's own that the server connection needed. In practice
+//! only the first use of a statement waits, and messages behind a statement that forgets names (such as DEALLOCATE ALL)
+//! in the same unit.
 
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
@@ -16,7 +17,7 @@ use crate::state::Core;
 
 /// Holds back a client whose next unit may use names that depend on how those before it are answered.
 pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
-    // The data of a COPY, and a Sync, belong to what is under way.
+    // The data of a COPY, and a Sync, belong to the unit under way.
     let begins = matches!(tag, tag::QUERY | tag::EXECUTE | tag::FUNCTION_CALL);
     let names = matches!(tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::CLOSE);
     if (begins || names)
@@ -32,7 +33,7 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
         return behind_forgetting(core, key);
     }
     let depends = if let Some((pipeline, _)) = client.checkout.pipelined() {
-        let pipeline = core.servers.get(pipeline.0)?.pipeline.as_ref()?;
+        let pipeline = core.servers.get(pipeline.0)?.pipeline()?;
         pipeline.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
     } else {
         let server = core.servers.get(client.checkout.server()?.0)?;
@@ -45,8 +46,8 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     Some(Step::Stop)
 }
 
-/// Holds back a client within a unit that runs what forgets names, until the server has said that they are gone: what
-/// is prepared behind it stays.
+/// Holds back a client within a unit with a request that forgets names, until the server has said that they are gone:
+/// names that are prepared behind it stay.
 fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get_mut(client.checkout.server()?.0)?;
@@ -75,15 +76,15 @@ pub fn look_again(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// Holds back a client while a RESET of its own is under way that leads back to what it asked for at startup: the
-/// session is brought in line first.
+/// Holds back a client during a RESET of its own that restores values of its startup: the session is brought in line
+/// first.
 fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     if client.input.unsynced || client.session.startup.1.is_empty() && client.session.startup.0.is_empty() {
         return None;
     }
     let requests = &core.servers.get(client.checkout.server()?.0)?.exchange.requests;
-    // A RESET that has finished is restored when its unit has ended, which is told by another message.
+    // A RESET that has finished is restored when its unit has ended, which another message reports.
     if !requests.iter().any(Request::resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
         return None;
     }

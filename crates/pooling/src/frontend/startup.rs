@@ -14,7 +14,7 @@ use crate::state::Core;
 use crate::state::client::State;
 use crate::sync::lock;
 
-/// Works on what a client sends before it has said who it is.
+/// Works on the first packets of a client, up to its startup packet.
 pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let plain = core.clients.get(key.0).is_some_and(|client| client.io.tls().is_none());
     if plain && left.first() == Some(&TLS_HANDSHAKE) {
@@ -31,7 +31,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     };
     match packet {
         Packet::SslRequest | Packet::GssEncRequest => {
-            // What came with the request cannot have been encrypted, and must not be taken for what follows.
+            // Bytes that came with the request cannot have been encrypted, and must not be taken for later ones.
             let complaint = match (left.len() > length, plain) {
                 (true, _) => Error::Injected,
                 (_, false) => Error::EncryptedTwice,
@@ -50,7 +50,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         Packet::Startup(startup) => match login::begin_login(core, key, &startup) {
             Ok(None) => Step::Took(length),
             Ok(Some(worker)) => {
-                // There it is worked on from the beginning.
+                // The other worker begins with the packet again.
                 if let Some(client) = core.clients.get_mut(key.0) {
                     client.io.rest = left.to_vec();
                 }
@@ -65,7 +65,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
 }
 
-/// Passes a cancel request on to the worker of whom it names, if it names anybody.
+/// Passes a cancel request on to the worker of its client, if its key is a client's.
 fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
     let target = lock(&core.shared.cancels).get(&cancel).copied();
     let asker = (core.id, key);
@@ -74,14 +74,14 @@ fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
     }
     // As with a server, the connection ends when the request has had its effect.
     if let Some(client) = core.clients.get_mut(key.0) {
-        client.state = State::Cancels;
+        client.pass_to(State::Cancels);
     }
     if let Some((worker, target)) = target {
         core.shared.tell(worker, Message::Cancel(target, cancel, asker));
     }
 }
 
-/// Answers a request for encryption: by TLS, or that there is none.
+/// Answers a request for encryption: by TLS, or by a refusal.
 fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let over_tcp = !client.io.socket.is_local();
@@ -92,7 +92,7 @@ fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
     }
 }
 
-/// Begins TLS with a client: `before` goes out first, `held` is what has come of it.
+/// Begins TLS with a client: `before` goes out first, `held` has come from it already.
 fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let over_tcp = !client.io.socket.is_local();

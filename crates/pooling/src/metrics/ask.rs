@@ -1,10 +1,10 @@
-//! What a worker has counted, for whoever asks.
+//! The counts of a worker, for the threads that ask for them.
 
 use crate::admin::pools;
 use crate::metrics::measured::Measured;
 use crate::state::Core;
 
-/// What this worker has counted.
+/// The counts of this worker.
 pub fn measure(core: &Core) -> Measured {
     let stats = core.pools.iter().map(|(_, pool)| pool.counts.stats.clone());
     Measured {

@@ -4,12 +4,12 @@ use crate::admin::seen::PoolSeen;
 use crate::error::Blame;
 use crate::metrics::stats::Stats;
 
-/// What one worker has counted.
+/// The counts of one worker.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
-    /// Its pools, and what each has counted.
+    /// The pools of the worker, and the counts of each.
     pub pools: Vec<(PoolSeen, Stats)>,
-    /// Errors that the pooler itself told clients, by SQLSTATE and by whose fault they are.
+    /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
     /// Clients that are logging in.
     pub login_clients: usize,

@@ -1,7 +1,7 @@
-//! What is counted: how long statements take and wait, and how often what happens.
+//! The counts: the durations and waits of statements, and the numbers of events.
 //!
-//! Each worker counts what passes through it in its own pools, without locks. Whoever wants to know (the page for
-//! Prometheus, the console) asks every worker by message and puts the answers together.
+//! Each worker counts the traffic of its own pools, without locks. The page for Prometheus and the console ask every
+//! worker by a message and add the answers up.
 
 pub mod ask;
 pub mod measured;

@@ -1,26 +1,26 @@
-//! What a pool counts beside its totals.
+//! The statistics of a pool beside its totals.
 
 use std::time::Duration;
 
 use super::times::Times;
 
-/// What is counted of one server of a pool.
+/// The counts of one server of a pool.
 #[derive(Debug, Clone, Default)]
 pub struct ServerStats {
-    /// Its host.
+    /// The host of the server.
     pub host: String,
-    /// Its port.
+    /// The port of the server.
     pub port: u16,
-    /// How long statements took on it: from the moment it had them to the end of the answer.
+    /// The durations of statements on it: from the moment it had them to the end of the answer.
     pub query: Times,
-    /// How long clients had waited when they were checked out a connection to it.
+    /// The times that clients had waited when they were checked out a connection to it.
     pub wait: Times,
 }
 
-/// What a pool counts. The pooler's threads each have their own pools, so these are plain numbers.
+/// The counts of a pool. The pooler's threads each have their own pools, so these are plain numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
-    /// By server.
+    /// The counts by server.
     servers: Vec<ServerStats>,
 }
 
@@ -31,7 +31,7 @@ pub fn server_name(host: &str, port: u16) -> String {
 }
 
 impl ServerStats {
-    /// Its host and port, as people see them.
+    /// The host and port of the server, as people see them.
     pub fn name(&self) -> String {
         server_name(&self.host, self.port)
     }
@@ -47,21 +47,21 @@ impl Stats {
         self.servers.len() - 1
     }
 
-    /// Counts a statement that took so long on a server.
+    /// Counts a statement that took this long on a server.
     pub fn queried(&mut self, place: usize, span: Duration) {
         if let Some(server) = self.servers.get_mut(place) {
             server.query.record(span);
         }
     }
 
-    /// Counts a client that waited so long for a connection to a server.
+    /// Counts a client that waited this long for a connection to a server.
     pub fn waited(&mut self, place: usize, span: Duration) {
         if let Some(server) = self.servers.get_mut(place) {
             server.wait.record(span);
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another worker.
     pub fn add(&mut self, other: &Self) {
         for theirs in &other.servers {
             let place = self.place(&theirs.host, theirs.port);
@@ -72,7 +72,7 @@ impl Stats {
         }
     }
 
-    /// What was counted of each server.
+    /// The counts of each server.
     pub fn servers(&self) -> &[ServerStats] {
         &self.servers
     }
@@ -90,7 +90,7 @@ mod tests {
         assert_ne!(a, b);
         stats.queried(a, Duration::from_millis(3));
         stats.waited(b, Duration::from_millis(4));
-        // A place of another pool is nobody's here.
+        // A place of another pool belongs to no server here.
         stats.queried(9, Duration::from_millis(5));
         let counts: Vec<(u64, u64)> =
             stats.servers().iter().map(|server| (server.query.count(), server.wait.count())).collect();

@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 
 /// Two decimal digits of each length are kept: percentiles are right to one in a hundred.
 const DIGITS: u8 = 2;
-/// What takes longer than this is counted as this: a day, in microseconds.
+/// The longest time that is counted, a day in microseconds; a longer one counts as this.
 const LONGEST: u64 = 86_400_000_000;
 
-/// Counts spans of time by their length. It takes no memory before the first, and some kilobytes after.
+/// Counts spans of time by their length. The counts take no memory before the first span, and some kilobytes after.
 #[derive(Debug, Clone, Default)]
 pub struct Times {
     histogram: Option<Histogram<u64>>,
@@ -25,12 +25,12 @@ impl Times {
         }
         let micros = u64::try_from(span.as_micros()).unwrap_or(LONGEST).min(LONGEST);
         if let Some(histogram) = &mut self.histogram {
-            // It grows by itself up to any length, so this cannot fail.
+            // The histogram grows by itself up to any length, so this cannot fail.
             let _ = histogram.record(micros);
         }
     }
 
-    /// Adds what another has counted.
+    /// Adds the counts of another.
     pub fn add(&mut self, other: &Self) {
         self.sum += other.sum;
         match (&mut self.histogram, &other.histogram) {
@@ -42,7 +42,7 @@ impl Times {
         }
     }
 
-    /// How many were counted.
+    /// The number of spans that were counted.
     pub fn count(&self) -> u64 {
         self.histogram.as_ref().map_or(0, Histogram::len)
     }
@@ -52,7 +52,7 @@ impl Times {
         self.sum
     }
 
-    /// How many were not longer than `limit`, to the precision that is kept.
+    /// The number of spans that were not longer than `limit`, to the precision that is kept.
     pub fn within(&self, limit: Duration) -> u64 {
         let micros = u64::try_from(limit.as_micros()).unwrap_or(LONGEST);
         self.histogram.as_ref().map_or(0, |histogram| histogram.count_between(0, micros))

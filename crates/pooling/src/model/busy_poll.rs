@@ -1,40 +1,40 @@
 //! Whether a worker serves one client alone, and may wait for it awake.
 //!
-//! Going to sleep and being woken costs a worker more than handing a short statement on. A lone client bears that twice
-//! a statement, and nobody else wants the worker's time meanwhile: with `busy_poll` it looks for what comes next again
-//! and again before it sleeps. With several clients something has mostly come when it looks, and time spent on looking
-//! is time that the servers and the clients would have used.
+//! To sleep and to be woken costs a worker more time than to pass on a short statement. A lone client bears this cost
+//! twice for each statement, while no other client needs the worker: so with `busy_poll` the worker looks for new data
+//! again and again before it sleeps. With several clients there is mostly new data already, and a worker that looks for
+//! data takes processor time from the servers and the clients.
 
 use std::time::{Duration, Instant};
 
 use crate::model::keys::ClientKey;
 
-/// A client is not alone for so long after another has spoken.
+/// The time for which a client is not alone after another client has sent something.
 pub const COMPANY: Duration = Duration::from_millis(1);
 
-/// Who has spoken of late.
+/// The client that has sent statements recently.
 #[derive(Debug)]
 pub struct BusyPoll {
     last: Option<ClientKey>,
-    /// When a client spoke last.
+    /// The time at which a client sent something last.
     spoken: Instant,
-    /// When anything was heard last, of a client or a server.
+    /// The time at which anything came last, from a client or a server.
     heard: Instant,
     crowded_until: Instant,
 }
 
 impl BusyPoll {
-    /// Nobody has spoken.
+    /// No client has sent anything.
     pub fn new(now: Instant) -> Self {
         Self { last: None, spoken: now, heard: now, crowded_until: now }
     }
 
-    /// Something has come.
+    /// Notes that something has come.
     pub fn hear(&mut self, now: Instant) {
         self.heard = now;
     }
 
-    /// A client has spoken.
+    /// Notes that a client has sent something.
     pub fn speak(&mut self, client: ClientKey, now: Instant) {
         if self.last.replace(client) != Some(client) && now < self.spoken + COMPANY {
             self.crowded_until = now + COMPANY;
@@ -42,7 +42,7 @@ impl BusyPoll {
         self.spoken = now;
     }
 
-    /// Whether to look again before sleeping.
+    /// Whether to poll again before sleeping.
     pub fn stays_awake(&self, now: Instant, busy_poll: Duration) -> bool {
         now.saturating_duration_since(self.heard) < busy_poll && now >= self.crowded_until
     }

@@ -1,5 +1,5 @@
-//! Who listens to which channels (LISTEN), as plain values: what a client's session listens to, and what the hub listens
-//! to, the one connection of a pool that listens for all of its clients.
+//! The channels of LISTEN, as plain values: those of a client's session, and those of the hub, the one connection of a
+//! pool that listens for all of its clients.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
@@ -12,46 +12,46 @@ pub const MOST: usize = 1000;
 /// Bytes of notifications that are kept for a client which does not come to take them.
 const MOST_HELD: usize = 4 * 1024 * 1024;
 
-/// What a session has been told in the transaction that is open.
+/// A LISTEN, UNLISTEN or SAVEPOINT of the open transaction.
 #[derive(Debug, PartialEq, Eq)]
 enum Noted {
     Listen(Rc<str>),
-    /// None: all.
+    /// UNLISTEN of a channel; none stands for UNLISTEN *.
     Unlisten(Option<Rc<str>>),
     Savepoint(Box<str>),
 }
 
-/// What becomes of a notification for a client.
+/// Whether a client gets a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hears {
-    /// It does not listen to the channel.
+    /// The client does not listen to the channel.
     No,
-    /// It is the client's.
+    /// The client gets the notification.
     Yes,
-    /// It is, should the transaction be committed that is open.
+    /// The client gets the notification if its open transaction is committed.
     Perhaps,
 }
 
-/// A notification that is kept, and its channel: one copy for all who wait for it.
+/// A notification that is kept, and its channel: one copy for all clients that wait for it.
 #[derive(Debug)]
 struct Held {
     channel: Rc<str>,
     message: Rc<[u8]>,
 }
 
-/// Why a client has missed notifications, or may have.
+/// The reason why a client has missed notifications, or may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The hub is lost, and with it what may have been said meanwhile.
+    /// The hub is lost, and with it perhaps notifications.
     Lost,
-    /// The client has not taken what was kept for it.
+    /// The client has not taken the notifications that were kept for it.
     Full,
-    /// What is said is not in the client's encoding.
+    /// A notification is not in the client's encoding.
     Encoding,
 }
 
 impl Fault {
-    /// What the client is told.
+    /// The error that the client gets.
     pub fn error(self) -> Error {
         match self {
             Self::Lost => Error::ListenerLost,
@@ -61,36 +61,36 @@ impl Fault {
     }
 }
 
-/// What a client listens to by the hub.
+/// The channels to which a client listens by the hub.
 #[derive(Debug, Default)]
 pub struct Ears {
     channels: BTreeSet<Rc<str>>,
     noted: Vec<Noted>,
-    /// There are savepoints in the transaction that were not taken note of.
+    /// Whether the transaction has savepoints that were not noted.
     blurred: bool,
     /// The channels of LISTENs that may be on their way to the server, or are about to be.
     sent: BTreeSet<Rc<str>>,
-    /// Those of them that the hub does not listen to yet: nothing more of the client is worked on before.
+    /// The channels among these that the hub does not listen to yet: nothing more of the client is worked on before.
     awaited: BTreeSet<Rc<str>>,
-    /// Notifications that it is told when it is idle.
+    /// Notifications that the client gets when it is idle.
     held: VecDeque<Held>,
     held_bytes: usize,
-    /// Why it can be told no more.
+    /// The reason why the client can get no more notifications.
     fault: Option<Fault>,
 }
 
 impl Ears {
-    /// Whether there is nothing to be kept.
+    /// Whether the client has no channels, no notifications and no LISTEN under way.
     pub fn is_idle(&self) -> bool {
         !self.listens() && !self.has_news() && self.sent.is_empty()
     }
 
-    /// Whether the hub is to listen to a channel for it.
+    /// Whether the hub must listen to a channel for the client.
     pub fn needs(&self, channel: &str) -> bool {
         self.hears(channel) != Hears::No
     }
 
-    /// Whether it is told what comes on a channel.
+    /// Whether the client gets the notifications on a channel.
     pub fn hears(&self, channel: &str) -> Hears {
         let noted = |noted: &Noted| matches!(noted, Noted::Listen(to) if **to == *channel);
         if self.channels.contains(channel) {
@@ -102,7 +102,7 @@ impl Ears {
         }
     }
 
-    /// Whether it listens to anything, or will.
+    /// Whether the client listens to any channel, or will.
     pub fn listens(&self) -> bool {
         !self.channels.is_empty() || !self.noted.is_empty()
     }
@@ -115,24 +115,34 @@ impl Ears {
         }
     }
 
-    /// Whether its next statement waits for the hub.
+    /// Notes that a LISTEN to these channels is about to be sent for the client's own connection: by the hub the client
+    /// hears only the channels of finished LISTENs. A LISTEN that was sent before and undone may be remembered still.
+    pub fn leave(&mut self, channels: &[Rc<str>]) {
+        for channel in channels {
+            self.sent.remove(channel);
+            self.awaited.remove(channel);
+        }
+        self.settle();
+    }
+
+    /// Whether the client's next statement waits for the hub.
     pub fn awaits(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// The hub listens to a channel; whether it waited for that, and for nothing else.
+    /// Notes that the hub listens to a channel; whether the client waited for that, and for nothing else.
     pub fn heard(&mut self, channel: &str) -> bool {
         self.awaited.remove(channel) && self.awaited.is_empty()
     }
 
-    /// Nothing of it is on its way to the server any more.
+    /// Notes that no LISTEN is on its way to the server any more.
     pub fn arrived(&mut self) {
         let awaited = &self.awaited;
         self.sent.retain(|channel| awaited.contains(channel));
         self.settle();
     }
 
-    /// The hub is lost. What was not confirmed is done by the client's own connection.
+    /// Notes that the hub is lost. LISTENs that were not confirmed run on the client's own connection.
     pub fn lose(&mut self) {
         if self.listens() {
             self.fail(Fault::Lost);
@@ -142,32 +152,32 @@ impl Ears {
         self.settle();
     }
 
-    /// It has missed something, or may have: nothing more is kept for it.
+    /// Notes that the client has missed notifications, or may have: no more are kept for it.
     pub fn fail(&mut self, fault: Fault) {
         self.fault.get_or_insert(fault);
         self.held.clear();
         self.held_bytes = 0;
     }
 
-    /// Why it can be told no more, if that is so.
+    /// The reason why the client can get no more notifications, if it cannot.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// Whether it can take part in another LISTEN.
+    /// Whether the client may listen to another channel by the hub.
     pub fn has_room(&self) -> bool {
         self.fault.is_none()
             && [self.channels.len(), self.noted.len(), self.sent.len()].iter().all(|count| *count < MOST)
     }
 
-    /// Takes note of a command that has finished with this tag; `kind` is what its text says, if that is known.
+    /// Notes a command that has finished with this tag; `kind` is the kind of its text, if that is known.
     pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) {
         match (tag, kind) {
             (b"LISTEN", Some(Kind::Listen(channel))) => self.noted.push(Noted::Listen(channel.as_str().into())),
             (b"UNLISTEN", Some(Kind::Unlisten(channel))) => {
                 self.noted.push(Noted::Unlisten(channel.as_deref().map(Rc::from)));
             }
-            // One that is made before anything is noted undoes all of it, as one that is not known does.
+            // A savepoint before the first note undoes all of the notes, as an unknown savepoint does.
             (b"SAVEPOINT" | b"RELEASE", _) if self.noted.is_empty() => (),
             (b"SAVEPOINT", Some(Kind::Savepoint(name))) if self.noted.len() < MOST => self.open(name),
             (b"RELEASE", Some(Kind::Release(name))) => {
@@ -178,7 +188,7 @@ impl Ears {
                     at <= kept || !matches!(noted, Noted::Savepoint(_))
                 });
             }
-            // Then it is told more than it listens to, rather than less.
+            // The client then gets more notifications than it listens to, rather than fewer.
             (b"SAVEPOINT" | b"RELEASE", _) => self.blurred = true,
             (b"ROLLBACK", Some(Kind::RollbackTo(name))) if !self.blurred => {
                 self.noted.truncate(self.savepoint(name).map_or(0, |place| place + 1));
@@ -205,7 +215,7 @@ impl Ears {
         }
     }
 
-    /// Its transaction has been committed.
+    /// Notes that the transaction has been committed.
     pub fn committed(&mut self) {
         self.blurred = false;
         for noted in self.noted.drain(..) {
@@ -223,14 +233,14 @@ impl Ears {
         self.settle();
     }
 
-    /// Its transaction has been undone.
+    /// Notes that the transaction has been undone.
     pub fn rolled_back(&mut self) {
         self.blurred = false;
         self.noted.clear();
         self.settle();
     }
 
-    /// What was kept on channels that it does not listen to is not its own.
+    /// Drops the kept notifications on channels that the client does not listen to.
     fn settle(&mut self) {
         let mut held = std::mem::take(&mut self.held);
         held.retain(|held| self.hears(&held.channel) != Hears::No);
@@ -250,7 +260,8 @@ impl Ears {
         }
     }
 
-    /// Moves what is kept and certain to `out`. What comes behind something uncertain waits with it, to stay in order.
+    /// Moves kept notifications that are certain to `out`. Notifications behind an uncertain one wait with it, to stay
+    /// in order.
     pub fn tell(&mut self, out: &mut Vec<u8>) {
         while let Some(first) = self.held.front().filter(|held| self.hears(&held.channel) == Hears::Yes) {
             out.extend_from_slice(&first.message);
@@ -259,7 +270,7 @@ impl Ears {
         }
     }
 
-    /// Whether there is something that it is to be told when it is idle.
+    /// Whether the client must get anything when it is idle.
     pub fn has_news(&self) -> bool {
         !self.held.is_empty() || self.fault.is_some()
     }
@@ -268,22 +279,22 @@ impl Ears {
 /// A channel of the hub.
 #[derive(Debug)]
 struct Channel<K> {
-    /// The server has said that it is listened to.
+    /// Whether the server has confirmed the LISTEN.
     confirmed: bool,
     listeners: Vec<K>,
 }
 
-/// What the hub is asked.
+/// A request to the hub's server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
-    /// To listen to a channel, or no longer.
+    /// To LISTEN to a channel (true), or to UNLISTEN.
     Channel(Rc<str>, bool),
-    /// Whether it is there.
+    /// To answer, as proof that the server is there.
     Ping,
 }
 
 impl Ask {
-    /// The statement that asks.
+    /// The statement of the request.
     pub fn statement(&self) -> String {
         match self {
             Self::Channel(channel, listens) => {
@@ -295,11 +306,11 @@ impl Ask {
     }
 }
 
-/// What the hub of a pool listens to, and for whom; `K` names a client.
+/// The channels that the hub of a pool listens to, and the clients for which it does; `K` names a client.
 #[derive(Debug)]
 pub struct Hub<K> {
     channels: HashMap<Rc<str>, Channel<K>>,
-    /// What was asked and not answered, in order.
+    /// The requests without an answer, in order.
     asked: VecDeque<Ask>,
 }
 
@@ -309,14 +320,14 @@ impl<K> Default for Hub<K> {
     }
 }
 
-/// What comes of a wish to listen.
+/// The outcome of a client's wish to listen.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Want {
     /// The channel is listened to.
     Heard,
-    /// It will be, when what was asked is answered.
+    /// The channel will be listened to, when the requests under way are answered.
     Later,
-    /// It is to be asked for.
+    /// The request must be sent.
     Ask,
 }
 
@@ -334,27 +345,34 @@ impl<K: Copy + PartialEq> Hub<K> {
         Want::Ask
     }
 
-    /// What was asked first has been answered: the channel and who waits for it, unless it is given up.
+    /// Notes the answer to the first request: gives the channel and the clients that wait for it, unless it is given
+    /// up.
     pub fn answered(&mut self) -> Option<(Rc<str>, Vec<K>)> {
         let Ask::Channel(channel, true) = self.asked.pop_front()? else { return None };
-        // It may have been given up and wanted again: then the last word on it is still to come.
+        // If the channel was given up and wanted again, its last answer is still to come.
         let again = self.asked.iter().any(|ask| matches!(ask, Ask::Channel(other, _) if *other == channel));
         let known = self.channels.get_mut(&channel).filter(|_| !again)?;
         known.confirmed = true;
         Some((channel, known.listeners.clone()))
     }
 
-    /// Whether it listens to a channel for a client.
+    /// Whether the hub has a LISTEN without an answer.
+    pub fn is_awaited(&self) -> bool {
+        self.asked.iter().any(|ask| matches!(ask, Ask::Channel(_, true)))
+    }
+
+    /// Whether the hub listens to a channel for a client.
     pub fn is_heard(&self, channel: &str, who: K) -> bool {
         self.channels.get(channel).is_some_and(|known| known.confirmed && known.listeners.contains(&who))
     }
 
-    /// Who may have to be told what comes on a channel.
+    /// The clients that may have to get the notifications on a channel.
     pub fn audience(&self, channel: &str) -> Vec<K> {
         self.channels.get(channel).map(|known| known.listeners.clone()).unwrap_or_default()
     }
 
-    /// Forgets those that need a channel no more. What is to be asked: the channels that nobody needs are given up.
+    /// Forgets the clients that need a channel no more. Gives the requests to send: channels that no client needs are
+    /// given up.
     pub fn sweep(&mut self, needs: impl Fn(K, &str) -> bool) -> Vec<Ask> {
         let mut unused = Vec::new();
         self.channels.retain(|channel, known| {
@@ -370,23 +388,23 @@ impl<K: Copy + PartialEq> Hub<K> {
         asks
     }
 
-    /// Asks whether the server is there.
+    /// Asks the server for a sign that it is there.
     pub fn ping(&mut self) -> Ask {
         self.asked.push_back(Ask::Ping);
         Ask::Ping
     }
 
-    /// What has not been answered.
+    /// The requests without an answer.
     pub fn asked(&self) -> impl Iterator<Item = &Ask> {
         self.asked.iter()
     }
 
-    /// Whether it listens to nothing, for nobody.
+    /// Whether the hub listens to no channel.
     pub fn is_unused(&self) -> bool {
         self.channels.is_empty()
     }
 
-    /// All for whom it listens.
+    /// All clients for which the hub listens.
     pub fn everybody(&self) -> Vec<K> {
         let mut all: Vec<K> = Vec::new();
         for who in self.channels.values().flat_map(|channel| &channel.listeners) {
@@ -437,7 +455,7 @@ mod tests {
         assert!(ears.is_idle());
     }
 
-    /// What is listened to, of `a`, `b` and `c`, when a transaction of these commands has been committed.
+    /// The channels among `a`, `b` and `c` that are listened to after the commit of a transaction of these commands.
     fn after(commands: &[&str]) -> String {
         let mut ears = Ears::default();
         for command in commands {
@@ -551,7 +569,7 @@ mod tests {
         assert_eq!((hub.audience("a"), hub.audience("b"), hub.audience("c")), (vec![1, 2, 3], vec![2], vec![]));
         assert_eq!(hub.sweep(|who, _| who != 2), [Ask::Channel(b.clone(), false)]);
         assert_eq!(hub.everybody(), [1, 3]);
-        // It is wanted again before the answers have come: the first of them is not the last word.
+        // The channel is wanted again before the answers have come: the first answer is not the last word.
         assert_eq!(hub.want(&b, 4), Want::Ask);
         assert_eq!([hub.answered(), hub.answered()], [None, None]);
         assert_eq!(hub.answered(), Some((b, vec![4])));
@@ -572,7 +590,7 @@ mod tests {
         let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
         ears.send(&a, false);
         ears.send(&b, false);
-        // What was sent before it has been answered.
+        // The LISTEN that was sent before has been answered.
         ears.arrived();
         assert!(ears.awaits() && ears.needs("a") && ears.needs("b"));
         assert!(!ears.heard("a") && ears.awaits());

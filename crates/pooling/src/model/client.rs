@@ -1,4 +1,4 @@
-//! What a client has said and not been answered, and its session, wherever its units run.
+//! The unanswered messages of a client, and its session, on whatever connections its units run.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,20 +13,21 @@ use crate::model::session::{Change, Confirmed, Pending, Sets};
 use crate::model::statement::Statement;
 use crate::model::vars::{OWN, Tracked, Vars, assigned};
 
-/// More portals are not known beyond the units that they are of, however long a client pipelines.
+/// The most portals that are remembered beyond their units, however long a client pipelines.
 const MOST_PORTALS: usize = 1000;
 
-/// Why a client's messages are being thrown away.
+/// The reason why a client's messages are being thrown away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Discard {
-    /// They are not.
+    /// The messages are not thrown away.
     #[default]
     No,
-    /// A statement was refused before a server had it: the rest of it goes, and a ReadyForQuery ends it.
+    /// A statement was refused before a server had it: its remaining messages are thrown away, and a ReadyForQuery ends
+    /// it.
     Unit,
 }
 
-/// How far a client's input has been worked on.
+/// The progress of the work on a client's input.
 #[derive(Debug, Default)]
 pub struct Input {
     /// Bytes of a message that are still to be passed on.
@@ -35,49 +36,49 @@ pub struct Input {
     pub dropping: usize,
     /// The words of a long Query whose end has not come.
     pub words: Option<Box<Words>>,
-    /// Whether it has sent messages of the extended protocol since its last Sync.
+    /// Whether the client has sent messages of the extended protocol since its last Sync.
     pub unsynced: bool,
-    /// Whether its messages are thrown away.
+    /// Whether the client's messages are thrown away.
     pub discard: Discard,
-    /// Nothing is read from it: the pooler is suspended.
+    /// Whether SUSPEND keeps the client from being read.
     pub suspended: bool,
-    /// Answers of other workers that the console waits for.
+    /// The question of the console for which answers of other workers are awaited.
     pub console_waits: Option<u64>,
 }
 
-/// What a server has made of the settings in a startup packet.
+/// The effects that settings in a startup packet had on a server.
 #[derive(Debug)]
 pub struct Verified {
-    /// The tracked ones as the server writes them.
+    /// The tracked values as the server writes them.
     pub vars: Vars,
-    /// The others that it has told of, by name.
+    /// The other parameters that the server has reported, by name.
     pub told: Vec<(String, String)>,
 }
 
 /// A client's session, wherever its units run.
 #[derive(Debug, Default)]
 pub struct Session {
-    /// The values of tracked parameters that it has.
+    /// The client's values of the tracked parameters.
     pub vars: Vars,
-    /// What else it has SET.
+    /// Its other settings by SET.
     pub sets: Sets,
-    /// What it has told its session to change in the transaction that is open.
+    /// The changes of settings in its open transaction.
     pub pending: Pending,
-    /// What it asked for when it connected: what RESET leads back to.
+    /// The settings that it asked for when it connected, which RESET restores.
     pub startup: (Vars, Sets),
-    /// What a server has made of that, until the client is greeted.
+    /// The effects of these settings on a server, until the client is greeted.
     pub verified: Option<Rc<Verified>>,
-    /// What in its session cannot be carried elsewhere.
+    /// The parts of its session that cannot be carried to another connection.
     pub pins: Pins,
-    /// Its transaction may have changed settings in a way that is not followed.
+    /// Whether its transaction may have changed settings in a way that is not followed.
     pub unclear: bool,
-    /// How its session reads statements, and the settings for which that was found.
+    /// The way in which its session reads statements, and the settings for which that was found.
     pub reading: Option<(Vars, Sets, Reading)>,
 }
 
 impl Session {
-    /// What sets the parameters that the client has reset in its transaction to the values that it started with, as SQL;
-    /// what the client is told of that goes to `told`.
+    /// The SQL that sets parameters which the client has reset in its transaction to the values that it started with;
+    /// reports of these values for the client go to `told`.
     pub fn restored(&mut self, tracked: &Tracked, told: &mut Vec<u8>) -> String {
         if self.pending.is_empty() {
             return String::new();
@@ -99,8 +100,7 @@ impl Session {
         let encoding = tracked.place("client_encoding").and_then(|place| self.vars.get(place));
         let plain = encoding.is_some_and(classify::lexable_encoding);
         for (name, statement) in statements {
-            // Within a transaction the encoding is the client's own, which may take what is beyond ASCII for something
-            // else.
+            // Within a transaction the encoding is the client's own, which may read characters beyond ASCII otherwise.
             if !plain && !statement.is_ascii() {
                 continue;
             }
@@ -113,11 +113,10 @@ impl Session {
         sql
     }
 
-    /// Believes what transactions that have committed have changed in their session, here and on the server connection;
-    /// what the client is told of that goes to `told`. Whether something is left on the connection that is to be
-    /// undone.
+    /// Applies the changes of committed transactions to the known settings, of the client and of the server connection;
+    /// reports for the client go to `told`. Whether something is left on the connection that must be undone.
     pub fn believe(&mut self, server: &mut Confirmed, tracked: &Tracked, told: &mut Vec<u8>) -> bool {
-        // What the client asked for at startup is what a reset leads back to; the server follows before the next unit.
+        // A reset restores the values that the client asked for at startup; the server follows before the next unit.
         for (place, name) in tracked.names().enumerate() {
             if let Some(value) = self.startup.0.get(place).filter(|_| self.pending.resets(name))
                 && self.vars.get(place) != Some(value)
@@ -129,16 +128,16 @@ impl Session {
         let mut leaves = false;
         for change in self.pending.take() {
             server.sets.apply_unless(&change, &Sets::default(), tracked);
-            // Where the pooler has made transactions read-only for a write too, its client may have undone that.
+            // If the pooler has made transactions read-only for a write too, its client may have undone that.
             server.read_only &= change.name().is_some_and(|name| name != OWN);
             self.sets.apply_unless(&change, &self.startup.1, tracked);
-            // Gone with a reset is also what the configuration has set for everybody.
+            // A reset also undoes the settings that the configuration makes for all clients.
             leaves |= !server.base.is_empty() && !matches!(change, Change::Set { .. });
         }
         leaves
     }
 
-    /// A transaction has ended, and taken back what it has done to the session if it `failed`.
+    /// Notes the end of a transaction, which has undone its changes to the session if it `failed`.
     pub fn transaction_ended(
         &mut self,
         server: &mut Confirmed,
@@ -146,7 +145,7 @@ impl Session {
         failed: bool,
         told: &mut Vec<u8>,
     ) -> bool {
-        // What an error has ended, the server has undone.
+        // The server has undone a transaction that an error has ended.
         if failed {
             self.pending.drop_all();
             self.pins.rolled_back();
@@ -159,14 +158,14 @@ impl Session {
         leaves
     }
 
-    /// Whether what it creates may be temporary by what it asked for when it connected: a `search_path` that begins with
-    /// the session's schema for temporary objects. (A SET of such a path pins by itself.)
+    /// Whether objects that the client creates may be temporary by its settings at startup: a `search_path` that begins
+    /// with the session's schema for temporary objects. (A SET of such a path pins by itself.)
     pub fn creates_temporary(&self) -> bool {
         let path = self.startup.1.get("search_path");
         self.startup.0.mention("pg_temp") || path.is_some_and(|statement| statement.contains("pg_temp"))
     }
 
-    /// Takes over what a server has made of the settings in its startup packet.
+    /// Takes over the effects of the settings in its startup packet on a server.
     pub fn take_verified(&mut self, verified: Rc<Verified>) {
         self.vars.take_over(&verified.vars);
         self.startup.0.take_over(&verified.vars);
@@ -179,29 +178,29 @@ impl Session {
 pub struct Prepared {
     /// Its named statements.
     pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
-    /// Servers know its named statements by names of ours, which they keep while there are any, whatever the pool's
-    /// mode becomes.
+    /// Whether servers know its named statements by names of the pooler's, which they keep while there are any,
+    /// whatever the pool's mode becomes.
     pub renamed: bool,
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
-    /// Its portals in the transaction that is open, and the statements that they are of.
+    /// Its portals in the open transaction, with their statements.
     pub portals: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
 }
 
 impl Prepared {
-    /// The statement that a portal is of, if that is known.
+    /// The statement of a portal, if that is known.
     pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
         self.portals.get(name)?.as_ref()
     }
 
-    /// A transaction has ended: its portals are gone, unless a Bind of the next unit is on its way already.
+    /// Forgets the portals of a transaction that has ended, unless a Bind of the next unit is on its way already.
     pub fn transaction_ended(&mut self, last: bool) {
         if last || self.portals.len() > MOST_PORTALS {
             self.portals.clear();
         }
     }
 
-    /// The name that a Parse gives, when it is one that the client does not have yet.
+    /// The name that a Parse gives, unless the client has it already.
     pub fn new_name(&self, parse: &wire::frontend::Parse<'_>) -> Option<Box<[u8]>> {
         (!parse.name.is_empty() && !self.statements.contains_key(parse.name)).then(|| parse.name.into())
     }

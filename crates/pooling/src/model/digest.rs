@@ -1,5 +1,5 @@
-//! Hashes that stand for what they are made of. The key is the process's own, so that nobody outside can look for two
-//! things of one hash (SipHash-2-4 with 128 bits); all workers have the same, another process has another.
+//! Hashes that stand for their contents (SipHash-2-4 with 128 bits). Each process has a key of its own, which all its
+//! workers share, so that no client can search for two contents with the same hash.
 
 use std::hash::Hasher as _;
 use std::sync::OnceLock;
@@ -11,7 +11,7 @@ pub fn digest(parts: &[&[u8]]) -> u128 {
     static KEY: OnceLock<[u8; 16]> = OnceLock::new();
     let key = KEY.get_or_init(|| {
         let mut key = [0; 16];
-        // Without random bytes nobody can log in either: then the key need not be a secret.
+        // Without random bytes no client can log in either: then the key need not be a secret.
         let _ = getrandom::fill(&mut key);
         key
     });

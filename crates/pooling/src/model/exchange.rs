@@ -1,4 +1,4 @@
-//! What a server was asked, and how far it has answered.
+//! The requests that were sent to a server, and how far it has answered them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,38 +9,40 @@ use wire::backend::{Report, tag};
 use crate::model::known::Known;
 use crate::model::request::Request;
 
-/// Where the body of a long message goes.
+/// The destination of the body of a long message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passing {
     /// To the client.
     On,
-    /// Nowhere.
+    /// The body is dropped.
     Off,
 }
 
-/// What a server was asked, and how far it has answered.
+/// The requests that were sent to a server, and how far it has answered them.
 #[derive(Debug, Default)]
 pub struct Exchange {
-    /// What was asked and not answered.
+    /// The requests without an answer.
     pub requests: VecDeque<Request>,
-    /// An error has ended the unit at the head: what was asked up to its end will not be answered.
+    /// Whether an error has ended the unit at the head: its other requests will not be answered.
     pub failed: bool,
-    /// What was asked up to the next Sync will not be answered, not even a Query.
+    /// Whether the requests up to the next Sync will not be answered, not even a Query.
     pub skips: bool,
-    /// How many statements of the request at the head have finished.
+    /// The number of statements of the request at the head that have finished.
     pub finished: usize,
-    /// A statement of the unit at the head that may have changed settings has finished; the server tells of them when the
-    /// unit ends.
+    /// Whether a statement of the unit at the head that may have changed settings has finished; the server reports them
+    /// when the unit ends.
     pub has_set: bool,
-    /// Whether part of a unit's answer has been passed on.
+    /// The number of times that a client has sent requests while none was unanswered.
+    pub begun: u64,
+    /// Whether the server has answered any of the requests since then.
     pub answered: bool,
-    /// It takes in a COPY.
+    /// Whether the server takes in a COPY.
     pub copying: bool,
-    /// Bytes of a long message that are still to come, and where they go.
+    /// The number of bytes of a long message that are still to come, and their destination.
     pub passing: (usize, Option<Passing>),
-    /// The error that a statement of ours has met.
+    /// The error of a statement of the pooler's own.
     pub own_error: Option<Report>,
-    /// What has been sent may have written, and its end has not been seen.
+    /// Whether the requests may have written, and their end has not been seen.
     pub writes: bool,
 }
 
@@ -60,7 +62,7 @@ impl Exchange {
         )
     }
 
-    /// Whether one of the units that are under way has a statement such that this may be.
+    /// Whether one of the units under way may have a statement for which `holds` is true.
     pub fn may_hold(&self, holds: impl Fn(&Verdict) -> bool) -> bool {
         let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
         self.requests.iter().any(|request| match request {
@@ -70,8 +72,8 @@ impl Exchange {
         })
     }
 
-    /// A unit has ended: the request that has ended it, and those before it that will not be answered, since an error
-    /// came first. None where nothing was asked.
+    /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
+    /// answered, since an error came first. None if there were no requests.
     pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
         (self.finished, self.has_set, self.copying) = (0, false, false);
         let skips = std::mem::take(&mut self.skips);
@@ -84,14 +86,14 @@ impl Exchange {
         }
     }
 
-    /// Ends of COPYs that no request stands before any more go: the server has ignored them.
+    /// Drops ends of COPYs that have no request before them: the server has ignored them.
     pub fn pop_copy_ends(&mut self) {
         while matches!(self.requests.front(), Some(Request::CopyEnd)) {
             self.requests.pop_front();
         }
     }
 
-    /// The server takes in a COPY; whether its client's unit goes on behind it.
+    /// Notes that the server takes in a COPY; whether its client's unit goes on behind it.
     pub fn take_copy(&mut self) -> bool {
         // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
         let end = self.requests.iter().position(|request| matches!(request, Request::CopyEnd));
@@ -101,13 +103,13 @@ impl Exchange {
             at += 1;
             !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
         });
-        // The unit goes on, unless the client has ended it behind the COPY; what it has begun since goes on too.
+        // The unit goes on, unless the client has ended it behind the COPY; requests since then go on too.
         let extended = matches!(self.requests.front(), Some(Request::Execute(_)));
         extended && !self.requests.iter().any(|request| matches!(request, Request::Sync))
     }
 
-    /// What an error says about a prepared statement of the pooler's own: that the server does not have it, or has it
-    /// where it was thought not to, or that its plan is stale. Whoever uses the statement next prepares it afresh.
+    /// Whether an error is about a prepared statement of the pooler's own: the server does not have it, or has it
+    /// unexpectedly, or its plan is stale. Then the next use of the statement prepares it afresh.
     pub fn forgets_statement(&self, known: &mut Known, report: &Report) -> bool {
         match (report.code.as_str(), self.requests.front()) {
             ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {

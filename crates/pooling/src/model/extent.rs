@@ -1,4 +1,4 @@
-//! A unit at the front of a client's input: how far it goes, and what it says, read once.
+//! A unit at the front of a client's input: its end and its contents, read once.
 
 use smallvec::SmallVec;
 use wire::frontend::{self, Bind, Parse, Target, tag};
@@ -10,7 +10,7 @@ pub const LONGEST_UNIT: usize = 16_384;
 /// A unit that begins a message behind this is not waited for until it can be judged as a whole.
 const LONGEST_JUDGED: usize = 65_536;
 
-/// What a message of a client says.
+/// The contents of a client's message.
 #[derive(Debug, Clone, Copy)]
 pub enum Said<'a> {
     /// A Query, by its text.
@@ -32,29 +32,29 @@ pub enum Said<'a> {
 /// A whole message of a client.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
-    /// Its type and length.
+    /// The message's type and length.
     pub head: Header,
-    /// All of its bytes.
+    /// All bytes of the message.
     pub bytes: &'a [u8],
-    /// What it says.
+    /// The contents of the message.
     pub said: Said<'a>,
 }
 
 /// A whole unit.
 #[derive(Debug)]
 pub struct Unit<'a> {
-    /// Its bytes.
+    /// The bytes of the unit.
     pub bytes: &'a [u8],
-    /// Its messages.
+    /// The messages of the unit.
     pub messages: SmallVec<[Message<'a>; 5]>,
 }
 
-/// Why there is no unit at the front of an input.
+/// The reason why there is no unit at the front of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// Its end has not come.
+    /// The end of the unit has not come.
     More,
-    /// It cannot share a connection, whatever its statements are; or it cannot be read.
+    /// The unit cannot share a connection, whatever its statements are; or it cannot be read.
     Never,
 }
 
@@ -96,7 +96,7 @@ fn read(input: &[u8], longest: usize, barred: impl Fn(u8, usize) -> bool) -> Res
         if end > input.len() {
             return Err(if end > longest { Unread::Never } else { Unread::More });
         }
-        // A client that has sent nonsense may be waiting to be told so.
+        // A client that has sent nonsense may be waiting for the error.
         let Some(message) = message(head, left) else { return Err(Unread::Never) };
         messages.push(message);
         if let (Said::Query(_) | Said::Sync, Some(bytes)) = (message.said, input.get(..end)) {

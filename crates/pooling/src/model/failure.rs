@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// How soon a server that could not be reached is tried again at first; each further wait is twice as long, up to
+/// The first wait before a server that could not be reached is tried again; each further wait is twice as long, up to
 /// `server_login_retry`.
 pub const FIRST_RETRY: Duration = Duration::from_millis(100);
 
-/// Why the last attempt to make a server connection failed.
+/// The last failed attempt to make a server connection.
 #[derive(Debug)]
 pub struct Failure {
-    /// When that was known.
+    /// The time at which it failed.
     pub at: Instant,
-    /// What was wrong.
+    /// The error.
     pub why: String,
     /// Whether time may mend it, as the end of a restart does. A wrong password stays wrong.
     pub may_pass: bool,
@@ -20,7 +20,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// One more failure, after those before it.
+    /// One more failure, after an earlier one.
     pub fn after(before: Option<&Self>, at: Instant, why: &str, may_pass: bool, longest: Duration) -> Self {
         let attempts = match before {
             Some(before) if before.holds(at, longest) => before.attempts,
@@ -40,8 +40,8 @@ impl Failure {
     }
 }
 
-/// How many units may be asked again because those before them take long: a share of those that were not. When the
-/// whole machine slows down, asking again would only double its work.
+/// The number of units that may be retried because earlier units take long: a share of the others. When the whole
+/// machine slows down, retries would only double its work.
 #[derive(Debug)]
 pub struct Retries(f64);
 
@@ -52,17 +52,17 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// One in ten.
+    /// The part of a retry that each answered unit earns.
     const SHARE: f64 = 0.1;
-    /// As many at once.
+    /// The most retries that are kept.
     const MOST: f64 = 256.0;
 
-    /// A unit has been answered where it was asked.
+    /// Counts a unit that has been answered where it was sent.
     pub fn earn(&mut self) {
         self.0 = (self.0 + Self::SHARE).min(Self::MOST);
     }
 
-    /// Whether so many may be asked again now; then they are counted.
+    /// Whether these units may be retried now; then they are counted.
     pub fn spend(&mut self, units: usize) -> bool {
         let affordable = self.0 >= units as f64;
         if affordable {
@@ -86,7 +86,7 @@ mod tests {
             let wait =
                 (0..).map(Duration::from_millis).find(|&wait| !failure.holds(failure.at + wait, longest)).unwrap();
             waits.push(wait.as_millis());
-            // One that was made at the same time, and then the next.
+            // A failure at the same time as the first, and then the next.
             let same = Failure::after(Some(&failure), failure.at, "refused", true, longest);
             assert_eq!(same.attempts, failure.attempts);
             failure = Failure::after(Some(&failure), failure.at + wait, "refused", true, longest);

@@ -1,70 +1,72 @@
-//! Statements that differ only in their literals have one fingerprint: what they are is found out once, and how long they
-//! take is remembered.
+//! Statements that differ only in their literals have one fingerprint. They are classified once for each fingerprint,
+//! and the durations of their executions are kept with it.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use classify::{Kind, Reason, Verdict};
+use smallvec::SmallVec;
 
 use crate::model::keeping::Keeping;
 
-/// A statement that takes this long is not one to stand behind.
+/// The duration from which a statement is too slow for units to wait behind it.
 pub const SLOW: Duration = Duration::from_millis(50);
 
-/// How long a fingerprint leaves the shared pipelined connections when a statement of it was slow; doubled each time it
-/// happens again.
+/// The time for which a fingerprint leaves the shared pipelined connections when a statement of it was slow; doubled
+/// each time it happens again.
 pub const BACK_OFF: Duration = Duration::from_millis(100);
 
-/// It is doubled this often at most.
+/// The most doublings.
 pub const DOUBLINGS: u32 = 9;
 
-/// Statements of a fingerprint that run alone before the others share.
+/// The number of statements of a fingerprint that run alone before others share.
 pub const TRIALS: u32 = 2;
 
-/// So many quick ones let the slow ones be forgotten.
+/// The number of quick statements after which the slow ones are forgotten.
 pub const RESET_AFTER: u32 = 1000;
 
-/// Why a unit did not share a server connection. Metrics count by these.
+/// The reason why a unit did not share a server connection. Metrics count by these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Why {
-    /// Its messages are not those of a plain read: COPY, Flush, too long, a portal that was not bound.
+    /// The unit's messages are not those of a plain read: COPY, Flush, too long, a portal that was not bound.
     Protocol,
     /// The first statements of a fingerprint run alone.
     New,
-    /// Statements of its fingerprint were slow of late.
+    /// Statements of its fingerprint were slow recently.
     Slow,
-    /// The server died when it was asked last.
+    /// The server died on the unit's last attempt.
     Failed,
     /// The database's catalog has not been read, or not since a definition was run.
     Catalog,
-    /// It writes.
+    /// The statement writes.
     Write,
-    /// It calls what is volatile.
+    /// The statement calls a volatile function.
     Volatile,
-    /// It names what the catalog does not know.
+    /// The statement names an object that the catalog does not know.
     Unknown,
-    /// It reads a view, or what is not a plain table, that could not be judged.
+    /// The statement reads a view, or another relation than a plain table, that could not be judged.
     View,
     /// FOR UPDATE and its kin.
     Locking,
     /// Several statements.
     Several,
-    /// It touches its session.
+    /// The statement touches its session.
     Session,
     /// BEGIN, COMMIT and their kin.
     Transaction,
-    /// Another statement than a query.
+    /// The statement is no query.
     Utility,
-    /// Its text could not be understood: too long, too deep, not SQL.
+    /// The text could not be understood: too long, too deep, not SQL.
     Text,
 }
 
 impl Why {
-    /// How many there are.
+    /// The number of reasons.
     pub const COUNT: usize = 15;
-    /// Their names, in order.
+    /// The names of the reasons, in order.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "protocol",
         "new",
@@ -105,10 +107,13 @@ impl From<&Reason> for Why {
     }
 }
 
-/// What is known of the statements of one fingerprint.
+/// The statements of a unit, by their fingerprints.
+pub type Statements = SmallVec<[Rc<Fingerprint>; 3]>;
+
+/// The knowledge about the statements of one fingerprint.
 #[derive(Debug)]
 pub struct Fingerprint {
-    /// What they are.
+    /// The class of the statements.
     pub verdict: Arc<Verdict>,
     ran: Cell<u32>,
     quick: Cell<u32>,
@@ -120,7 +125,7 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// A statement that is new, or judged anew: what was learnt of it `before` stays.
+    /// A fingerprint that is new, or judged anew: the experience of the one `before` stays.
     pub fn new(verdict: Arc<Verdict>, before: Option<&Self>) -> Self {
         Self {
             verdict,
@@ -133,7 +138,8 @@ impl Fingerprint {
         }
     }
 
-    /// How a statement of this fingerprint may be sent: shared, or as a read of its own for a reason, or not as a read.
+    /// The way in which a statement of this fingerprint may be sent: shared, or as a read of its own for a reason, or
+    /// not as a read.
     pub fn way(&self, now: Instant) -> Result<Option<Why>, Why> {
         if self.lies.get() {
             return Err(Why::Write);
@@ -150,17 +156,18 @@ impl Fingerprint {
         Ok(self.backs_off_until.get().is_some_and(|until| now < until).then_some(Why::Slow))
     }
 
-    /// A replica has refused it as a write, whatever it was taken for: a function that it calls is not what it says.
+    /// Notes that a replica has refused the statement as a write: a function that it calls is not as it is declared.
     pub fn was_misjudged(&self) {
         self.lies.set(true);
     }
 
-    /// Whether nothing in it writes, as far as is known.
+    /// Whether the statement does not write, as far as is known.
     pub fn is_read(&self) -> bool {
         self.verdict.read_only && !self.lies.get()
     }
 
-    /// Whether it is one statement that writes and neither opens a transaction nor shows that it touches its session.
+    /// Whether the statement is a single one that writes and neither opens a transaction nor is known to touch its
+    /// session.
     pub fn is_plain_write(&self) -> bool {
         let verdict = &self.verdict;
         (matches!(verdict.kind, Kind::Write | Kind::Utility) || self.lies.get())
@@ -170,7 +177,7 @@ impl Fingerprint {
             && !verdict.dirties
     }
 
-    /// Takes note of how long a statement of this fingerprint took.
+    /// Notes the duration of a statement of this fingerprint.
     pub fn took(&self, took: Duration, now: Instant) {
         self.ran.set(self.ran.get().saturating_add(1));
         if took >= SLOW {

@@ -9,22 +9,22 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 /// The hub of a pool.
 #[derive(Debug)]
 pub struct Listening {
-    /// Who listens to what.
+    /// The clients that listen, and their channels.
     pub hub: Hub<ClientKey>,
     /// The connection, once it is being made.
     pub server: Option<ServerKey>,
-    /// When it could last not be had.
+    /// The time at which the connection could last not be had.
     pub failed: Option<Instant>,
-    /// Since when it is wanted, and no connection is being made.
+    /// The time since when the connection is wanted and not being made.
     pub wanted: Option<Instant>,
-    /// When it has said something last.
+    /// The time at which its server sent something last.
     pub spoke: Instant,
-    /// Since when it has been seen to owe an answer and has said nothing.
+    /// The time since when the server owes an answer and has sent nothing.
     pub owes_since: Option<Instant>,
 }
 
 impl Listening {
-    /// Nobody listens yet; a connection could not be had when it `failed`.
+    /// A hub without listeners; a connection could not be had when it `failed`.
     pub fn new(now: Instant, failed: Option<Instant>) -> Self {
         Self { hub: Hub::default(), server: None, failed, wanted: None, spoke: now, owes_since: None }
     }

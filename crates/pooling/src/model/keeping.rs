@@ -1,32 +1,33 @@
-//! Texts that clients prepare without a name, again and again: when servers are asked to keep them.
+//! Texts that clients prepare again and again without a name, and the rule when servers keep them as prepared
+//! statements.
 //!
 //! A driver that gives its statements no names sends Parse, Bind and Execute for each execution, and the server parses
 //! and plans each anew. On a pipelined connection a text that has come `prepare_threshold` times is prepared by a name
 //! of the pooler's own, as named statements are; from then on its Parse is answered by the pooler, and its Bind goes to
 //! that name.
 //!
-//! The server then chooses whether it plans for the values of the parameters or for any. It goes by its estimates, and
-//! where they mislead it, a statement becomes slow that was quick. So the slowest execution without a name is remembered
-//! for each fingerprint, and one that takes several times as long as that lets its fingerprint go without a name again
-//! for a while.
+//! The server then chooses by its estimates between a plan for the values of the parameters and a plan for any values.
+//! If the estimates are wrong, a fast statement becomes slow. So the pooler remembers the slowest execution without a
+//! name for each fingerprint. After an execution that takes several times as long, the statements of the fingerprint go
+//! without a name again for a while.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
-/// Places for texts that have come of late.
+/// The number of places for recent texts.
 const PLACES: usize = 1024;
-/// An execution is too slow that takes so many times as long as the slowest before its text was kept, and `SLACK` more.
+/// The factor by which an execution may be slower than the slowest before its text was kept; `SLACK` is added.
 const FACTOR: u32 = 4;
-/// What a busy machine adds to any execution.
+/// The time that a busy machine may add to any execution.
 const SLACK: Duration = Duration::from_millis(10);
-/// How long a fingerprint goes without, doubled each time.
+/// The time for which the statements of a fingerprint go without a name, doubled each time.
 const PAUSE: Duration = Duration::from_secs(10);
-/// It is doubled this often at most.
+/// The most doublings.
 const DOUBLINGS: u32 = 9;
 
-/// Counts how often texts have come. Each has a place by its hash, which another may take from it: that costs a text its
-/// count, and nothing else.
+/// Counts how often texts have come. Each text has a place by its hash, which another text may take from it: that costs
+/// the first text its count, and nothing else.
 #[derive(Debug, Default)]
 pub struct Counts {
     hasher: RandomState,
@@ -35,7 +36,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts a definition; how often it has come, this time too.
+    /// Counts a definition; gives the number of times that it has come, this one included.
     pub fn count(&mut self, definition: &[u8]) -> u32 {
         self.places.resize(PLACES, (0, 0));
         let hash = self.hasher.hash_one(definition);
@@ -51,19 +52,19 @@ impl Counts {
 /// Whether servers may keep the statements of a fingerprint that have no name.
 #[derive(Debug, Clone, Default)]
 pub struct Keeping {
-    /// How long the slowest execution took whose text the server parsed anew.
+    /// The time that the slowest execution took whose text the server parsed anew.
     slowest: Cell<Duration>,
     regrets: Cell<u32>,
     until: Cell<Option<Instant>>,
 }
 
 impl Keeping {
-    /// Whether they may be kept now.
+    /// Whether the statements may be kept now.
     pub fn may_keep(&self, now: Instant) -> bool {
         self.until.get().is_none_or(|until| until <= now)
     }
 
-    /// Takes note of how long an execution took, of a text that the server had kept or of one that it parsed anew.
+    /// Notes the duration of an execution, of a text that the server had kept or of one that it parsed anew.
     pub fn took(&self, kept: bool, took: Duration, now: Instant) {
         if !kept {
             self.slowest.set(self.slowest.get().max(took));
@@ -107,7 +108,7 @@ mod tests {
             keeping.took(true, Duration::from_millis(100), now);
             let pause = PAUSE * (1 << doubling);
             assert!(!keeping.may_keep(now + pause - quick));
-            // What was under way meanwhile is the same slowness, and not another.
+            // An execution under way meanwhile shows the same slowness, and not another.
             keeping.took(true, Duration::from_millis(100), now + quick);
             now += pause;
             assert!(keeping.may_keep(now));

@@ -1,5 +1,5 @@
-//! The statements that a server connection knows. They go with it when it is handed to another worker: names are the
-//! same on all.
+//! The prepared statements that a server connection has. The list goes with the connection to another worker, since
+//! statements have the same names on all workers.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -11,13 +11,13 @@ use crate::model::statement::{Statement, StatementId};
 /// A statement as a server connection knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
-    /// Which statement.
+    /// The id of the statement.
     pub id: StatementId,
-    /// Which generation of it.
+    /// The generation of the statement.
     pub generation: u64,
-    /// Whether the server still has it is not known.
+    /// Whether the server may have lost the statement.
     doubtful: bool,
-    /// When it was used last, by the clock of its connection.
+    /// The time of its last use, by the clock of its connection.
     used: u64,
 }
 
@@ -27,8 +27,8 @@ impl Prepared {
         self.id.name(self.generation)
     }
 
-    /// Whether it is the statement as it is now. What has been prepared afresh elsewhere is newer than what is known of
-    /// it here; what is doubtful is to be prepared afresh.
+    /// Whether the server has the current generation. A generation that was prepared elsewhere is newer than the one
+    /// known here; a doubtful statement must be prepared afresh.
     fn is(&self, statement: &Statement) -> bool {
         let least = self.generation + u64::from(self.doubtful);
         if statement.generation.get() < least {
@@ -38,7 +38,7 @@ impl Prepared {
     }
 }
 
-/// The statements that a server connection knows, the one used longest ago first to go.
+/// The statements that a server connection knows; the one used longest ago is closed first.
 #[derive(Debug, Default)]
 pub struct Known {
     by_id: HashMap<StatementId, Prepared, BuildHasherDefault<Same>>,
@@ -46,7 +46,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whether the server knows it as it is now; counts as a use.
+    /// Whether the server knows the current generation of a statement; counts as a use.
     pub fn uses(&mut self, statement: &Statement) -> bool {
         self.clock += 1;
         let clock = self.clock;
@@ -57,13 +57,13 @@ impl Known {
             .is_some()
     }
 
-    /// Whether the server knows it as it is now.
+    /// Whether the server knows the current generation of a statement.
     pub fn has(&self, statement: &Statement) -> bool {
         self.by_id.get(&statement.id).is_some_and(|prepared| prepared.is(statement))
     }
 
-    /// Notes that it is being prepared; gives those that must be closed first: an earlier generation of it, and what is
-    /// too much for `limit`.
+    /// Notes that a statement is being prepared; gives the statements that must be closed first: an earlier generation
+    /// of it, and those beyond `limit`.
     pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
         self.clock += 1;
         let (id, generation) = (statement.id, statement.generation.get());
@@ -77,32 +77,32 @@ impl Known {
         closed
     }
 
-    /// Forgets one: it was not prepared after all.
+    /// Forgets a statement: it was not prepared after all.
     pub fn remove(&mut self, statement: &Statement) {
         self.by_id.remove(&statement.id);
     }
 
-    /// Notes that one was not closed after all.
+    /// Notes that a statement was not closed after all.
     pub fn restore(&mut self, prepared: Prepared) {
         self.by_id.entry(prepared.id).or_insert(prepared);
     }
 
-    /// Whether the server still has them is not known: whoever uses one prepares it afresh, by another name.
+    /// Notes that the server may have lost all of them: the next use of each prepares it afresh, by another name.
     pub fn doubt(&mut self) {
         self.by_id.values_mut().for_each(|prepared| prepared.doubtful = true);
     }
 
-    /// Forgets all.
+    /// Forgets all statements.
     pub fn clear(&mut self) {
         self.by_id.clear();
     }
 
-    /// The names of all, and whether it is not known that the server still has them.
+    /// The names of all statements, and whether the server may have lost them.
     pub fn names(&self) -> impl Iterator<Item = (Vec<u8>, bool)> {
         self.by_id.values().map(|prepared| (prepared.name(), prepared.doubtful))
     }
 
-    /// How many it knows.
+    /// The number of statements.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -143,7 +143,7 @@ mod tests {
         known.add(&one, 2);
         known.add(&two, 2);
         let closed = known.add(&three, 2);
-        // An error comes first: neither has been done, and what was sent last is undone first.
+        // An error comes first: neither request has been done, and the one sent last is undone first.
         known.remove(&three);
         closed.into_iter().for_each(|prepared| known.restore(prepared));
         assert!(known.has(&one) && known.has(&two) && !known.has(&three));
@@ -160,7 +160,7 @@ mod tests {
         assert!(!known.uses(&one));
         let closed = known.add(&one, 2);
         assert_eq!((closed.len(), closed.first().map(Prepared::name).as_ref()), (1, Some(&before)));
-        // Its Parse fails in a unit that has skipped the Close: the server has the one before.
+        // The Parse fails in a unit that has skipped the Close: the server has the generation before.
         known.remove(&one);
         closed.into_iter().for_each(|prepared| known.restore(prepared));
         assert!(!known.uses(&one));
@@ -188,13 +188,13 @@ mod tests {
         assert_eq!(ours.name(), theirs.name());
         known.add(&ours, 2);
         assert!(known.uses(&theirs), "the connection is handed over");
-        // What is prepared afresh there is newer than what is known of it here.
+        // The generation that is prepared there is newer than the one known here.
         theirs.renew();
         assert!(!known.uses(&theirs));
         known.add(&theirs, 2);
         assert!(known.uses(&ours));
         assert_eq!(ours.name(), theirs.name());
-        // What is doubtful stays so wherever it goes.
+        // A doubtful statement stays doubtful on other workers.
         known.doubt();
         let third = statement(&mut Statements::default(), "1");
         assert!(!known.uses(&third) && !known.uses(&ours) && third.name() == ours.name());

@@ -1,14 +1,16 @@
-//! The server connections of one pool, by worker: how many each has, whose clients wait, who hands one to whom.
+//! The server connections of one pool, by worker: the number of connections of each, the workers with waiting clients,
+//! and the worker that hands a connection to another.
 //!
-//! A worker that has clients waiting first opens a connection, where the pool has room. Where it has none, an idle
-//! connection of another worker is handed over; where none is idle, the next that becomes free goes to the worker whose
-//! first client has waited longest. The order among clients of different workers so differs from the order of their
-//! arrival by no more than [`MARGIN`] and a quarter of their wait: handing over at each smaller difference would cost
-//! more than it gives. (With a millisecond and an eighth, four workers with 20 connections and 100 clients, whose
+//! A worker with waiting clients first opens a connection, if the pool has room. If it has none, an idle connection of
+//! another worker is handed over; if no connection is idle, the next one that becomes free goes to the worker whose
+//! first client has waited longest. So the order among clients of different workers differs from the order of their
+//! arrival by no more than [`MARGIN`] and a quarter of their wait: a handover at each smaller difference would cost
+//! more time than it saves. (With a millisecond and an eighth, four workers with 20 connections and 100 clients, whose
 //! transactions took 5 ms, handed one over for three of four transactions.)
 //!
-//! A worker whose connections never become free, since reads are pipelined on them one behind another, keeps no more than
-//! its *share*, the size divided by the members, where another has less and waits ([`Ledger::creditor`]).
+//! The connections of a worker may never become free, because reads are pipelined on them one behind another. Such a
+//! worker keeps no more than its *share*, the size divided by the members, while another worker has less and waits
+//! ([`Ledger::creditor`]).
 
 /// A moment, in microseconds since one that all workers agree on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,53 +26,54 @@ impl Micros {
 /// connection before it: microseconds.
 pub const MARGIN: u64 = 4000;
 
-/// What a worker has of one pool.
+/// The part of one worker in a pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Part {
-    /// Whether it has the pool at all.
+    /// Whether the worker has the pool.
     member: bool,
-    /// Its server connections, those being made too.
+    /// The number of its server connections, also those that are being made.
     open: usize,
-    /// Whether one of them is idle.
+    /// Whether one of its connections is idle.
     idle: bool,
-    /// When the client that has waited longest began to wait.
+    /// The time at which the client that has waited longest began to wait.
     oldest: Option<Micros>,
-    /// How many connections its clients wait for, beside those that are on their way to them.
+    /// The number of connections that its clients wait for, beside those that are on their way to them.
     waiting: usize,
-    /// It cannot open a connection, whatever room there is: the server refuses.
+    /// Whether the worker cannot open a connection, whatever room there is: the server refuses.
     stuck: bool,
-    /// It has more than its share, and gives one up.
+    /// Whether the worker must give one of its connections up to a worker that has too few.
     owes: bool,
 }
 
 impl Part {
-    /// When the client that has waited longest began to wait, if it waits for more than is on its way.
+    /// The time at which the client that has waited longest began to wait, if more connections are needed than are on
+    /// their way.
     fn hunger(&self) -> Option<Micros> {
         self.oldest.filter(|_| self.waiting > 0)
     }
 }
 
-/// How a worker stands with a pool.
+/// The state of a pool at a worker.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Standing {
     /// Whether one of its connections is idle.
     pub idle: bool,
-    /// When the client that has waited longest began to wait.
+    /// The time at which the client that has waited longest began to wait.
     pub oldest: Option<Micros>,
-    /// How many connections its clients wait for, beside those that will soon be free there.
+    /// The number of connections that its clients wait for, beside those that will soon be free there.
     pub waiting: usize,
     /// Whether its last attempt to open a connection has failed.
     pub stuck: bool,
 }
 
-/// What a worker is to do after a report.
+/// The next step of a worker after a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Nothing.
+    /// The worker does nothing.
     Nothing,
-    /// Ask this worker for an idle connection.
+    /// The worker asks this one for an idle connection.
     Ask(usize),
-    /// Hand an idle connection to this worker.
+    /// The worker hands an idle connection to this one.
     Give(usize),
 }
 
@@ -88,18 +91,18 @@ impl Ledger {
         &mut self.parts[worker]
     }
 
-    /// A worker has the pool from now on.
+    /// Notes that a worker has the pool.
     pub fn join(&mut self, worker: usize) {
         self.part(worker).member = true;
     }
 
-    /// A worker has the pool no longer. A connection that is on its way there is counted still.
+    /// Notes that a worker has the pool no longer. A connection that is on its way there is still counted.
     pub fn leave(&mut self, worker: usize) {
         let part = self.part(worker);
         *part = Part { open: part.open, ..Part::default() };
     }
 
-    /// How many workers have the pool.
+    /// The number of workers that have the pool.
     pub fn members(&self) -> usize {
         self.parts.iter().filter(|part| part.member).count()
     }
@@ -110,12 +113,12 @@ impl Ledger {
         others.map(|(other, _)| other).next()
     }
 
-    /// Connections of all workers.
+    /// The number of connections of all workers.
     pub fn total(&self) -> usize {
         self.parts.iter().map(|part| part.open).sum()
     }
 
-    /// Counts one more connection of a worker, unless all workers have `limit`.
+    /// Counts one more connection of a worker, unless all workers together have `limit`.
     pub fn open(&mut self, worker: usize, limit: usize) -> bool {
         let opens = self.total() < limit;
         if opens {
@@ -124,7 +127,7 @@ impl Ledger {
         opens
     }
 
-    /// A connection of a worker is closed.
+    /// Notes that a connection of a worker is closed.
     pub fn close(&mut self, worker: usize) {
         let part = self.part(worker);
         debug_assert!(part.open > 0, "a connection is closed that was not counted");
@@ -139,7 +142,7 @@ impl Ledger {
         (hungry != worker).then_some(hungry)
     }
 
-    /// A connection goes from one worker to another.
+    /// Notes that a connection goes from one worker to another.
     pub fn hand_over(&mut self, from: usize, to: usize) {
         let giver = self.part(from);
         debug_assert!(giver.open > 0, "a connection is handed over that was not counted");
@@ -147,11 +150,12 @@ impl Ledger {
         giver.owes = false;
         let taker = self.part(to);
         taker.open += 1;
-        // Else one who waits would be given all that others have, until its worker has heard of the first.
+        // Otherwise a waiting client would be given the connections of all others, until its worker has heard of the
+        // first.
         taker.waiting = taker.waiting.saturating_sub(1);
     }
 
-    /// A worker tells how it stands; `size` is the pool's.
+    /// Notes the state of the pool at a worker; `size` is the pool's.
     pub fn report(&mut self, worker: usize, standing: Standing, size: usize) -> Step {
         let Standing { idle, oldest, waiting, stuck } = standing;
         let part = self.part(worker);
@@ -160,7 +164,7 @@ impl Ledger {
         if idle {
             return self.hungriest(Some(worker), size).map_or(Step::Nothing, |(hungry, _)| Step::Give(hungry));
         }
-        // Where there is room, who waits opens a connection of its own.
+        // If there is room, a worker with waiting clients opens a connection of its own.
         if !hungry || self.total() < size && !stuck {
             return Step::Nothing;
         }
@@ -168,8 +172,8 @@ impl Ledger {
         others.max_by_key(|(_, part)| part.open).map_or(Step::Nothing, |(other, _)| Step::Ask(other))
     }
 
-    /// To which other worker a connection goes that has become free, by the wait of the worker's own clients: of
-    /// the first, and of the one behind it. If to none, the first of these gets it; `waiting` is how many they are.
+    /// The other worker that gets a connection which has become free, by the wait of the worker's own clients: of the
+    /// first, and of the one behind it. If none, the first of these clients gets it; `waiting` is their number.
     pub fn heir(
         &mut self,
         worker: usize,
@@ -192,16 +196,16 @@ impl Ledger {
         heir
     }
 
-    /// Which worker is to give one of its connections up, that are busy without end, for this one, whose clients wait and
-    /// which has less than its share.
+    /// The worker that must give up one of its connections, none of which becomes free, for this worker, whose clients
+    /// wait and which has less than its share.
     pub fn creditor(&mut self, worker: usize, size: usize) -> Option<usize> {
         let share = self.share(size);
         let part = self.parts.get(worker)?;
         if part.open >= share || part.hunger().is_none() || self.total() < size {
             return None;
         }
-        // Where there are fewer connections than workers, who has one has more than who has none. One that has been asked
-        // may not be able to give: then it is another's turn.
+        // With fewer connections than workers, a worker with one has more than a worker with none. A worker that has
+        // been asked may not be able to give: then the next one is asked.
         let most = if part.open == 0 { 0 } else { share };
         let rich = self.parts.iter_mut().enumerate().filter(|(_, part)| part.open > most && !part.owes);
         let (debtor, part) = rich.max_by_key(|(_, part)| part.open)?;
@@ -209,7 +213,7 @@ impl Ledger {
         Some(debtor)
     }
 
-    /// Whether a worker is still to give one of its connections up: nobody may need one any more.
+    /// Whether a worker must still give one of its connections up: perhaps no other worker needs it any more.
     pub fn owes(&mut self, worker: usize, size: usize) -> bool {
         let needed = self.deprived(worker, size).is_some();
         let part = self.part(worker);
@@ -217,7 +221,7 @@ impl Ledger {
         part.owes
     }
 
-    /// What each member may have however many others want.
+    /// The number of connections that each member may have, whatever the others want.
     fn share(&self, size: usize) -> usize {
         (size / self.members().max(1)).max(1)
     }
@@ -229,8 +233,8 @@ impl Ledger {
         waiting.filter_map(|(other, part)| Some((part.hunger()?, other))).min().map(|(_, other)| other)
     }
 
-    /// The worker, another than this, whose clients have waited longest, and since when. Where there is room, only those
-    /// count that cannot open a connection of their own.
+    /// The worker, other than this one, whose clients have waited longest, and the time since when. If there is room,
+    /// only workers count that cannot open a connection of their own.
     fn hungriest(&self, worker: Option<usize>, size: usize) -> Option<(usize, Micros)> {
         let room = self.total() < size;
         let counts = |other: usize, part: &Part| Some(other) != worker && part.member && (part.stuck || !room);

@@ -1,47 +1,49 @@
-//! What of a client's session cannot be carried to another server connection, and pins the one that it has.
+//! The parts of a client's session that cannot be carried to another server connection, and so pin the client to its
+//! own.
 //!
-//! Most of it ends when nobody can tell (a temporary table is dropped by a function, a lock is released by a trigger), so
-//! it pins until the client leaves or runs DISCARD ALL. A cursor WITH HOLD is the common case, drivers make one for each
-//! large result, and its end is a statement of its own: with the last of them the connection is free again.
+//! The pooler cannot see the end of most of them (a temporary table is dropped by a function, a lock is released by a
+//! trigger), so they pin the connection until the client leaves or runs DISCARD ALL. The exception is a cursor WITH
+//! HOLD, which is the common case, since drivers open one for each large result. Its end is a statement of its own:
+//! with the end of the last one the connection is free again.
 
 use classify::{Kind, Verdict};
 
-/// More open cursors than this are not told apart.
+/// The most open cursors that are told apart.
 const MOST_CURSORS: usize = 1000;
 
-/// What pins a client's server connection.
+/// The reasons that pin a client's server connection.
 #[derive(Debug, Default)]
 pub struct Pins {
     /// Cursors WITH HOLD that are open.
     cursors: Vec<Cursor>,
-    /// There is something whose end is not told.
+    /// Whether there is a pin whose end the pooler cannot see.
     rest: bool,
 }
 
 #[derive(Debug)]
 struct Cursor {
     name: Box<str>,
-    /// Its transaction has committed: a rollback leaves it open.
+    /// Whether its transaction has committed: then a rollback leaves it open.
     outlives: bool,
 }
 
 impl Pins {
-    /// Whether there is anything.
+    /// Whether the client is pinned.
     pub fn any(&self) -> bool {
         self.rest || !self.cursors.is_empty()
     }
 
-    /// Takes note of what cannot be carried and whose end is not told.
+    /// Notes a part of the session that cannot be carried and whose end the pooler cannot see.
     pub fn hold(&mut self) {
         self.rest = true;
     }
 
-    /// Takes note of a command that has finished with this tag; `verdict` is on the text that it is of.
+    /// Notes a command that has finished with this tag; `verdict` is on its text.
     pub fn finished(&mut self, tag: &[u8], verdict: Option<&Verdict>) {
         let alone = verdict.filter(|verdict| verdict.statements == 1);
         match (tag, alone.map(|verdict| &verdict.kind)) {
             (b"DISCARD ALL", _) => *self = Self::default(),
-            // What its query calls may pin too, unless it is a read.
+            // Functions in its query may pin too, unless the query is a read.
             (b"DECLARE CURSOR", Some(Kind::Declare { name, hold: true }))
                 if alone.is_some_and(|verdict| verdict.read_only) && self.cursors.len() < MOST_CURSORS =>
             {
@@ -56,12 +58,12 @@ impl Pins {
         }
     }
 
-    /// The transaction has been undone, and the cursors with it that it has made.
+    /// Notes that the transaction has been undone, and with it the cursors that it has made.
     pub fn rolled_back(&mut self) {
         self.cursors.retain(|cursor| cursor.outlives);
     }
 
-    /// The transaction has been committed.
+    /// Notes that the transaction has been committed.
     pub fn committed(&mut self) {
         self.cursors.iter_mut().for_each(|cursor| cursor.outlives = true);
     }

@@ -1,4 +1,4 @@
-//! A pipelined server connection: the units in flight on it, and what has been answered.
+//! A pipelined server connection: the units in flight on it, and their answers so far.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -8,19 +8,19 @@ use crate::model::fingerprint::Fingerprint;
 use crate::model::keys::ClientKey;
 use crate::model::statement::Statement;
 
-/// History that is done with is thrown away when it is this much.
+/// The size at which bytes of the history that are not needed any more are thrown away.
 const COMPACT: usize = 65_536;
 
 /// A unit that was sent and is not answered.
 #[derive(Debug)]
 pub struct Unit {
-    /// Whose it is; `None` when nobody waits for its answer any more.
+    /// The client of the unit; `None` when no client waits for its answer any more.
     pub client: Option<ClientKey>,
-    /// What kind of statement it is.
+    /// The fingerprint of its statement.
     pub fingerprint: Option<Rc<Fingerprint>>,
-    /// Bytes as the client sent them.
+    /// The number of its bytes, as the client sent them.
     pub size: usize,
-    /// It is no read: it is asked again only where the server did not do it.
+    /// Whether the unit is no read: then it is retried only if the server did not run it.
     pub writes: bool,
     /// Its client's unnamed statement before it.
     pub unnamed: Option<Rc<Statement>>,
@@ -30,39 +30,39 @@ pub struct Unit {
     pub kept: Option<bool>,
 }
 
-/// What a server connection needs to know as a pipelined connection.
+/// The state of a server connection as a pipelined connection.
 #[derive(Debug)]
 pub struct Pipeline {
     /// The units in flight, in the order in which they were sent.
     pub units: VecDeque<Unit>,
-    /// What the unit at the head has answered so far.
+    /// The answer to the unit at the head so far.
     pub stage: Vec<u8>,
-    /// Part of that has been passed on already: it was too much to keep.
+    /// Whether part of that has been passed on already: it was too much to keep.
     pub forwarded: bool,
     /// The units' bytes, one behind another, from the head's on.
     pub history: Vec<u8>,
-    /// Bytes at the start of the history that are done with.
+    /// The number of bytes at the start of the history that are not needed any more.
     pub done: usize,
-    /// Since when the unit at the head is.
+    /// The time at which the unit at the head got there.
     pub head_since: Instant,
-    /// No unit is added: what is in flight shall end first.
+    /// Whether the connection takes no more units: those in flight shall end first.
     pub closed: bool,
-    /// Those behind the head have been asked elsewhere.
+    /// Whether the units behind the head have been retried elsewhere.
     pub rescued: bool,
-    /// When it is looked at next whether the head takes long.
+    /// The time at which the wait for the head is checked next.
     pub looked_at: Instant,
-    /// The unit at the head has answered with an error already.
+    /// Whether the unit at the head has answered with an error already.
     pub failed: bool,
-    /// What has gone wrong is not the head's fault: it is asked again.
+    /// Whether the failure is not the fault of the head, which is then retried.
     pub again: bool,
-    /// One unit has it to itself.
+    /// Whether one unit has the connection to itself.
     pub alone: bool,
-    /// Bytes for the server wait to be sent at the end of the turn.
+    /// Whether bytes for the server wait to be sent at the end of the turn.
     pub unflushed: bool,
 }
 
 impl Pipeline {
-    /// No units in flight.
+    /// A pipelined connection without units in flight.
     pub fn new(now: Instant) -> Self {
         Self {
             units: VecDeque::new(),
@@ -81,7 +81,7 @@ impl Pipeline {
         }
     }
 
-    /// The unit at the head has been answered: it, and how long it took. The next is at the head from then on.
+    /// Takes the answered unit off the head; gives it and its duration. The next unit is at the head from then on.
     pub fn finish_head(&mut self, now: Instant) -> Option<(Unit, Duration)> {
         let unit = self.units.pop_front()?;
         let took = now.saturating_duration_since(self.head_since);
@@ -102,12 +102,14 @@ impl Pipeline {
         self.units.front().and_then(|unit| unit.client)
     }
 
-    /// The connection is pipelined again: nothing of before counts.
-    pub fn restart(&mut self, now: Instant) {
+    /// Makes the connection pipelined again, for one unit alone or for those of all clients: nothing of before counts.
+    pub fn restart(&mut self, now: Instant, alone: bool) {
+        debug_assert!(self.units.is_empty(), "units of before are in flight");
         self.stage.clear();
         self.history.clear();
         self.done = 0;
         (self.head_since, self.looked_at) = (now, now);
-        (self.forwarded, self.closed, self.rescued, self.again, self.failed) = (false, false, false, false, false);
+        (self.forwarded, self.rescued, self.again, self.failed, self.unflushed) = (false, false, false, false, false);
+        (self.alone, self.closed) = (alone, alone);
     }
 }

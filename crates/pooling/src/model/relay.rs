@@ -3,7 +3,7 @@
 use wire::backend::tag;
 use wire::frame::HEADER;
 
-/// Which kind of replication a client asks for.
+/// The kind of replication that a client asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
     /// `replication=true`: of the whole server.
@@ -13,7 +13,7 @@ pub enum Replication {
 }
 
 impl Replication {
-    /// What stands for it in a startup packet, as PostgreSQL reads it: `database`, or a Boolean in any of its spellings.
+    /// Reads the value in a startup packet as PostgreSQL does: `database`, or a Boolean in any of its spellings.
     pub fn read(value: &str) -> Result<Option<Self>, String> {
         if value == "database" {
             return Ok(Some(Self::Logical));
@@ -29,7 +29,7 @@ impl Replication {
         }
     }
 
-    /// Its name on the console.
+    /// The name of the kind on the console.
     pub fn word(self) -> &'static str {
         match self {
             Self::Physical => "physical",
@@ -37,7 +37,7 @@ impl Replication {
         }
     }
 
-    /// What stands for it in a startup packet.
+    /// The value for a startup packet.
     fn value(self) -> &'static str {
         match self {
             Self::Physical => "true",
@@ -46,7 +46,7 @@ impl Replication {
     }
 }
 
-/// What goes on on a connection, as what the server says shows it.
+/// The activity on a replication connection, as the messages of the server show it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Doing {
     /// The last command has been answered.
@@ -61,9 +61,9 @@ pub enum Doing {
 /// A replication connection.
 #[derive(Debug)]
 pub struct Relay {
-    /// What kind it is.
+    /// The kind of replication.
     pub replication: Replication,
-    /// What the client has asked for in its startup packet.
+    /// The client's other parameters of its startup packet.
     parameters: Vec<(String, String)>,
     doing: Doing,
     /// The first bytes of a header that has not come whole.
@@ -73,18 +73,18 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// What a client asks for.
+    /// A replication connection that a client asks for.
     pub fn new(replication: Replication, parameters: Vec<(String, String)>) -> Self {
         Self { replication, parameters, doing: Doing::Nothing, header: Vec::new(), left: 0 }
     }
 
-    /// What its login at the server asks for, beside the user and the database.
+    /// The parameters of the login at the server, beside the user and the database.
     pub fn parameters(&self) -> impl Iterator<Item = (&str, &str)> {
         let own = self.parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         own.chain([("replication", self.replication.value())])
     }
 
-    /// Follows what the server says.
+    /// Follows bytes from the server.
     pub fn follow(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let skipped = self.left.min(bytes.len());
@@ -96,7 +96,7 @@ impl Relay {
             }
             self.header.extend_from_slice(bytes.get(..lacking).unwrap_or_default());
             bytes = bytes.get(lacking..).unwrap_or_default();
-            // What is no message is its receiver's to complain of.
+            // An invalid header is left to the receiver to report.
             let Ok(Some(head)) = wire::header(&self.header) else { return };
             self.header.clear();
             self.left = head.body;
@@ -109,19 +109,19 @@ impl Relay {
         }
     }
 
-    /// The client has said something.
+    /// Notes that the client has sent something.
     pub fn asked(&mut self) {
         if self.doing == Doing::Nothing {
             self.doing = Doing::Command;
         }
     }
 
-    /// Whether the client may be told something: the server is not in the middle of a message.
+    /// Whether the pooler may send the client a message: the server is not in the middle of one.
     pub fn is_between_messages(&self) -> bool {
         self.left == 0 && self.header.is_empty()
     }
 
-    /// Whether it may be ended without the loss of anything that comes to an end by itself.
+    /// Whether the connection may be ended without the loss of a command that ends by itself.
     pub fn may_end(&self) -> bool {
         self.doing != Doing::Command
     }

@@ -1,4 +1,4 @@
-//! What a server was asked and has not answered.
+//! The requests that a server has not answered yet.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use wire::backend::Status;
 use crate::model::known::Prepared;
 use crate::model::statement::Statement;
 
-/// What was asked of the server and has not been answered, in order.
+/// A request that the server has not answered yet.
 #[derive(Debug)]
 pub enum Request {
-    /// A client's Query, what is known of it, and the client's statement without a name, which it ends unless it is
-    /// skipped.
+    /// A client's Query, its class if known, and the client's statement without a name, which the Query ends unless it
+    /// is skipped.
     Query(Option<Arc<Verdict>>, Option<Rc<Statement>>),
     /// A client's FunctionCall.
     Call,
     /// A client's Sync.
     Sync,
-    /// A Sync of ours in place of a client's Flush: the answer is not for the client.
+    /// A Sync of the pooler's in place of a client's Flush: the answer is not for the client.
     HiddenSync,
     /// The end of the client's part of a COPY, whether or not the server takes one in.
     CopyEnd,
@@ -27,47 +27,48 @@ pub enum Request {
     Parse {
         /// The client's name for it.
         name: Option<Box<[u8]>>,
-        /// What is prepared; `None` when it is not ours to remember.
+        /// The statement that is prepared; `None` when the pooler does not remember it.
         statement: Option<Rc<Statement>>,
-        /// Whether it is the unnamed statement.
+        /// Whether the statement is the unnamed one.
         unnamed: bool,
         /// Whether the answer is kept from the client.
         hidden: bool,
-        /// The statement that has the name already, where it is the server's to refuse it.
+        /// The statement that has the name already, where the server has to refuse the Parse.
         taken: Option<Rc<Statement>>,
-        /// The client's statement without a name that it replaces, unless it is skipped.
+        /// The client's statement without a name that the Parse replaces, unless it is skipped.
         before: Option<Rc<Statement>>,
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
-    /// A Describe, of this statement when it is one of ours.
+    /// A Describe, of this statement when the pooler knows it.
     Describe(Option<Rc<Statement>>),
     /// An Execute of a portal of this statement.
     Execute(Option<Rc<Statement>>),
     /// A Close that the client sent.
     Close,
-    /// A Close of ours: this statement makes room.
+    /// A Close of the pooler's: this statement makes room.
     Evict(Prepared),
     /// An answer that the client gets without the server being asked.
     Invented {
-        /// Its type byte.
+        /// The type byte of the answer.
         tag: u8,
         /// The name that the client has given or forgotten, unless an error comes first.
         name: Option<Box<[u8]>>,
-        /// What it has forgotten by that name, or replaced where it has none.
+        /// The statement that the client has forgotten by that name, or replaced if it has no name.
         closed: Option<Rc<Statement>>,
     },
-    /// A Query of ours within a client's transaction: what was reset gets the values that the client started with.
+    /// A Query of the pooler's within a client's transaction: parameters that were reset get the values that the client
+    /// started with.
     Restore {
-        /// Its end is that of the client's unit, and its error one of that unit: so a cancel request of the client's that
-        /// comes late strikes what the client is waiting for.
+        /// Whether its end is that of the client's unit, and its error one of that unit: so a late cancel request of
+        /// the client's strikes what the client is waiting for.
         ends_unit: bool,
     },
-    /// A Query of ours before another of ours, which is sent whatever becomes of this.
+    /// A Query of the pooler's before another, which is sent whatever the outcome of this one.
     Prelude,
-    /// A Query of ours that brings the session in line with the client; nobody sees the answer.
+    /// A Query of the pooler's that brings the session in line with the client; no client sees the answer.
     Align,
-    /// A Query of ours between clients.
+    /// A Query of the pooler's between clients.
     Clean,
     /// The query that finds a password.
     Lookup,
@@ -76,12 +77,12 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether it is answered by a ReadyForQuery that its client sees.
+    /// Whether the answer ends with a ReadyForQuery that the client sees.
     pub fn ends_clients_unit(&self) -> bool {
         matches!(self, Self::Query(..) | Self::Call | Self::Sync | Self::Restore { ends_unit: true })
     }
 
-    /// Whether it is answered by a ReadyForQuery.
+    /// Whether the answer ends with a ReadyForQuery.
     pub fn ends_unit(&self) -> bool {
         matches!(
             self,
@@ -98,7 +99,7 @@ impl Request {
         )
     }
 
-    /// Whether it changes what its client's statement without a name is.
+    /// Whether the request changes which statement its client has without a name.
     pub fn is_about_unnamed(&self) -> bool {
         matches!(
             self,
@@ -106,18 +107,18 @@ impl Request {
         )
     }
 
-    /// Whether it ends a unit that has failed: behind an error in the extended protocol (`skips`) the server skips
-    /// everything up to the next Sync, a Query too.
+    /// Whether the request ends a unit that has failed: behind an error in the extended protocol (`skips`) the server
+    /// skips everything up to the next Sync, a Query too.
     pub fn ends_failed_unit(&self, skips: bool) -> bool {
         if skips { matches!(self, Self::Sync | Self::HiddenSync) } else { self.ends_unit() }
     }
 }
 
 impl Request {
-    /// Whether names of statements depend on how it is answered.
+    /// Whether names of statements depend on the answer.
     pub fn is_about_names(&self, status: Status) -> bool {
         match self {
-            // The unnamed statement is prepared again wherever that is not certain, which a failed transaction refuses.
+            // The unnamed statement is prepared again if it is uncertain, which a failed transaction refuses.
             Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
             Self::Invented { .. } => true,
             Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
@@ -128,12 +129,12 @@ impl Request {
         }
     }
 
-    /// Whether it changes which statements the server knows by names of ours.
+    /// Whether the request changes the statements that the server knows by names of the pooler's.
     pub fn changes_prepared(&self) -> bool {
         matches!(self, Self::Parse { statement: Some(_), unnamed: false, .. } | Self::Evict(_))
     }
 
-    /// Whether it may lead parameters back to what they were at startup.
+    /// Whether the request may restore parameters to their values at startup.
     pub fn resets(&self) -> bool {
         match self {
             Self::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
@@ -150,7 +151,7 @@ fn forgets(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
 }
 
-/// Whether a statement may lead parameters back to what they were at startup.
+/// Whether a statement may restore parameters to their values at startup.
 fn resets(verdict: &Verdict) -> bool {
     match &verdict.kind {
         Kind::Reset { .. } | Kind::Discard(Discard::All) => true,

@@ -1,9 +1,10 @@
-//! The settings of a session: what a client has asked for, what a server connection is known to have, and the statements
-//! that make the second like the first.
+//! The settings of a session: those that a client has asked for, those that a server connection has, and the statements
+//! that make the second equal to the first.
 //!
-//! What is believed of a server connection is what the server has confirmed. A command that has finished is noted
-//! ([`Pending`]) and believed when its transaction has committed; what a transaction undoes, a failed COMMIT or a
-//! rollback to a savepoint, is dropped with it. An alignment is believed when its answer has come and was good.
+//! The settings that the pooler assumes on a server connection are those that the server has confirmed. A completed
+//! command is noted ([`Pending`]), and counts when its transaction has committed; a failed COMMIT, or a rollback also
+//! to a savepoint, drops the notes of the commands that it undoes. An alignment counts when the server has answered it
+//! without an error.
 
 use std::fmt::Write;
 use std::rc::Rc;
@@ -18,7 +19,7 @@ use crate::model::vars::{Tracked, Vars};
 pub struct Sets(Rc<Vec<Setting>>);
 
 thread_local! {
-    /// What all have who have SET nothing; idle clients are many.
+    /// The empty list that all clients share which have SET nothing; idle clients are many.
     static NONE: Rc<Vec<Setting>> = Rc::default();
 }
 
@@ -55,7 +56,7 @@ const HARMLESS: [&str; 11] = [
     "tcp_user_timeout",
 ];
 
-/// What a SET or RESET changes.
+/// A change by a SET or RESET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// `SET name`.
@@ -72,7 +73,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The changes that a statement makes, if it is one SET or RESET; none for what lasts for its transaction.
+    /// The changes that a statement makes, if it is one SET or RESET; none for a setting of its transaction alone.
     fn of(kind: &Kind) -> Option<Vec<Self>> {
         Some(match kind {
             Kind::Set(sets) => sets.iter().filter(|set| !set.local).map(Self::of_set).collect(),
@@ -90,7 +91,7 @@ impl Change {
         }
     }
 
-    /// The parameter, unless it is all of them.
+    /// The parameter, unless the change is of all parameters.
     pub fn name(&self) -> Option<&str> {
         match self {
             Self::Set { name, .. } | Self::Reset(name) => Some(name),
@@ -100,7 +101,7 @@ impl Change {
 }
 
 impl Sets {
-    /// Whether there are none.
+    /// Whether no parameter is set.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -137,8 +138,8 @@ impl Sets {
         settings.push(Setting { name: name.into(), statement: statement.into() });
     }
 
-    /// Makes a change. What is reset leads back to `base`: for a client what it asked for at startup, for a server
-    /// connection nothing.
+    /// Makes a change. A reset restores the value of `base`: for a client the one of its startup, for a server
+    /// connection none.
     pub fn apply(&mut self, change: &Change, base: &Self) {
         match change {
             Change::Set { name, statement } => {
@@ -161,7 +162,7 @@ impl Sets {
         }
     }
 
-    /// Makes a change, unless it is of a tracked parameter, whose value the server tells.
+    /// Makes a change, unless it is of a tracked parameter, whose value the server reports.
     pub fn apply_unless(&mut self, change: &Change, base: &Self, tracked: &Tracked) {
         if change.name().is_none_or(|name| tracked.place(name).is_none()) {
             self.apply(change, base);
@@ -174,7 +175,7 @@ impl Sets {
         }
     }
 
-    /// Takes over those of `base` that are chosen, before the session's identity changes.
+    /// Takes over the chosen settings of `base`, before the session's identity changes.
     fn restore(&mut self, base: &Self, chosen: impl Fn(&str) -> bool) {
         let restored: Vec<Setting> = base.0.iter().filter(|setting| chosen(&setting.name)).cloned().collect();
         if !restored.is_empty() {
@@ -191,7 +192,7 @@ impl Sets {
         }
     }
 
-    /// Their names and statements.
+    /// The names of the parameters, and the statements that set them.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
     }
@@ -210,7 +211,7 @@ impl Sets {
         Self(Rc::new(settings.into_iter().map(setting).collect()))
     }
 
-    /// What of them matters to how the text of a statement is read.
+    /// Appends the settings that matter to how the text of a statement is read.
     pub fn write_reading(&self, text: &mut String) {
         for setting in self.0.iter().filter(|setting| !HARMLESS.contains(&&*setting.name)) {
             let _ = write!(text, "{}\0", setting.statement);
@@ -218,11 +219,11 @@ impl Sets {
     }
 }
 
-/// What a session has been told to change in the transaction that is open.
+/// The commands of the open transaction that change settings.
 #[derive(Debug, Default)]
 pub struct Pending {
     noted: Vec<Noted>,
-    /// How many of these the server has committed, whatever comes of the rest.
+    /// The number of these that the server has committed, whatever the outcome of the rest.
     kept: usize,
 }
 
@@ -232,23 +233,23 @@ enum Noted {
     /// SET LOCAL of a parameter, and its statement, behind a RESET of it.
     Local(Box<str>, Box<str>),
     Savepoint(Box<str>),
-    /// A savepoint was made or released whose name is not known.
+    /// A savepoint with an unknown name was made or released.
     Blur,
 }
 
-/// More than this is not taken note of in one transaction: then what it leaves is not known.
+/// The most commands that are noted in one transaction: beyond them its effects are not known.
 const MOST_NOTED: usize = 1000;
 
-/// What a finished command means for what is believed.
+/// The effect of a finished command on the known settings.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing, or it has been noted.
+    /// The command has no effect, or has been noted.
     Noted,
-    /// DISCARD ALL: statements, what else was left and all settings are gone, whatever comes of the rest of its unit.
+    /// DISCARD ALL: statements, settings and all else are gone, whatever the outcome of the rest of its unit.
     Discarded,
-    /// Parameters have changed in a way that the text does not tell.
+    /// Parameters have changed in a way that the text does not show.
     Unknown,
-    /// Likewise, by a SET whose text cannot be read: it can be carried to no other connection.
+    /// Parameters have changed by a SET whose text cannot be read, so it can be carried to no other connection.
     Unread,
 }
 
@@ -258,25 +259,26 @@ impl Pending {
         self.noted.is_empty()
     }
 
-    /// Drops all that was noted: the transaction has undone it.
+    /// Drops the notes of a transaction that has been undone.
     pub fn drop_all(&mut self) {
         self.noted.truncate(self.kept);
     }
 
-    /// Keeps what was noted: the transaction has been committed.
+    /// Keeps the notes of a transaction that has been committed.
     pub fn keep(&mut self) {
         self.noted.retain(|noted| matches!(noted, Noted::Change(_)));
         self.kept = self.noted.len();
     }
 
-    /// Takes what is kept, to be believed. That is done when no transaction is open: before, the server has not told of
-    /// the parameters that it reports, and those that are set to their startup values may be rolled back.
+    /// Takes the changes that are kept, to be applied. Their time is when no transaction is open: before that, the
+    /// server has not reported the parameters that have changed, and those that are set to their startup values may be
+    /// rolled back.
     pub fn take(&mut self) -> Vec<Change> {
         let noted = self.noted.drain(..std::mem::take(&mut self.kept));
         noted.filter_map(|noted| if let Noted::Change(change) = noted { Some(change) } else { None }).collect()
     }
 
-    /// Whether the last word on a parameter is that it is reset: the server has not been told of its startup value since.
+    /// Whether the last change of a parameter is a reset: the server has not got its startup value since.
     pub fn resets(&self, name: &str) -> bool {
         let word = self.noted.iter().rev().find_map(|noted| match noted {
             Noted::Change(Change::Reset(reset)) if reset.eq_ignore_ascii_case(name) => Some(true),
@@ -287,7 +289,7 @@ impl Pending {
         word.unwrap_or(false)
     }
 
-    /// What a parameter that is reset has been set to since, until its transaction ends.
+    /// The statement that has set a parameter since its reset, until its transaction ends.
     pub fn local(&self, name: &str) -> Option<&str> {
         let word = self.noted.iter().rev().find_map(|noted| match noted {
             Noted::Local(set, statement) if set.eq_ignore_ascii_case(name) => Some(Some(&**statement)),
@@ -299,7 +301,7 @@ impl Pending {
         word.flatten()
     }
 
-    /// Takes note of what lasts for the transaction where a startup value is still to be set, which would override it.
+    /// Notes settings of the transaction alone whose startup value is still to be set, which would override them.
     fn note_locals(&mut self, sets: &[Set]) {
         for set in sets.iter().filter(|set| set.local && set.value != Value::Default) {
             if self.resets(&set.name) {
@@ -308,19 +310,19 @@ impl Pending {
         }
     }
 
-    /// Whether anything has been reset.
+    /// Whether any parameter has been reset.
     pub fn has_resets(&self) -> bool {
         let resets = |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll));
         self.noted.iter().any(resets)
     }
 
-    /// Takes note that a parameter which was reset is being set to its startup value, by this statement. A rollback to a
-    /// savepoint before undoes that with the rest.
+    /// Notes that a parameter which was reset is being set to its startup value, by this statement. A rollback to an
+    /// earlier savepoint undoes that too.
     pub fn restore(&mut self, name: String, statement: String) {
         self.noted.push(Noted::Change(Change::Set { name, statement }));
     }
 
-    /// Takes note of a command that has finished with this tag; `kind` is what its text says, if that is known.
+    /// Notes a command that has finished with this tag; `kind` is the kind of its text, if that is known.
     pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) -> Outcome {
         match (tag, kind) {
             (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
@@ -337,7 +339,7 @@ impl Pending {
                 Some(place) => self.noted.truncate(place + 1),
                 None => return self.unclear(),
             },
-            // Another of the same name may be meant by what follows.
+            // Later commands may mean another savepoint of the same name.
             (b"SAVEPOINT", _) => self.blur(),
             (b"RELEASE", kind) if !matches!(kind, Some(Kind::Release(_))) => self.blur(),
             (b"RELEASE", Some(Kind::Release(name))) => {
@@ -350,7 +352,7 @@ impl Pending {
                 }
             }
             (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.drop_all(),
-            // Of the whole transaction or to a savepoint.
+            // This may be a rollback of the whole transaction or to a savepoint.
             (b"ROLLBACK", _) => return self.unclear(),
             (b"COMMIT", _) => self.keep(),
             (b"DISCARD ALL", _) => {
@@ -396,12 +398,12 @@ impl Pending {
     }
 }
 
-/// What the session on a server connection shall be before a client's statement is sent there.
+/// The settings that a server connection must have before a client's statement is sent there.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// What the client has SET.
+    /// The client's other settings by SET.
     pub sets: Sets,
-    /// Its values of the tracked parameters.
+    /// The client's values of the tracked parameters.
     pub vars: Vars,
     /// Whether its transactions are read-only, for statements that are taken for reads: a wrong guess then fails.
     pub read_only: bool,
@@ -410,35 +412,36 @@ pub struct Target {
 /// The session on a server connection, as the server has confirmed it.
 #[derive(Debug, Default)]
 pub struct Confirmed {
-    /// What has been SET.
+    /// The settings by SET.
     pub sets: Sets,
-    /// The values of the tracked parameters that the server has told.
+    /// The values of the tracked parameters that the server has reported.
     pub vars: Vars,
     /// Whether the pooler has made its transactions read-only.
     pub read_only: bool,
-    /// What `connect_query` sets, with a semicolon behind it: it holds under all that is set, and again after a reset.
+    /// The settings of `connect_query`, with a semicolon behind them: they hold under all other settings, and again
+    /// after a reset.
     pub base: Rc<str>,
 }
 
 /// The statements of an alignment.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Alignment {
-    /// What must hold already when the rest is sent: no limit of another client's, and the encoding of the text.
+    /// The statements that must have run when the rest is sent: they lift limits and set the encoding of the text.
     pub first: String,
-    /// The rest.
+    /// The other statements.
     pub rest: String,
 }
 
-/// Undoes all that settings can be, but for the limits, which are lifted before.
+/// Undoes all settings except the limits, which are lifted before.
 const RESET: &str = "RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
 
 impl Confirmed {
-    /// Whether the session is as it shall be.
+    /// Whether the session has the settings of its target.
     pub fn meets(&self, target: &Target) -> bool {
         self.read_only == target.read_only && self.sets.same(&target.sets) && target.vars.same(&self.vars)
     }
 
-    /// What must be said to bring the session to its target.
+    /// The statements that bring the session to its target.
     pub fn alignment(&self, target: &Target, tracked: &Tracked) -> Alignment {
         let mut alignment = Alignment { first: self.lift_limits(), rest: String::new() };
         let same_sets = self.sets.same(&target.sets);
@@ -470,8 +473,8 @@ impl Confirmed {
         alignment
     }
 
-    /// Sees to it that text beyond ASCII is read as it was written: in the client's encoding, unless one character there
-    /// may hold what looks like a backslash or a quote; then as UTF-8.
+    /// Makes the server read text beyond ASCII as it was written: in the client's encoding, unless a character there
+    /// may contain a byte like a backslash or a quote; then as UTF-8.
     fn carry(&self, target: &Target, tracked: &Tracked, alignment: &mut Alignment) {
         let place = tracked.place("client_encoding");
         let (own, wanted) = (place.and_then(|at| self.vars.get(at)), place.and_then(|at| target.vars.get(at)));
@@ -485,7 +488,8 @@ impl Confirmed {
         }
     }
 
-    /// The statements that keep limits of the session from ending what comes behind them; none where there are none.
+    /// The statements that lift the limits of the session, which could end the statements behind them; none if there
+    /// are no limits.
     pub fn lift_limits(&self) -> String {
         let mut sql = String::new();
         for limit in LIMITS.iter().filter(|limit| self.sets.any(&[limit])) {
@@ -494,7 +498,7 @@ impl Confirmed {
         sql
     }
 
-    /// What must be said to undo all settings.
+    /// The statements that undo all settings.
     pub fn reset(&self) -> Alignment {
         Alignment { first: self.lift_limits(), rest: format!("{RESET}{}", self.base) }
     }

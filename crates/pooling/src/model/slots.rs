@@ -1,7 +1,7 @@
 //! Places for clients, server connections and pools, under names that are never used again.
 //!
-//! A place is used again when its owner is gone; the name is not, since it counts the owners of the place. So a name
-//! that was kept too long finds nobody, where a bare index would find a stranger.
+//! A place is used again when its owner is gone. Its name is not, since the name includes a count of the owners of the
+//! place. So a name that was kept too long finds nothing, where a bare index would find another owner.
 
 /// The name of one owner of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -14,19 +14,19 @@ pub struct Slot {
 pub const INDEX_BITS: u32 = 30;
 
 impl Slot {
-    /// As one number for the event loop, with two bits of the caller's.
+    /// The name as one number for the event loop, with two bits of the caller's.
     pub fn token(self, kind: usize) -> usize {
         (self.generation as usize) << 32 | (self.index as usize) << 2 | kind & 3
     }
 
-    /// What [`Slot::token`] was made of.
+    /// The name and the two bits in a number from [`Slot::token`].
     pub fn of_token(token: usize) -> (Self, usize) {
         let index = (token >> 2) as u32 & ((1 << INDEX_BITS) - 1);
         (Self { index, generation: (token >> 32) as u32 }, token & 3)
     }
 }
 
-/// A place, and how often it has been used.
+/// A place, and the number of its former owners.
 #[derive(Debug)]
 pub struct Place<T> {
     generation: u32,
@@ -98,7 +98,7 @@ impl<T> Slots<T> {
         self.get(slot).is_some()
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.count
     }
@@ -108,7 +108,7 @@ impl<T> Slots<T> {
         self.count == 0
     }
 
-    /// Takes all out. Their names are not given again.
+    /// Takes all values out. Their names are not given again.
     pub fn clear(&mut self) {
         let slots: Vec<Slot> = self.iter().map(|(slot, _)| slot).collect();
         for slot in slots {
@@ -116,7 +116,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// All of them with their names.
+    /// All values with their names.
     pub fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
             let slot = Slot { index: index as u32, generation: place.generation };
@@ -124,7 +124,7 @@ impl<T> Slots<T> {
         })
     }
 
-    /// All of them with their names, to change.
+    /// All values with their names, to change.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut T)> {
         self.places.iter_mut().enumerate().filter_map(|(index, place)| {
             let slot = Slot { index: index as u32, generation: place.generation };

@@ -1,26 +1,26 @@
-//! Which workers serve which database, and which of them a client comes to.
+//! The assignment of databases to workers, and the choice of the worker for a client.
 //!
-//! A client that has a worker to itself costs a wakeup of that worker for each of its statements, and its statements find
-//! none to share a system call with. So a database has one worker until that is busy with it: then twice as many, up to
-//! its bounds. It goes back to half when they would be idle for the most part, and have been for a while.
+//! If a client has a worker to itself, each of its statements costs a wakeup of that worker, and no two statements
+//! share a system call. So a database has one worker until that worker is busy with it; then the number of its workers
+//! doubles, up to its bounds. The number is halved when the workers have been idle for the most part for a while.
 
 use std::collections::{BTreeMap, HashMap};
 
-/// A member is busy when a database takes this much of its time.
+/// The part of the time of its members above which a database gets more of them.
 const BUSY: f64 = 0.7;
-/// Half of the members do when a database would take no more than this of their time.
+/// The part of the time of half of its members below which a database is calm.
 const CALM: f64 = 0.35;
-/// ... for this many rounds.
+/// The number of calm rounds in a row after which a database gets half as many members.
 const ROUNDS: u32 = 10;
-/// Clients for each member at least: fewer are not worth a worker.
+/// The number of clients for each member at least: fewer are not worth a worker.
 const CLIENTS: usize = 8;
 
-/// How many workers may serve a database.
+/// The number of workers that may serve a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// From its first client on.
+    /// The number from its first client on.
     pub least: usize,
-    /// At most, however busy they are.
+    /// The number at most, however busy they are.
     pub most: usize,
 }
 
@@ -31,22 +31,22 @@ pub struct Full;
 /// Clients that are to move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Excess {
-    /// How many.
+    /// The number of clients.
     pub clients: usize,
-    /// To which worker.
+    /// The worker that they move to.
     pub to: usize,
 }
 
 #[derive(Debug)]
 struct Database {
-    /// The workers that serve it, the first one from its first client on.
+    /// The workers that serve the database, the first one from its first client on.
     members: Vec<usize>,
     bounds: Bounds,
-    /// Its clients, by worker.
+    /// The numbers of its clients, by worker.
     clients: Vec<usize>,
-    /// The part of each worker's time that it took in the last round.
+    /// The part of each worker's time that the database took in the last round.
     load: Vec<f64>,
-    /// Rounds in which half of the members would have done.
+    /// The number of rounds in a row in which half of the members would have done.
     calm: u32,
 }
 
@@ -61,14 +61,14 @@ impl Database {
         by_clients.copied().unwrap_or(0)
     }
 
-    /// How many members it should have.
+    /// The number of members that the database should have.
     fn wanted(&mut self) -> usize {
         let now = self.members.len();
         let Bounds { least, most } = self.bounds;
         let load: f64 = self.load.iter().sum();
         let worth = most.min(self.total() / CLIENTS).max(least);
         self.calm = if load < CALM * now.div_ceil(2) as f64 { self.calm + 1 } else { 0 };
-        // Its bounds may have become less.
+        // The bounds of the database may have become lower.
         if now > most.max(1) {
             most.max(1)
         } else if now < least || load > BUSY * now as f64 {
@@ -81,7 +81,7 @@ impl Database {
     }
 }
 
-/// Which workers serve which database.
+/// The workers of each database.
 #[derive(Debug)]
 pub struct Spread {
     workers: usize,
@@ -151,7 +151,7 @@ impl Spread {
         }
     }
 
-    /// Counts a client of a database, unless it has `most` already (0: no limit); the worker that the client comes to.
+    /// Counts a client of a database, unless the database has `most` already (0: no limit); gives the client's worker.
     pub fn enter(&mut self, name: &str, bounds: Bounds, most: usize) -> Result<usize, Full> {
         self.settle(name, bounds);
         let Some(database) = self.databases.get_mut(name) else { return Ok(0) };
@@ -163,7 +163,7 @@ impl Spread {
         Ok(worker)
     }
 
-    /// A client of a database has left this worker.
+    /// Counts a client of a database that has left this worker.
     pub fn leave(&mut self, name: &str, worker: usize) {
         let count = self.databases.get_mut(name).and_then(|database| database.clients.get_mut(worker));
         if let Some(count) = count {
@@ -172,7 +172,7 @@ impl Spread {
         }
     }
 
-    /// A client of a database moves from one worker to another.
+    /// Counts a client of a database that moves from one worker to another.
     pub fn change(&mut self, name: &str, from: usize, to: usize) {
         self.leave(name, from);
         if let Some(count) = self.databases.get_mut(name).and_then(|database| database.clients.get_mut(to)) {
@@ -180,7 +180,7 @@ impl Spread {
         }
     }
 
-    /// A worker tells which part of its time it was busy since its last report, and how that is divided: statements by
+    /// Notes the part of its time for which a worker was busy since its last report, and its division: statements by
     /// database.
     pub fn report(&mut self, worker: usize, busy: f64, statements: &BTreeMap<String, u64>) {
         self.busy.iter_mut().skip(worker).take(1).for_each(|known| *known = busy);
@@ -192,7 +192,8 @@ impl Spread {
         }
     }
 
-    /// Ends a round: databases get more members or fewer. Those whose members have changed, and how many they have.
+    /// Ends a round: databases get more members or fewer. Gives the databases whose members have changed, and their new
+    /// numbers.
     pub fn decide(&mut self) -> Vec<(String, usize)> {
         let mut changed = Vec::new();
         let names: Vec<String> = self.databases.keys().cloned().collect();
@@ -210,7 +211,7 @@ impl Spread {
         changed
     }
 
-    /// The clients of a database that are to move away from this worker: so many to each of these.
+    /// The clients of a database that must move away from this worker: their number for each other member.
     pub fn excess(&self, name: &str, worker: usize) -> Vec<Excess> {
         let Some(database) = self.databases.get(name) else { return Vec::new() };
         let at = |worker: usize| database.clients.get(worker).copied().unwrap_or(0);

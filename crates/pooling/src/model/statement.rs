@@ -1,10 +1,10 @@
 //! Prepared statements. What a client prepares is remembered by its definition; each server connection [knows](crate::model::known)
 //! some of the definitions under names of ours, and is given one when a client binds it there.
 //!
-//! PostgreSQL reads literals when it parses, by the settings of the session: `'02/03/2024'::date` is one day or another.
-//! So a statement is shared only among sessions that read its text alike: their *reading* is part of what it is. So is
-//! how many definitions had been seen that may have changed tables, since PostgreSQL does not look again for the types and
-//! tables that it has found.
+//! PostgreSQL reads literals when it parses, by the settings of the session: `'02/03/2024'::date` is one day or
+//! another. So a statement is shared only among sessions that read its text alike: their *reading* is part of its
+//! identity. The number of definitions that the pooler had seen is part of it too, since PostgreSQL does not look up
+//! again the types and tables that it has found.
 //!
 //! Names are made of all that, and of nothing that one worker knows alone ([`StatementId`]).
 
@@ -24,8 +24,8 @@ use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::session::Sets;
 use crate::model::vars::{Tracked, Vars};
 
-/// What tells a statement from all others, the same on all workers: a hash of its definition, of how its text is read,
-/// and of the definitions of tables that had been seen before. One that is shared with nobody has a number in place of it.
+/// The identity of a statement, the same on all workers: a hash of its definition, of how its text is read, and of the
+/// definitions of tables that had been seen before. A statement that is not shared has a number in place of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StatementId(u128);
 
@@ -35,7 +35,8 @@ impl StatementId {
         Self(digest(&[&reading.to_le_bytes(), &renewals.to_le_bytes(), definition]))
     }
 
-    /// The name that servers know a generation of it by. Nobody can guess it, to put a statement of their own under it.
+    /// The name that servers know a generation of the statement by. No client can guess it, to put its own statement
+    /// under it.
     pub fn name(self, generation: u64) -> Vec<u8> {
         const PREFIX: &[u8] = b"howdah_";
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -54,26 +55,26 @@ impl StatementId {
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
 pub struct Statement {
-    /// What tells it from all others; the name on servers is made of it.
+    /// The identity of the statement, of which its name on servers is made.
     pub id: StatementId,
-    /// As it stands in a Parse.
+    /// The definition as it stands in a Parse.
     pub definition: Box<[u8]>,
-    /// How its text is read.
+    /// The way in which its text is read.
     pub reading: Reading,
-    /// How its text is taken apart into words and literals.
+    /// The way in which its text is taken apart into words and literals.
     pub lexing: Lexing,
-    /// Its fingerprint, once that was asked for.
+    /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
-    /// Counted up when servers must prepare it afresh.
+    /// The generation, which is counted up when servers must prepare the statement afresh.
     pub generation: Cell<u64>,
-    /// How many definitions had been seen that may have changed tables when it was prepared.
+    /// The number of definitions that may have changed tables and had been seen when it was prepared.
     renewals: Option<u64>,
 }
 
 /// A statement on its way to another worker.
 #[derive(Debug)]
 pub struct Carried {
-    /// None where it is to be another statement.
+    /// The identity; none if the statement is prepared anew where it arrives.
     id: Option<StatementId>,
     generation: u64,
     definition: Box<[u8]>,
@@ -83,60 +84,60 @@ pub struct Carried {
 }
 
 impl Carried {
-    /// One of which only the text is known, and how that is taken apart: it is read as its session reads when a server
-    /// is to prepare it next.
+    /// A statement of which only the text is known, and how that is taken apart: it is read as its session reads when a
+    /// server prepares it next.
     pub fn anew(definition: Box<[u8]>, lexing: Lexing) -> Self {
         Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None }
     }
 
-    /// As it stands in a Parse.
+    /// The definition as it stands in a Parse.
     pub fn definition(&self) -> &[u8] {
         &self.definition
     }
 
-    /// How its text is taken apart.
+    /// The way in which its text is taken apart.
     pub fn lexing(&self) -> Lexing {
         self.lexing
     }
 }
 
 impl Statement {
-    /// The name that servers know it by.
+    /// The name that servers know the statement by.
     pub fn name(&self) -> Vec<u8> {
         self.id.name(self.generation.get())
     }
 
-    /// Servers are to prepare it afresh, by another name.
+    /// Makes servers prepare the statement afresh, by another name.
     pub fn renew(&self) {
         self.generation.set(self.generation.get() + 1);
     }
 
-    /// What another worker needs to know of it.
+    /// The statement as it travels to another worker.
     pub fn carry(&self) -> Carried {
         let &Self { id, reading, lexing, renewals, .. } = self;
         let (definition, generation) = (self.definition.clone(), self.generation.get());
         Carried { id: Some(id), generation, definition, reading, lexing, renewals }
     }
 
-    /// Its text.
+    /// The text of the statement.
     pub fn text(&self) -> &[u8] {
         self.definition.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// Whether servers know it by its name, though its client may have given it none.
+    /// Whether servers know the statement by its name, though its client may have given it none.
     pub fn is_shared(&self) -> bool {
         self.reading != UNCLEAR
     }
 
-    /// What is known of it, if it has been looked at.
+    /// The class of the statement, if it is known.
     pub fn verdict(&self) -> Option<Arc<Verdict>> {
         self.fingerprint.borrow().as_ref().map(|fingerprint| fingerprint.verdict.clone())
     }
 }
 
 /// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
-/// `'today'`): who prepares it later means a later moment, and cannot share it. Where a quote may be escaped, any of
-/// these words counts.
+/// `'today'`): a client that prepares it later means a later moment, and cannot share it. If a quote may be escaped,
+/// any of these words counts.
 fn has_moment(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
     let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
@@ -153,25 +154,25 @@ fn has_moment(text: &[u8]) -> bool {
 #[derive(Debug)]
 pub struct Statements {
     by_id: HashMap<StatementId, Rc<Statement>, BuildHasherDefault<Same>>,
-    /// The number of the last that was shared with nobody.
+    /// The number of the last statement that is not shared.
     last: u128,
     sweep_at: usize,
     renewals: Option<u64>,
-    /// How often texts without a name have come.
+    /// The counts of texts without a name.
     pub unnamed: Counts,
 }
 
 impl Default for Statements {
     fn default() -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
-        // Each counts from a place of its own: nothing is asked of other workers for each number.
+        // Each worker counts from a number of its own, so the workers need not agree on each number.
         let first = digest(&[&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes()]);
         Self { by_id: HashMap::default(), last: first, sweep_at: 0, renewals: None, unnamed: Counts::default() }
     }
 }
 
 impl Statements {
-    /// The statement of this definition, shared with all who use the same and read it alike.
+    /// The statement of this definition, shared with all clients that use the same and read it alike.
     pub fn share(&mut self, definition: &[u8], reading: Reading, lexing: Lexing) -> Rc<Statement> {
         if reading == UNCLEAR {
             return Rc::new(self.make(definition, lexing));
@@ -196,8 +197,8 @@ impl Statements {
         statement
     }
 
-    /// After so many definitions that may have changed tables: whoever prepares a statement now shares with nobody who
-    /// has prepared the same before the last of them.
+    /// Notes the number of definitions that may have changed tables: a statement that is prepared from now on is not
+    /// shared with clients that have prepared the same before the last of these.
     pub fn renew(&mut self, renewals: Option<u64>) {
         if self.renewals != renewals {
             self.renewals = renewals;
@@ -205,13 +206,13 @@ impl Statements {
         }
     }
 
-    /// Forgets those that no client has.
+    /// Forgets the statements that no client has.
     fn sweep(&mut self) {
         self.by_id.retain(|_, statement| Rc::strong_count(statement) > 1);
         self.sweep_at = self.by_id.len() * 2;
     }
 
-    /// One that is shared with nobody.
+    /// A statement that is not shared.
     fn make(&mut self, definition: &[u8], lexing: Lexing) -> Statement {
         self.last = self.last.wrapping_add(1);
         Statement {
@@ -225,7 +226,7 @@ impl Statements {
         }
     }
 
-    /// A statement that comes from another worker: shared with those who would have shared it there.
+    /// A statement that comes from another worker, shared here as it would have been there.
     pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
         let Carried { id, generation, definition, reading, lexing, renewals } = carried;
         let Some(id) = id else { return self.share(&definition, reading, lexing) };
@@ -238,12 +239,12 @@ impl Statements {
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
-    /// What tells those that are known from each other.
+    /// The identities of the statements.
     pub fn ids(&self) -> impl Iterator<Item = StatementId> {
         self.by_id.keys().copied()
     }
 
-    /// How many are known.
+    /// The number of statements.
     pub fn len(&self) -> usize {
         self.by_id.len()
     }
@@ -254,7 +255,7 @@ impl Statements {
     }
 }
 
-/// In which way a session with these settings reads statements.
+/// The way in which a session with these settings reads statements.
 pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
     let mut text = String::new();
     for (place, name) in tracked.names().enumerate() {
@@ -335,7 +336,7 @@ mod tests {
         assert!(!Rc::ptr_eq(&arrived, &share(&mut there, b"SELECT 1", 7)), "what it names may be another table by now");
         let arrived = there.adopt(alone.carry());
         assert_eq!((arrived.name(), arrived.is_shared()), (alone.name(), false));
-        // It comes back, and has been prepared afresh meanwhile.
+        // The statement comes back, and has been prepared afresh meanwhile.
         arrived.renew();
         assert_eq!(here.adopt(arrived.carry()).name(), arrived.name());
         let known = there.adopt(old.carry());

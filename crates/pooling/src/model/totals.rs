@@ -1,11 +1,11 @@
-//! Counts of what has gone through a pool.
+//! Counts of the traffic of a pool.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use crate::model::fingerprint::Why;
 
-/// Counts of what has gone through a pool.
+/// Counts of the traffic of a pool.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Totals {
     /// Transactions.
@@ -30,9 +30,9 @@ pub struct Totals {
     pub prepared: Prepared,
     /// Units on pipelined connections.
     pub pipelining: Pipelining,
-    /// Reads that replicas were behind for.
+    /// Reads for which replicas were behind.
     pub reads: Reads,
-    /// What went to other workers.
+    /// Connections and clients that went to other workers.
     pub moved: Moved,
 }
 
@@ -52,9 +52,9 @@ pub struct Prepared {
 pub struct Pipelining {
     /// Units that shared a server connection with those of others.
     pub pipelined: u64,
-    /// Units that did not, by the reason why.
+    /// Units that shared no server connection, by reason.
     pub unpipelined: [u64; Why::COUNT],
-    /// Units that were asked again, of another server connection.
+    /// Units that were retried on another server connection.
     pub retried: u64,
 }
 
@@ -67,7 +67,7 @@ pub struct Reads {
     pub on_primary: u64,
 }
 
-/// Counts of what has gone from one worker to another.
+/// Counts of connections and clients that have gone from one worker to another.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Moved {
     /// Server connections.
@@ -77,17 +77,17 @@ pub struct Moved {
 }
 
 impl Totals {
-    /// What has been added since `earlier`.
+    /// The difference to the totals of an `earlier` time.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::sub, Duration::saturating_sub)
     }
 
-    /// The sum of two.
+    /// The sum of two totals.
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, u64::add, Duration::add)
     }
 
-    /// Each count and each time together with that of another.
+    /// Each count and each time combined with that of another.
     fn with(&self, other: &Self, count: fn(u64, u64) -> u64, time: fn(Duration, Duration) -> Duration) -> Self {
         let (own, others) = (&self.pipelining, &other.pipelining);
         Self {

@@ -1,4 +1,4 @@
-//! Turns of connections, and what became of the bytes at the front of an input.
+//! Turns of connections, and the outcome of reading the front of an input.
 
 use crate::error::Error;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
@@ -6,27 +6,27 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 /// A receiver with more than this unsent makes its sender wait.
 pub const HIGH_WATER: usize = 262_144;
 
-/// Whose turn it is.
+/// The connection whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Turn {
-    /// A client's.
+    /// A client.
     Client(ClientKey),
-    /// A server connection's.
+    /// A server connection.
     Server(ServerKey),
 }
 
-/// What became of the bytes at the front of an input.
+/// The outcome of a look at the front of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// So many are done with.
+    /// This number of bytes is done with.
     Took(usize),
-    /// More must come first.
+    /// More input must come first.
     More,
-    /// They must wait.
+    /// The input must wait.
     Stop,
 }
 
-/// Something to be done between inputs.
+/// Work to be done between inputs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum After {
     /// A server connection is lost, or cannot go on; it says itself why.
@@ -43,13 +43,13 @@ pub enum After {
     Unaligned(ServerKey),
     /// A client's password can be looked up on the connection that it has.
     Lookup(ClientKey),
-    /// A server has accepted what a client asked for in its startup packet.
+    /// A server has accepted the settings in a client's startup packet.
     Verified(ClientKey),
     /// A client can be greeted.
     Greet(ClientKey),
     /// The look-up of a password has ended.
     LookedUp(ServerKey),
-    /// Nobody may wait any more for what a pipelined connection does.
+    /// Perhaps no client waits any more for the units on a pipelined connection.
     Stop(ServerKey),
     /// A pool may need more connections.
     Grow(PoolKey),
@@ -63,9 +63,9 @@ pub enum After {
     Deaf(ClientKey),
     /// A client has done what its pool does not allow, and is closed.
     Expel(ClientKey, Box<Error>),
-    /// The server of a pool is down: those who wait are told.
+    /// The server of a pool is down: the waiting clients get this error.
     Refuse(PoolKey, Box<Error>),
-    /// There is no server to look a client's password up on.
+    /// No server can look a client's password up.
     LookupRefused(ClientKey, String),
     /// The connection that listens for the clients of a pool could not be made.
     HubFailed(PoolKey, String),

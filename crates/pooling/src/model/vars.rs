@@ -7,7 +7,7 @@ use std::rc::Rc;
 /// Parameters that are always tracked, as in PgBouncer.
 ///
 /// `search_path` is reported from PostgreSQL 18 on.
-const USUAL: [&str; 7] = [
+pub const USUAL: [&str; 7] = [
     "application_name",
     "client_encoding",
     "DateStyle",
@@ -17,7 +17,7 @@ const USUAL: [&str; 7] = [
     "search_path",
 ];
 
-/// Which parameters are tracked.
+/// The parameters that are tracked.
 #[derive(Debug, Clone)]
 pub struct Tracked {
     names: Vec<String>,
@@ -51,8 +51,8 @@ impl Tracked {
         self.names.iter().map(String::as_str)
     }
 
-    /// Takes note of what a server tells of itself at login: a parameter that it does not tell cannot be followed, and
-    /// is treated as any other that clients SET. Gives the names of those that the configuration asked for.
+    /// Notes the parameters that a server has not reported at login: they cannot be followed, and are treated as others
+    /// that clients SET. Gives the names of those that the configuration asked for.
     pub fn note_silent(&mut self, told: &Vars) -> Vec<String> {
         let missing = (0..self.names.len()).filter(|&place| told.get(place).is_none() && !self.silent.contains(&place));
         let missing: Vec<usize> = missing.collect();
@@ -61,7 +61,7 @@ impl Tracked {
         extra.filter_map(|&place| self.names.get(place).cloned()).collect()
     }
 
-    /// Those that servers do not tell, by their places.
+    /// The places of the parameters that servers do not report.
     pub fn silent(&self) -> &[usize] {
         &self.silent
     }
@@ -72,7 +72,7 @@ impl Tracked {
 pub struct Vars(Rc<Vec<Option<Box<str>>>>);
 
 thread_local! {
-    /// What all have who have no values; idle clients are many.
+    /// The empty list that all clients share which have no values; idle clients are many.
     static NONE: Rc<Vec<Option<Box<str>>>> = Rc::default();
 }
 
@@ -185,7 +185,7 @@ impl Vars {
 /// Parameters that are lists of names: a literal is one name there, commas and all.
 const LISTS: [&str; 4] = ["search_path", "temp_tablespaces", "session_preload_libraries", "local_preload_libraries"];
 
-/// What follows the equals sign of a SET that gives a parameter this value, as it would come in a startup packet.
+/// The right side of a SET that gives a parameter this value, as it would come in a startup packet.
 pub fn assigned(name: &str, value: &str) -> String {
     if !LISTS.iter().any(|list| list.eq_ignore_ascii_case(name)) {
         return literal(value);
@@ -194,7 +194,7 @@ pub fn assigned(name: &str, value: &str) -> String {
     if names.is_empty() { "''".to_owned() } else { names.join(", ") }
 }
 
-/// The names in a list, in lower case unless quoted. What would be a syntax error stays a name that is not found.
+/// The names in a list, in lower case unless quoted. An invalid part stays a name that is not found.
 fn names(list: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut left = list.trim_start();

@@ -1,4 +1,4 @@
-//! What is known of all clusters, and what has been decided: the one place where the monitor, the workers and the
+//! The state of all clusters, and the decisions about them: the one place where the monitor, the workers and the
 //! console meet.
 
 use std::collections::{BTreeMap, HashMap};
@@ -14,7 +14,7 @@ use crate::monitor::address::Address;
 use crate::replay::{Bell, Freshness};
 use crate::sync::lock;
 
-/// What a worker has met on a server.
+/// An event that a worker has met on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Met {
     /// No connection could be made, or no login in time: a replica is banned.
@@ -23,39 +23,40 @@ pub enum Met {
     Died,
     /// A write met a replica (SQLSTATE 25006).
     ReadOnly,
-    /// The primary has said in a login that it is a standby.
+    /// The server that is taken for the primary has said that it is a standby.
     Standby,
 }
 
-/// What the monitor is told.
+/// A message to the monitor.
 #[derive(Debug)]
 pub enum Note {
-    /// Ask this server now.
+    /// The monitor must ask this server now.
     Ask(String, ServerId),
-    /// Ask it over another connection: where the one at hand leads is not what its address leads to now.
+    /// The monitor must ask this server over another connection: its address may lead to another server than the
+    /// present connection.
     AskAnew(String, ServerId),
     /// The configuration has changed.
     Reload,
     /// The addresses of this name, as asked for by the probe of this number.
     Resolved(usize, String, std::io::Result<Vec<std::net::SocketAddr>>),
-    /// Somebody has logged in to a database: servers can be asked as this user.
+    /// A client has logged in to a database: servers can be asked as this user.
     User(String, String),
 }
 
-/// What has been decided about one cluster.
+/// The decision about one cluster.
 #[derive(Debug, Clone)]
 pub struct Posted {
-    /// What was decided.
+    /// The view that was decided on.
     pub view: View,
-    /// How statements are routed.
+    /// The settings by which statements are routed.
     pub routing: Routing,
-    /// Where connections to each server lead, by its index.
+    /// The addresses of the servers, by index.
     pub addresses: Vec<Option<Address>>,
-    /// What is known of commits and their replay.
+    /// The knowledge about commits and their replay.
     pub freshness: Arc<Freshness>,
 }
 
-/// One cluster, and what is kept beside it.
+/// One cluster, with its settings, addresses and errors.
 #[derive(Debug)]
 struct Watched {
     cluster: Cluster,
@@ -70,13 +71,13 @@ struct Watched {
 pub struct ServerSeen {
     /// The entry of the configuration.
     pub database: String,
-    /// What is known of it.
+    /// The state of the server.
     pub report: ServerReport,
-    /// Why it could not be asked.
+    /// The reason why the server could not be asked.
     pub error: Option<String>,
 }
 
-/// What is known of all clusters.
+/// The state of all clusters.
 #[derive(Debug)]
 pub struct Board {
     started: Instant,
@@ -90,7 +91,8 @@ pub struct Board {
 }
 
 impl Board {
-    /// A board for the clusters of a configuration; `waker` wakes the monitor, `replays` who follows replay.
+    /// A board for the clusters of a configuration; `waker` wakes the monitor, `replays` the thread that follows
+    /// replay.
     pub fn new(config: &Config, waker: Box<dyn Wake>, replays: Bell, started: Instant) -> Self {
         let board = Self {
             started,
@@ -116,12 +118,13 @@ impl Board {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// What is posted of a cluster.
+    /// The post about a cluster.
     pub fn posted(&self, name: &str) -> Option<Arc<Posted>> {
         self.posted.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
-    /// Tells what a worker has met on a server, and when: it is asked at once. Whether a decision has changed.
+    /// Reports an event that a worker has met on a server, and its time: the server is asked at once. Whether a
+    /// decision has changed.
     pub(crate) fn report(&self, name: &str, id: ServerId, met: Met, when: Instant) -> bool {
         let ask = if met == Met::Standby { Note::AskAnew } else { Note::Ask };
         self.note(ask(name.to_owned(), id));
@@ -143,15 +146,15 @@ impl Board {
         self.note(Note::Reload);
     }
 
-    /// What the monitor was told since it asked last.
+    /// The messages to the monitor since its last look.
     pub fn take_notes(&self) -> Vec<Note> {
         std::mem::take(&mut *lock(&self.notes))
     }
 
-    /// Tells the monitor, and wakes it.
+    /// Sends the monitor a message, and wakes it.
     pub fn note(&self, note: Note) {
         lock(&self.notes).push(note);
-        // It fails only when the kernel has no memory left for an event; the monitor looks at intervals anyway.
+        // The wakeup fails only when the kernel has no memory left for an event; the monitor looks at intervals anyway.
         self.waker.wake();
     }
 
@@ -190,12 +193,12 @@ impl Board {
         done
     }
 
-    /// Why the servers of a cluster could not be asked, those that could not.
+    /// The reasons why servers of a cluster could not be asked.
     pub fn errors(&self, name: &str) -> HashMap<ServerId, String> {
         lock(&self.watched).get(name).map(|watched| watched.errors.clone()).unwrap_or_default()
     }
 
-    /// All servers as they stand.
+    /// The states of all servers.
     pub fn servers(&self) -> Vec<ServerSeen> {
         let all = lock(&self.watched);
         let of = |(name, watched): (&String, &Watched)| {
@@ -280,7 +283,7 @@ impl Board {
         self.post(&all)
     }
 
-    /// Posts what differs from what is posted.
+    /// Posts the clusters that differ from their posts.
     fn post(&self, all: &BTreeMap<String, Watched>) -> bool {
         let before = self.posted.read().unwrap_or_else(PoisonError::into_inner).clone();
         let same = |name: &String, watched: &Watched| {
@@ -315,7 +318,7 @@ impl Board {
     }
 }
 
-/// Logs what has changed about a cluster's servers.
+/// Logs the changes of a cluster's servers.
 fn tell(name: &str, before: Option<&View>, watched: &Watched) {
     for server in watched.cluster.view().servers() {
         let old = before.and_then(|view| view.server(server.id)).filter(|old| old.host == server.host);

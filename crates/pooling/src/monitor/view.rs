@@ -10,12 +10,12 @@ use crate::monitor::address::Address;
 use crate::monitor::board::Board;
 use crate::replay::Freshness;
 
-/// What a look at the board has brought.
+/// The outcome of a look at the board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refreshed {
-    /// Nothing new.
+    /// The post is the same.
     Same,
-    /// Another decision, other addresses or other settings.
+    /// The post has another decision, other addresses or other settings.
     Changed,
     /// The cluster is not configured any more; the last view stands.
     Gone,
@@ -40,7 +40,7 @@ impl ClusterView {
         Some(Self { name: name.into(), generation, posted, outstanding, turn: Turn::new(seed) })
     }
 
-    /// Takes the last decision over. One atomic load when there is nothing new, so it can be called for each statement.
+    /// Takes the last decision over. Without a new one this is one atomic load, so it can be called for each statement.
     #[inline]
     pub fn refresh(&mut self, board: &Board) -> Refreshed {
         if board.generation() == self.generation { Refreshed::Same } else { self.renew(board) }
@@ -48,7 +48,7 @@ impl ClusterView {
 
     #[cold]
     fn renew(&mut self, board: &Board) -> Refreshed {
-        // Read first: what is posted in between only makes the next look find something that is known.
+        // The number is read first: a post in between only makes the next look find a known one.
         self.generation = board.generation();
         let Some(posted) = board.posted(&self.name) else { return Refreshed::Gone };
         if Arc::ptr_eq(&posted, &self.posted) {
@@ -69,15 +69,15 @@ impl ClusterView {
         posted.view.choose(want, posted.routing.strategy, &self.outstanding, tried, &mut self.turn)
     }
 
-    /// Says how much is under way on this server: for `least_outstanding`.
+    /// Notes the number of units under way on this server: for `least_outstanding`.
     pub fn count(&mut self, id: ServerId, outstanding: usize) {
         if let Some(count) = self.outstanding.get_mut(id.index()) {
             *count = u32::try_from(outstanding).unwrap_or(u32::MAX);
         }
     }
 
-    /// Where a connection to this server leads: the address at which the monitor reached it last, so that no name needs
-    /// to be looked up. `None` until it has been reached.
+    /// The address at which the monitor reached this server last, so that no name needs to be looked up. `None` until
+    /// it has been reached.
     pub fn address(&self, id: ServerId) -> Option<&Address> {
         self.posted.addresses.get(id.index())?.as_ref()
     }
@@ -92,12 +92,12 @@ impl ClusterView {
         &self.posted.view
     }
 
-    /// What is known of commits and their replay.
+    /// The knowledge about commits and their replay.
     pub fn freshness(&self) -> &Arc<Freshness> {
         &self.posted.freshness
     }
 
-    /// How statements are spread.
+    /// The settings by which statements are spread.
     pub fn routing(&self) -> &Routing {
         &self.posted.routing
     }

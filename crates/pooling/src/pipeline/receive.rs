@@ -1,4 +1,5 @@
-//! What servers answer on pipelined connections: cut apart at each ReadyForQuery, and given to the client of each unit.
+//! The answers of servers on pipelined connections: cut apart at each ReadyForQuery, and given to the client of each
+//! unit.
 
 use std::time::Duration;
 
@@ -17,20 +18,21 @@ use crate::state::client::Client;
 use crate::state::cluster::SERIALIZABLE;
 use crate::state::server::Residue;
 
-/// A unit that answers more than this has its pipelined connection to itself until it ends.
+/// The length of an answer beyond which a unit has its pipelined connection to itself until it ends.
 const LONGEST_ANSWER: usize = 65_536;
 
-/// How often a unit is asked again on account of its neighbours.
+/// The most times that a unit is retried after an error by the fault of the pooler or a neighbour.
 const RETRIES: u8 = 8;
 
-/// How often a write is sent again that replicas refuse: a promotion takes seconds, a tenth of one lies between two.
+/// The most times that a write is sent again which replicas refuse: a promotion takes seconds, a tenth of one lies
+/// between two.
 const REFUSALS: u8 = 100;
 
-/// The answer of a pipelined connection's unit has grown too long to be kept: it is passed on as it comes, and the
-/// pipelined connection is the unit's own until it ends.
+/// Passes on an answer of a pipelined connection's unit that has grown too long to be kept; the pipelined connection is
+/// the unit's own until it ends.
 pub fn spill(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    let Some(pipeline) = server.pipeline_mut() else { return };
     if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
         return;
     }
@@ -46,14 +48,14 @@ pub fn spill(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// An error in the answer to a pipelined connection's unit. It is the client's to see, unless the fault is ours or a
-/// neighbour's: then the unit is asked again.
+/// Works on an error in the answer to a pipelined connection's unit. The client gets it, unless the fault is the
+/// pooler's or a neighbour's: then the unit is retried.
 pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     let only_read = core.servers.get(key.0).is_some_and(|server| members::is_only_read(core, server));
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
-    // It wrote where nothing may: on a replica, or against what was known of its functions. Nothing is done. The
-    // session's own read-only transactions are the client's to see.
+    // The unit wrote on a replica or in a read-only transaction of the pooler's, and has done nothing. The error of the
+    // session's own read-only transactions is for the client.
     let refused = report.code == "25006";
     let wrote_to_replica = refused && is_member && (server.known.standby != Some(false) || only_read);
     let session = &server.known.session;
@@ -64,7 +66,7 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
         || wrote_to_replica
         || ours
         || misrouted;
-    let Some(pipeline) = server.pipeline.as_mut() else { return };
+    let (Some(pipeline), exchange) = server.pipeline_and_exchange() else { return };
     if (wrote_to_replica || ours)
         && let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.as_ref())
     {
@@ -79,7 +81,7 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     match client {
         Some(client) if may_again(client) => {
             client.checkout.retries = client.checkout.retries.saturating_add(1);
-            // Its fingerprint may not be remembered: what has been refused as a write is not taken for a read again.
+            // The fingerprint may not be remembered: a unit that was refused as a write is not taken for a read again.
             client.checkout.needs_own |= refused && !wrote_to_replica;
             pipeline.again = true;
             if wrote_to_replica {
@@ -90,7 +92,7 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
         }
         client => {
             pipeline.failed = true;
-            match client.and_then(|client| shown_name(&server.exchange.requests, client, &report.code)) {
+            match client.and_then(|client| shown_name(&exchange.requests, client, &report.code)) {
                 Some((internal, shown)) => write_renamed(&mut pipeline.stage, message, &internal, &shown),
                 None => pipeline.stage.extend_from_slice(message),
             }
@@ -98,12 +100,12 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     }
 }
 
-/// A unit in a pipelined connection has been answered: its client gets the answer, the next is at the head.
+/// Ends an answered unit of a pipelined connection: its client gets the answer, the next unit is at the head.
 pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
     if status != Status::Idle {
         return turns::doom(core, key, "a statement that was taken for a read has left a transaction open");
     }
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     if std::mem::take(&mut pipeline.again) {
         pipeline.stage.clear();
         if let Some(client) = pipeline.head() {
@@ -111,24 +113,24 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
         }
     }
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some((unit, took)) = server.pipeline.as_mut().and_then(|pipeline| pipeline.finish_head(core.now)) else {
+    let Some((unit, took)) = server.pipeline_mut().and_then(|pipeline| pipeline.finish_head(core.now)) else {
         return turns::doom(core, key, "broken protocol: an answer that nothing asked for");
     };
     learn(core, key, &unit, took);
     tell(core, key, unit.client, message);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let pool = server.pool;
-    if server.pipeline.as_ref().is_none_or(|pipeline| pipeline.units.is_empty()) {
+    if server.pipeline().is_none_or(|pipeline| pipeline.units.is_empty()) {
         turns::later(core, After::Free(key));
     } else {
-        // The next unit may begin with an answer that the server is not asked for.
+        // The next unit may begin with an answer of the pooler's own.
         emit_invented(server, None);
         turns::later(core, After::Share(pool));
         turns::later(core, After::Stop(key));
     }
 }
 
-/// Takes note of how long a unit took, and of what it may have left and have written.
+/// Notes the duration of a unit, and the effects that it may have left or have written.
 fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if let Some(fingerprint) = &unit.fingerprint {
@@ -140,7 +142,7 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
             server.known.residue = server.known.residue.max(Residue::Anything);
         }
     }
-    let alone = server.pipeline.as_ref().is_some_and(|pipeline| pipeline.alone);
+    let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.count_pipelined(server.at.place, took, alone);
     }
@@ -151,9 +153,9 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     }
 }
 
-/// Gives a client the answer to its unit; what nobody waits for is thrown away.
+/// Gives a client the answer to its unit; an answer without a client is thrown away.
 fn tell(core: &mut Core, key: ServerKey, client_key: Option<ClientKey>, message: &[u8]) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     let Some((client_key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else {
         return pipeline.stage.clear();
     };

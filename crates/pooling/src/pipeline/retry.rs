@@ -1,5 +1,5 @@
-//! Units of pipelined connections that are asked again, or answered in their server's place: when servers die, clients
-//! cancel or leave, and neighbours take long.
+//! Units of pipelined connections that are repeated on another connection, or that the pooler answers itself: because a
+//! server dies, a client cancels or leaves, or a unit before them takes long.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::turn::Turn;
@@ -12,15 +12,14 @@ use crate::pipeline::connection;
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
-use crate::state::server::State;
 
-/// How often a unit that was at the head when its server died is asked again.
+/// The most times that a unit is retried which was at the head when its server died.
 const ATTEMPTS: u8 = 1;
 
-/// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be asked again: the
+/// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be retried: the
 /// pipelined connection's late answers to them are dropped.
 pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     let mut start = pipeline.done;
     let mut bytes = Vec::new();
     let mut count = 0;
@@ -45,7 +44,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
         if count > 0 {
             client.prepared.unnamed = unnamed;
         }
-        // What they prepare is prepared when they are sent again, which may never be.
+        // Statements that they prepare are prepared when they are sent again, which may never be.
         for name in names {
             client.prepared.statements.remove(&name);
         }
@@ -60,27 +59,28 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
     turns::give_turn(core, Turn::Client(client_key));
 }
 
-/// A pipelined connection's connection is being closed: who waits for an answer is answered by another server, or told.
+/// Ends a pipelined connection that is being closed: clients that wait for an answer get one from another server, or an
+/// error.
 pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if !matches!(server.state, State::Pipelined) {
+    if !server.is_pipelined() {
         return;
     }
     let in_message = server.exchange.passing.0 > 0;
     let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     let (forwarded, failed) = (pipeline.forwarded, pipeline.failed && pipeline.forwarded);
     let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
     if let Some(head) = pipeline.head() {
         let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
         if failed {
-            // It has been told of an error already.
+            // The client has got an error already.
             connection::disown(core, key, 0);
             end_unit(core, head);
         } else if forwarded && in_message {
             leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
         } else if writes {
-            // If it was committed all the same, its client's reads see it.
+            // If the write was committed all the same, its client's reads see it.
             freshness::owe(core, head, key);
             answer_head(core, key, &Error::OutcomeUnknown(cause.clone()));
         } else if forwarded || tried >= ATTEMPTS {
@@ -90,7 +90,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
         }
     }
     if let Some((_, id)) = member {
-        let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref());
+        let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline());
         for client in pipeline.into_iter().flat_map(|pipeline| &pipeline.units).filter_map(|unit| unit.client) {
             if let Some(client) = core.clients.get_mut(client.0) {
                 client.route.tried.add(id);
@@ -100,7 +100,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     while let Some(client) = core
         .servers
         .get(key.0)
-        .and_then(|server| server.pipeline.as_ref())
+        .and_then(|server| server.pipeline())
         .and_then(|pipeline| pipeline.units.iter().find_map(|unit| unit.client))
     {
         retry_units(core, key, client, 0);
@@ -110,7 +110,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
 
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
 fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     pipeline.stage.clear();
     prepared::forget_names(core, key, 0);
     let Some(client_key) = connection::disown(core, key, 0) else { return };
@@ -135,14 +135,14 @@ fn end_unit(core: &mut Core, client_key: ClientKey) {
     core.schedule.unflushed.push(Turn::Client(client_key));
 }
 
-/// Has those who stand behind the head of a pipelined connection asked elsewhere. They run in read-only transactions:
-/// what the pipelined connection still does of them changes nothing.
+/// Retries the units behind the head of a pipelined connection elsewhere. The units run in read-only transactions, so
+/// their late runs on the pipelined connection change nothing.
 pub fn rescue(core: &mut Core, key: ServerKey) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     (pipeline.closed, pipeline.rescued) = (true, true);
     let head = pipeline.head();
     let mut place = 0;
-    while let Some(pipeline) = core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()) {
+    while let Some(pipeline) = core.servers.get(key.0).and_then(|server| server.pipeline()) {
         let Some(unit) = pipeline.units.get(place) else { return };
         if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
             retry_units(core, key, client, place);
@@ -151,7 +151,7 @@ pub fn rescue(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// A write has met a replica: the monitor hears of it, and the server is not chosen again for it.
+/// Notes that a write has met a replica: the monitor hears of it, and the server is not chosen again for it.
 pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
     members::met(core, pool, Met::ReadOnly);
     let member = core.pools.get(pool.0).and_then(|pool| pool.cluster_of.home);

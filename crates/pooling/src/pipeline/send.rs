@@ -1,13 +1,13 @@
 //! Pipelining across clients: statements of different clients, sent down one server connection one behind another.
 //!
-//! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and to
-//! leave the session alone needs no connection to itself: each is a transaction of its own, so it can neither see nor
-//! disturb its neighbours. A server connection that carries such units is a *pipelined connection*; answers come in the
-//! order in which the units were sent, and are cut apart at each ReadyForQuery.
+//! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and
+//! to leave the session unchanged needs no connection to itself: each unit is a transaction of its own, so it can
+//! neither see nor disturb its neighbours. A server connection that carries such units is a *pipelined connection*;
+//! answers come in the order in which the units were sent, and are cut apart at each ReadyForQuery.
 //!
-//! What a unit answers is staged until it is whole, so that until then it can be asked again somewhere else, which its
-//! reader does not notice: when the server dies, when a neighbour's cancel request hits it, when a neighbour takes too
-//! long. `docs/design/2026-11-21-pipelining.md` tells the rules and their reasons.
+//! The answer of a unit is held back until it is complete. So until then the unit can be repeated on another
+//! connection, and its client does not notice: when the server dies, when a neighbour's cancel request strikes the
+//! unit, or when a neighbour takes too long. `docs/design/2026-11-21-pipelining.md` has the rules and their reasons.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -31,18 +31,18 @@ use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
 
-/// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` when it is
-/// none: then the client must be given a connection.
+/// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
+/// then the client needs a connection of its own.
 pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let pool_key = client.route.pool?;
-    // It holds for this unit: the next one chooses its server itself.
+    // The turn is for this unit: the next unit chooses its server itself.
     let turn = std::mem::take(&mut client.checkout.may_share);
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
     if !core.pools.get(pool_key.0)?.limits.pipelining {
-        // Its units of before are in a pipelined connection still, when the configuration has changed.
+        // Earlier units are in a pipelined connection still, when the configuration has changed.
         return connection::behind_own(core, key);
     }
     let holder = client.checkout.server();
@@ -78,7 +78,7 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     }
 }
 
-/// Sends a unit down a pipelined connection that those of other clients go down, or has its client wait for room.
+/// Sends a unit down a pipelined connection that other clients share, or makes its client wait for room.
 fn share(
     core: &mut Core,
     key: ClientKey,
@@ -101,8 +101,8 @@ fn share(
     connection::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
 }
 
-/// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it: one that
-/// nobody else's unit follows if it is to be `alone`.
+/// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it; if it is
+/// to be `alone`, no other client's unit follows.
 fn send_on_own(
     core: &mut Core,
     key: ClientKey,
@@ -113,7 +113,7 @@ fn send_on_own(
     if let Some(step) = connection::behind_own(core, key) {
         return Some(step);
     }
-    // What may be asked again runs in a read-only transaction: a wrong guess fails, and has done nothing.
+    // A unit that may be retried runs in a read-only transaction: a wrong guess fails, and has done nothing.
     if !checkout::acquire(core, key, !writes) {
         return Some(Step::Stop);
     }
@@ -125,7 +125,7 @@ fn send_on_own(
     sent
 }
 
-/// There is room in no pipelined connection: the client waits for it, those before it first.
+/// Makes a client wait for room in a pipelined connection, behind the clients before it.
 fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     client.checkout.reads_only = true;
@@ -152,7 +152,7 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     let depth = pool.depth(settings);
     if let Some((own, _)) = client.checkout.pipelined() {
         let server = core.servers.get(own.0)?;
-        let pipeline = server.pipeline.as_ref()?;
+        let pipeline = server.pipeline()?;
         let room = pipeline.units.len() < settings.pipeline_depth.max(1) * 4;
         return (room && !pipeline.closed && !server.life.retire && in_line(client, server)).then_some(own);
     }
@@ -166,7 +166,7 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     let mut best: Option<(ServerKey, usize)> = None;
     for &pipeline_key in pool.connections.pipelined.iter().take(share) {
         let Some(server) = core.servers.get(pipeline_key.0) else { continue };
-        let Some(pipeline) = server.pipeline.as_ref() else { continue };
+        let Some(pipeline) = server.pipeline() else { continue };
         let used = pipeline.units.len();
         if used < depth
             && !pipeline.closed
@@ -195,7 +195,8 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
         connection::open(core, server, false);
         return Some(server);
     }
-    // Its session is brought in line first: until then it is checked out, and this client waits for it.
+    // The session of the connection is brought in line first: until then it is checked out, and this client waits for
+    // it.
     if let Some(client) = core.clients.get_mut(key.0) {
         client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     }
@@ -230,25 +231,27 @@ fn send_down(
     }
     let server = core.servers.get_mut(server_key.0)?;
     let client = core.clients.get_mut(key.0);
-    let pipeline = server.pipeline.as_mut()?;
+    let (pool_key, place) = (server.pool, server.at.place);
+    let (pipeline, exchange) = server.pipeline_and_exchange();
+    let pipeline = pipeline?;
     if pipeline.units.is_empty() {
         (pipeline.head_since, pipeline.looked_at) = (now, now);
     }
     pipeline.history.extend_from_slice(unit.bytes);
     let mut owner = None;
     let mut kept = None;
-    // It has left if it could not be sent.
+    // The client has left if its unit could not be sent.
     if let Some(client) = client.filter(|client| client.checkout.pipelined().is_some()) {
-        kept = binds_kept(client, &server.exchange.requests);
+        kept = binds_kept(client, &exchange.requests);
         client.prepared.portals.clear();
         client.times.transaction_since = None;
         owner = Some(key);
     }
-    // Who is alone in a pipelined connection got the connection as its own, and has been counted then.
+    // A client that is alone in a pipelined connection got the connection as its own, and has been counted then.
     if !pipeline.alone
-        && let Some(pool) = core.pools.get_mut(server.pool.0)
+        && let Some(pool) = core.pools.get_mut(pool_key.0)
     {
-        pool.counts.stats.waited(server.at.place, std::mem::take(&mut core.pipelines.waited));
+        pool.counts.stats.waited(place, std::mem::take(&mut core.pipelines.waited));
     }
     let size = unit.bytes.len();
     pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });
@@ -268,7 +271,7 @@ fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
     bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
 }
 
-/// Whether a client's session state is what the server connection has.
+/// Whether the server connection has the client's settings, for reads.
 fn in_line(client: &Client, server: &Server) -> bool {
     server.known.session.read_only
         && server.known.session.sets.same(&client.session.sets)

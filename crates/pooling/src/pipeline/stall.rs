@@ -9,8 +9,8 @@ use crate::backend::cancel;
 use crate::pipeline::retry;
 use crate::state::Core;
 
-/// Looks for units at the head that take long, to be answered or to be read: who stands behind them is asked again
-/// elsewhere, and a head that nobody waits for is stopped.
+/// Looks for units at the head that take long, to be answered or to be read: the units behind them are retried
+/// elsewhere, and a head without a client is stopped.
 pub fn look_for_stalls(core: &mut Core) {
     let Some(bound) = core.config.settings.pipeline_stall.limit() else { return };
     let now = core.now;
@@ -19,19 +19,19 @@ pub fn look_for_stalls(core: &mut Core) {
     };
     let connections = core.pipelines.active.iter().copied();
     let stalled: Vec<ServerKey> = connections
-        .filter(|key| core.servers.get(key.0).and_then(|server| server.pipeline.as_deref()).is_some_and(overdue))
+        .filter(|key| core.servers.get(key.0).and_then(|server| server.pipeline()).is_some_and(overdue))
         .collect();
     for key in stalled {
         let Some(server) = core.servers.get_mut(key.0) else { continue };
         let pool = server.pool;
-        let Some(pipeline) = server.pipeline.as_mut() else { continue };
+        let Some(pipeline) = server.pipeline_mut() else { continue };
         pipeline.looked_at = now;
         if let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.clone()) {
             fingerprint.took(now.saturating_duration_since(pipeline.head_since), now);
         }
         let head = pipeline.head();
         let behind = pipeline.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
-        // Nobody joins those who wait already.
+        // No unit joins those that wait already.
         pipeline.closed = true;
         if core.pools.get_mut(pool.0).is_some_and(|pool| pool.counts.retries.spend(behind)) {
             retry::rescue(core, key);
@@ -40,10 +40,10 @@ pub fn look_for_stalls(core: &mut Core) {
     }
 }
 
-/// How long a poll may wait so that a stalled pipelined connection is noticed in time.
+/// The time until which a poll may wait so that a stalled pipelined connection is noticed.
 pub fn deadline(core: &Core) -> Option<Instant> {
     let bound = core.config.settings.pipeline_stall.limit()?;
-    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline.as_ref());
+    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline());
     connections
         .filter(|pipeline| !pipeline.rescued && !pipeline.units.is_empty())
         .map(|pipeline| pipeline.looked_at + bound)

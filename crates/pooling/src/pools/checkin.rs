@@ -7,14 +7,14 @@ use crate::config::PoolMode;
 use crate::state::Core;
 use crate::state::server::Residue;
 
-/// Whether a client has left on its connection what no other has: it must not be given another in silence.
+/// Whether a client has left state on its connection that no other has: it must not get another one unnoticed.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let mode = client.route.pool.and_then(|pool| core.pools.get(pool.0)).map(|pool| pool.limits.mode);
     client.session.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
 }
 
-/// Takes a server connection from its client; what is to be undone on it is noted.
+/// Takes a server connection from its client; notes the state that must be undone on it.
 pub fn detach(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client_key) = server.let_go() else { return };
@@ -28,8 +28,8 @@ pub fn detach(core: &mut Core, key: ServerKey) {
         client.prepared.portals.clear();
         client.session.unclear = false;
         client.session.pending = Pending::default();
-        // What it prepared by its own names, before its pool's mode was changed, is not to meet others; it is prepared
-        // elsewhere by names of ours.
+        // Statements that it prepared by its own names, before its pool's mode was changed, must not meet other
+        // clients'; they are prepared elsewhere by names of the pooler's.
         let own_names = !client.prepared.renamed && !client.prepared.statements.is_empty();
         session |= own_names;
         client.prepared.renamed |= own_names;

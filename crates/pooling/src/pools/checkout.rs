@@ -1,4 +1,4 @@
-//! Who gets which server connection: first come, first served in each pool.
+//! The checkout of server connections: first come, first served in each pool.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::turn::{After, Turn};
@@ -11,11 +11,11 @@ use crate::router::{choose, members};
 use crate::state::Core;
 use crate::state::client::State as ClientState;
 
-/// Idle connections that are looked at for one whose session is in line.
+/// The number of idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;
 
-/// Checks a server connection out for a client, `reads_only` for what runs in a read-only transaction: true when the
-/// client has one now whose session is in line. Else it waits, for a connection or for its alignment.
+/// Checks a server connection out for a client, `reads_only` for a unit in a read-only transaction: true if the client
+/// has one now whose session is in line. Otherwise the client waits, for a connection or for its alignment.
 pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.checkout.reads_only = reads_only;
@@ -37,12 +37,12 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     if let Some(server) = idle.filter(|_| first) {
         assign(core, server, key);
         let server = core.servers.get(server.0);
-        return server.is_some_and(|server| server.client() == Some(key) && server.known.aligning.is_none());
+        return server.is_some_and(|server| server.client() == Some(key) && !server.is_aligning());
     }
     if let Some(pool) = core.pools.get_mut(pool_key.0) {
         if again { pool.queue.waiting.push_front(key) } else { pool.queue.waiting.push_back(key) }
     }
-    // Those before it wait for connections that are being checked: they have this one, and it has one of those.
+    // Clients before it wait for connections that are being checked: they get this one, and it gets one of those.
     if let Some(server) = idle
         && !assign_to_next(core, server, pool_key)
         && let Some(pool) = core.pools.get_mut(pool_key.0)
@@ -53,7 +53,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     false
 }
 
-/// Checks this server connection out for the next who waits in its pool; whether there was anybody.
+/// Checks this server connection out for the next client that waits in its pool; whether there was one.
 pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> bool {
     while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
         if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
@@ -65,8 +65,8 @@ pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> 
     false
 }
 
-/// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one
-/// among those that would come next. One that is to be checked first is checked, and not taken.
+/// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one among
+/// the next ones. A connection that must be checked first is checked, and not taken.
 pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<ServerKey> {
     let target = align::target(core, key)?;
     let pool = core.pools.get_mut(pool_key.0)?;
@@ -89,7 +89,6 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
         return;
     };
     server.check_out(key, core.now);
-    server.exchange.answered = false;
     let since = client.checkout.take(server_key);
     client.times.request_since = core.now;
     let waited = since.map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
@@ -99,7 +98,7 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
         pool.counts.totals.assignments += 1;
     }
     if align::align(core, server_key, key) {
-        match core.clients.get(key.0).map(|client| &client.state) {
+        match core.clients.get(key.0).map(|client| client.state()) {
             Some(ClientState::Login(..)) => turns::later(core, After::Lookup(key)),
             Some(ClientState::Greeting) => turns::later(core, After::Verified(key)),
             _ => (),

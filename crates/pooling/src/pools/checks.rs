@@ -6,16 +6,16 @@ use crate::backend::align;
 use crate::state::Core;
 use crate::state::server::{Server, State};
 
-/// Whether a free server connection is to be checked before it is used: it has been idle for long.
+/// Whether a free server connection must be checked before it is used: it has been idle for long.
 pub fn is_to_be_checked(core: &Core, server: &Server) -> bool {
     let settings = &core.config.settings;
     !settings.server_check_query.is_empty()
-        && matches!(server.state, State::Idle)
+        && matches!(server.state(), State::Idle)
         && core.now.saturating_duration_since(server.life.state_since) >= settings.server_check_delay.0
 }
 
-/// Checks a free server connection, when it is to be: whether it was. It is offered to those who wait when the check
-/// has ended well, and closed when it has not.
+/// Checks a free server connection, if it must be: whether it was. The connection is offered to waiting clients when
+/// the check has succeeded, and closed when it has failed.
 pub fn check(core: &mut Core, key: ServerKey) -> bool {
     if !core.servers.get(key.0).is_some_and(|server| is_to_be_checked(core, server)) {
         return false;
@@ -24,7 +24,7 @@ pub fn check(core: &mut Core, key: ServerKey) -> bool {
     true
 }
 
-/// Runs the query by which a server connection that nobody has is checked.
+/// Runs the query by which a server connection without a client is checked.
 pub fn run_check(core: &mut Core, key: ServerKey) {
     let query = core.config.settings.server_check_query.clone();
     align::run_own(core, key, if query == "<empty>" { "" } else { &query });
@@ -38,7 +38,7 @@ pub fn is_old(core: &Core, server: &Server) -> bool {
     let lifetime = entry.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime);
     let Some(limit) = lifetime.limit() else { return false };
     let share = f64::from(u32::try_from(settings.server_lifetime_jitter.min(100)).unwrap_or(100)) / 100.0;
-    // The process id on the server is as good as a random number that would have to be kept.
+    // The process id on the server serves as a random number that needs no place of its own.
     let spread = f64::from(server.cancels.key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
     core.now.saturating_duration_since(server.life.since) >= limit.mul_f64(1.0 - share * spread)
 }

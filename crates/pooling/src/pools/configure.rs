@@ -1,4 +1,4 @@
-//! What a change of the configuration, or of the addresses of a host, does to pools.
+//! The effects on pools of a change of the configuration, or of the addresses of a host.
 
 use crate::model::keys::{PoolKey, ServerKey};
 
@@ -9,8 +9,8 @@ use crate::pools::{free, grow, size, upkeep};
 use crate::router::reroute;
 use crate::state::Core;
 
-/// Gives a pool the sizes that the configuration says. Those who wait choose a server again, where the database has
-/// come to be on several servers, or on one.
+/// Gives a pool the sizes in the configuration. Its waiting clients choose a server again if the database has become
+/// one on several servers, or on one.
 pub fn resize_pool(core: &mut Core, key: PoolKey) {
     size::size_pool(core, key);
     let Some(pool) = core.pools.get(key.0) else { return };
@@ -22,7 +22,7 @@ pub fn resize_pool(core: &mut Core, key: PoolKey) {
     close::retire(core, &servers);
 }
 
-/// Takes the configuration that is in force now.
+/// Puts the new configuration in force on this worker.
 pub fn take_config(core: &mut Core) {
     let old = std::mem::replace(&mut core.config, core.shared.config());
     let secured_otherwise = crate::credentials::secures_otherwise(&old.settings, &core.config.settings);
@@ -32,7 +32,7 @@ pub fn take_config(core: &mut Core) {
         let servers = pool.connections.servers.clone();
         let before = old.database(&pool.name.database);
         let Some(entry) = core.config.database(&pool.name.database) else {
-            // The database is gone: those who are idle go now, the others when they are done.
+            // The database is gone: idle connections are closed now, the others when they are free.
             close::retire(core, &servers);
             continue;
         };
@@ -41,7 +41,7 @@ pub fn take_config(core: &mut Core) {
         if moved || secured_otherwise {
             close::retire(core, &servers);
             hub_asks::retire_hub(core, key);
-            // What failed before may do now.
+            // An attempt that failed before may succeed now.
             if let Some(pool) = core.pools.get_mut(key.0) {
                 pool.connections.failure = None;
             }
@@ -52,7 +52,7 @@ pub fn take_config(core: &mut Core) {
     upkeep::keep_pools(core);
 }
 
-/// Closes the server connections that know more prepared statements than are to be kept now.
+/// Closes the server connections that know more prepared statements than are now kept.
 fn retire_the_laden(core: &mut Core) {
     let most = core.config.settings.kept_statements();
     let laden = core.servers.iter().filter(|(_, server)| server.known.statements.len() > most);
@@ -60,8 +60,8 @@ fn retire_the_laden(core: &mut Core) {
     close::retire(core, &laden);
 }
 
-/// A name has been looked up: those who waited for that go on. Connections to addresses that are no longer its are
-/// closed when they are free.
+/// Notes that a name has been looked up: the clients that waited for that go on. Connections to its former addresses
+/// are closed when they are free.
 pub fn resolved(core: &mut Core, host: &str, changed: bool) {
     if changed {
         let addresses = core.shared.resolver.addresses(host);

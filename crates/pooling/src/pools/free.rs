@@ -12,17 +12,15 @@ use crate::router::fingerprints;
 use crate::state::Core;
 use crate::state::server::State;
 
-/// A server connection may be free: it is taken from its client, cleaned, and offered to the next.
+/// Works on a server connection that may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
-    let used = !matches!(server.state, State::Preparing);
-    match server.state {
-        State::Pipelined if server.pipeline.as_ref().is_some_and(|pipeline| pipeline.units.is_empty()) => {
-            connection::end(core, key)
-        }
+    let used = !matches!(server.state(), State::Preparing(_));
+    match server.state() {
+        State::Pipelined(pipeline) if pipeline.units.is_empty() => connection::end(core, key),
         State::Active(None) => (),
         State::Active(_) if may_be_given_back(core, key) => checkin::detach(core, key),
-        State::Preparing => (),
+        State::Preparing(_) => (),
         _ => return,
     }
     if used {
@@ -32,14 +30,18 @@ pub fn free(core: &mut Core, key: ServerKey) {
     if !server.exchange.requests.is_empty() {
         return;
     }
-    // A cancel request that is on its way must hit nothing that comes next.
+    // A cancel request that is on its way must not strike a later statement.
     if server.cancels.under_way > 0 {
-        server.state = State::Preparing;
+        server.prepare(None, core.now);
         server.cancels.frees = true;
         return;
     }
     if server.status != Status::Idle || server.exchange.own_error.is_some() {
-        close::close_server(core, key, "a statement of the pooler's own has failed, or left a transaction open");
+        close::close_server(
+            core,
+            key,
+            "a statement that the pooler itself sent has failed, or has left a transaction open",
+        );
         return;
     }
     if !align::clean_up(core, key) {
@@ -47,14 +49,17 @@ pub fn free(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// Gives a free server connection to the next who waits, or to the pool.
+/// Gives a free server connection to the next waiting client, or to the pool.
 fn offer(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let taken =
-        matches!(server.state, State::Idle) || server.client().is_some() || !server.exchange.requests.is_empty();
-    debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state);
+        matches!(server.state(), State::Idle) || server.client().is_some() || !server.exchange.requests.is_empty();
+    debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state());
     if taken {
-        crate::warning!("a server connection was given back that is not free ({:?}): it is closed", server.state);
+        crate::warning!(
+            "a server connection in use was given back ({:?}), which is a bug: it is closed",
+            server.state()
+        );
         return turns::doom(core, key, "it was given back twice");
     }
     let pool_key = server.pool;
@@ -70,7 +75,11 @@ fn offer(core: &mut Core, key: ServerKey) {
         return;
     }
     if retire || old || many || spare {
-        let why = if retire { "it was to be closed" } else { "it was old or too many" };
+        let why = if retire {
+            "it had been marked to be closed"
+        } else {
+            "it had reached server_lifetime, or the pool had too many connections"
+        };
         close::close_server(core, key, why);
         grow_in_turn(core, pool_key);
         return;
@@ -78,7 +87,7 @@ fn offer(core: &mut Core, key: ServerKey) {
     hand_out(core, key);
 }
 
-/// Checks a free server connection out for the next who waits, or puts it into the pool.
+/// Checks a free server connection out for the next waiting client, or puts it into the pool.
 fn hand_out(core: &mut Core, key: ServerKey) {
     let Some(pool_key) = core.servers.get(key.0).map(|server| server.pool) else { return };
     if handover::gives_away(core, key) {
@@ -95,7 +104,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
     handover::balance(core, pool_key);
 }
 
-/// Checks free connections out for those who wait, as after RESUME.
+/// Checks free connections out for waiting clients, as after RESUME.
 pub fn serve_queue(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get_mut(key.0) {
         if pool.limits.paused || pool.is_unwanted() {
@@ -107,7 +116,8 @@ pub fn serve_queue(core: &mut Core, key: PoolKey) {
     grow::grow(core, key);
 }
 
-/// Whether a server is free for others: nothing is asked, no transaction is open, and its client holds nothing.
+/// Whether a server connection is free for others: no request is under way, no transaction is open, and its client is
+/// not pinned.
 pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
     let Some(server) = core.servers.get(key.0) else { return false };
     if !server.exchange.requests.is_empty() || server.status != Status::Idle {
@@ -121,7 +131,8 @@ pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
     mode.lends() && !client.session.pins.any() && !client.input.unsynced && client.input.passing == 0
 }
 
-/// A server connection of a pool is closed: those who wait get others, whoever has waited longest first.
+/// Opens connections for the clients that wait, after one of a pool was closed: the client that has waited longest
+/// comes first.
 fn grow_in_turn(core: &mut Core, key: PoolKey) {
     let mut keys = neighbours::kept_waiting_by(core, key);
     let own = core.pools.get(key.0).and_then(|pool| neighbours::waits_since(core, pool));
@@ -132,7 +143,7 @@ fn grow_in_turn(core: &mut Core, key: PoolKey) {
     }
 }
 
-/// A server connection of a pool is idle: it goes if a limit keeps another pool waiting.
+/// Lets the pools grow that a limit keeps waiting, at the cost of idle connections of this pool.
 fn offer_place(core: &mut Core, key: PoolKey) {
     for (key, _) in neighbours::kept_waiting_by(core, key) {
         grow::grow(core, key);

@@ -1,4 +1,4 @@
-//! How many more connections a pool opens.
+//! The number of further connections that a pool opens.
 
 use crate::model::keys::PoolKey;
 use crate::model::turn::After;
@@ -10,7 +10,8 @@ use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
 
-/// Opens connections for those who wait, as far as the limits allow, and has other workers know who waits still.
+/// Opens connections for waiting clients, as far as the limits allow, and tells other workers of the clients that still
+/// wait.
 pub fn grow(core: &mut Core, key: PoolKey) {
     if members::is_cluster(core, key) {
         welcome::welcome_from_a_member(core, key);
@@ -41,12 +42,12 @@ fn open_more(core: &mut Core, key: PoolKey) {
         limit += pool.limits.reserve;
     }
     let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
-    // Who waits goes before what is idle elsewhere; filling a pool up does not.
+    // A waiting client goes before idle connections of other pools; filling a pool up does not.
     let needed = wanted;
     if pool.queue.clients > 0 || pool.limits.kept {
         wanted = wanted.max(pool.limits.minimum.saturating_sub(pool.common.total()));
     }
-    // Whether a server is back one attempt shows as well as many.
+    // One attempt shows as well as many whether a server is back.
     if down {
         wanted = wanted.min(1_usize.saturating_sub(pool.connections.connecting));
     }
@@ -59,14 +60,14 @@ fn open_more(core: &mut Core, key: PoolKey) {
     }
 }
 
-/// Another worker wants a connection of this pool, or has left room for one.
+/// Serves a worker that wants a connection of this pool, or uses the room that it has left.
 pub fn wanted(core: &mut Core, name: &PoolName) {
     let Some(key) = size::pool_named(core, name) else { return };
     neighbours::look_at_debt(core, key);
     grow(core, key);
 }
 
-/// Opens one more connection, for a pipelined connection, where nothing speaks against it.
+/// Opens one more connection, for a pipelined connection, if no limit and no failure forbids it.
 pub fn grow_by_one(core: &mut Core, key: PoolKey) {
     let failing = core.pools.get(key.0).is_none_or(|pool| {
         let failure = pool.connections.failure.as_ref();

@@ -1,8 +1,8 @@
 //! Server connections that are handed from one worker to another, where clients have waited longer.
 //!
-//! [`crate::model::Ledger`] decides which and when. Handed over is only what is free: nothing is asked, no transaction is
-//! open, no cancel request is on its way, nothing is left of the client before. What is known of the session goes with
-//! it, and which statements are prepared there: all workers call a statement by the same name.
+//! [`crate::model::Ledger`] decides which connection is handed over, and when. It must be free: no request unanswered,
+//! no transaction open, no cancel request on its way, no session state of the client before. The known settings of the
+//! session go with it, and the list of its prepared statements, which have the same names on all workers.
 
 use std::rc::Rc;
 
@@ -19,10 +19,10 @@ use crate::reactor::{sockets, turns};
 use crate::router::members;
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::server::{Server, State};
+use crate::state::server::Server;
 use crate::state::traveller::{CarriedBelief, Parcel};
 
-/// Tells the other workers of a pool how it stands here, and does what follows from that.
+/// Reports the state of a pool here to its other workers, and does what follows from that.
 pub fn balance(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) {
         let idle = pool.connections.idle.iter().find(|idle| core.servers.get(idle.0).is_some_and(may_travel)).copied();
@@ -39,7 +39,7 @@ pub fn balance(core: &mut Core, key: PoolKey) {
     }
 }
 
-/// Hands a connection that has become free to another worker, if that is whose turn it is.
+/// Hands a connection that has become free to another worker, if that worker's turn has come.
 pub fn gives_away(core: &mut Core, key: ServerKey) -> bool {
     let Some(server) = core.servers.get(key.0).filter(|server| may_travel(server)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.common.is_shared()) else { return false };
@@ -97,7 +97,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     core.shared.tell(to, Message::HandedOver(Box::new(parcel)));
 }
 
-/// Takes a connection from another worker; the pool that has it now.
+/// Takes a connection from another worker; gives the pool that has it now.
 pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     let Parcel { mut io, permit, id, place: (host, port, address), known, .. } = parcel;
     let Parcel { cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
@@ -120,10 +120,10 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     (server.permit, server.known.parameters) = (Some(permit), parameters);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
     (server.at.sslmode, server.known.mark, server.known.statements) = (sslmode, mark, statements);
-    // What was ordered meanwhile has not reached it: it may be of the configuration before.
+    // Later orders have not reached the connection: it may be of the configuration before.
     server.life.retire = orders < core.lifecycle.orders;
     server.life.suspended = core.is_suspended();
-    server.state = State::Preparing;
+    server.prepare(None, core.now);
     server.io.readable = true;
     core.servers.insert(server);
     if unchecked {

@@ -1,10 +1,10 @@
-//! The limits that several pools share, `max_db_connections` and `max_user_connections`: whose connection makes room for
-//! whom.
+//! The limits that several pools share, `max_db_connections` and `max_user_connections`, and the choice of the
+//! connection that is closed when a limit leaves no room.
 //!
-//! A pool that a limit keeps from a connection takes the place of one that is idle in another pool, the one that has been
-//! idle longest. Where none is idle since clients follow each other, a client that has waited for [`STARVING`] is served
-//! nonetheless: a connection of a pool that has more is closed when it is next free. A client of another worker's pool
-//! gets a place only where one is idle there.
+//! If a limit leaves a pool no room for a connection, the connection of another pool that has been idle longest is
+//! closed. If none is idle because clients follow each other, a client that has waited for [`STARVING`] is served
+//! nonetheless: a connection of a pool that has more of them is closed when it is next free. For a client of another
+//! worker, only an idle connection is closed.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::state::pool::Pool;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
-/// How long a client waits before its pool gets a connection at the cost of a pool that has more.
+/// The time that a client waits before its pool gets a connection at the cost of a pool that has more.
 const STARVING: Duration = Duration::from_secs(1);
 
 /// A limit that several pools share.
@@ -74,13 +74,12 @@ pub fn within_limits(core: &Core, key: PoolKey) -> bool {
     core.pools.get(key.0).is_some_and(|pool| limit_reached(core, pool).is_none())
 }
 
-/// Makes room for a connection that is no connection of the pool, at the cost of those that are idle. False when
-/// there is none.
+/// Makes room for a connection beside the pool, at the cost of idle ones. False if there is none.
 pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
     while !within_limits(core, key) {
         let own = core.pools.get(key.0).and_then(|pool| pool.connections.idle.front().copied());
         match own {
-            Some(idle) => close::close_server(core, idle, "a connection that is lent to nobody takes its place"),
+            Some(idle) => close::close_server(core, idle, "a connection for LISTEN or replication takes its place"),
             None if make_room(core, key) => (),
             None => return false,
         }
@@ -88,8 +87,8 @@ pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
     true
 }
 
-/// Whether the limits are not full of connections that are checked out to nobody when there is another. Those of a user
-/// whose databases other workers serve are not counted, so each worker has its share.
+/// Whether the limits still have room for clients after one more connection that is checked out to no client. Of a
+/// user's limit each worker has its share, since connections of other workers are not counted.
 pub fn leaves_room(core: &Core, key: PoolKey) -> bool {
     let Some(pool) = core.pools.get(key.0) else { return false };
     let apart = |limit: Limit| {
@@ -102,8 +101,8 @@ pub fn leaves_room(core: &Core, key: PoolKey) -> bool {
         && (user == 0 || apart(Limit::User(pool.name.user.clone())) * workers < user)
 }
 
-/// Lets a pool have one more server connection for a client that waits, at the cost of those that are idle in other
-/// pools. False when there is no room.
+/// Lets a pool have one more server connection for a waiting client, at the cost of idle connections in other pools.
+/// False if there is no room.
 pub fn make_room(core: &mut Core, key: PoolKey) -> bool {
     while let Some(limit) = core.pools.get(key.0).and_then(|pool| limit_reached(core, pool)) {
         match longest_idle(core, &limit, Some(key)) {
@@ -132,7 +131,7 @@ pub fn make_room_for_another(core: &mut Core, user: &str) {
 /// The connection that has been idle longest among those that a limit covers, in another pool than this.
 fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<ServerKey> {
     let may_go = |server: &Server| {
-        matches!(server.state, State::Idle)
+        matches!(server.state(), State::Idle)
             && Some(server.pool) != apart
             && core.pools.get(server.pool.0).is_some_and(|pool| limit.covers(pool))
     };
@@ -152,14 +151,14 @@ pub fn relieve_starving(core: &mut Core) {
     let found: Vec<(Limit, usize)> = core.pools.iter().filter_map(|(_, pool)| starving(pool)).collect();
     for (limit, fewer) in found {
         let covered = |server: &Server| core.pools.get(server.pool.0).filter(|pool| limit.covers(pool));
-        // One at a time: the pool gets a connection, and then it is seen who still starves.
+        // One connection at a time: after it, the pools that still starve are seen.
         if core.servers.iter().any(|(_, server)| server.life.retire && covered(server).is_some()) {
             continue;
         }
         let busy = core.servers.iter().filter_map(|(key, server)| {
             let pool = covered(server)?;
-            let lasts =
-                pool.limits.mode == PoolMode::Session || !matches!(server.state, State::Active(_) | State::Pipelined);
+            let lasts = pool.limits.mode == PoolMode::Session
+                || !matches!(server.state(), State::Active(_) | State::Aligning(..) | State::Pipelined(_));
             (!lasts && pool.connections.servers.len() > fewer).then_some((
                 pool.connections.servers.len(),
                 std::cmp::Reverse(server.life.since),

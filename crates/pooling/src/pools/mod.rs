@@ -1,4 +1,4 @@
-//! Pools: who checks out which server connection, how many there are, and which worker has them.
+//! Pools: the checkout of server connections, their number, and their distribution among workers.
 
 pub mod checkin;
 pub mod checkout;

@@ -1,4 +1,4 @@
-//! What a worker tells the others that have the same pool.
+//! The messages of a worker to the others that serve the same pool.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server, State};
 
-/// How many connections those who wait would have, beside those that will soon be free.
+/// The number of connections that waiting clients need, beside those that will soon be free.
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
-    // However many wait to share, one more connection is enough for now.
+    // However many clients wait to share, one more connection is enough for now.
     let sharing = usize::from(!pool.queue.sharing.is_empty());
     let waiting = pool.queue.waiting.len()
         + sharing
@@ -25,7 +25,7 @@ pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
 
 /// Whether a connection that is free may be handed over.
 pub fn may_travel(server: &Server) -> bool {
-    matches!(server.state, State::Idle)
+    matches!(server.state(), State::Idle)
         && server.exchange.requests.is_empty()
         && server.status == Status::Idle
         && server.known.residue == Residue::Nothing
@@ -46,12 +46,12 @@ pub fn micros(core: &Core, moment: Instant) -> Micros {
     Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Since when somebody waits for a connection of this pool, as all workers count it.
+/// The time since when a client waits for a connection of this pool, as all workers count it.
 pub fn hunger(core: &Core, pool: &Pool) -> Option<Micros> {
     waits_since(core, pool).filter(|_| !pool.limits.paused).map(|since| micros(core, since))
 }
 
-/// A connection of a pool was closed: another worker may open one in its place.
+/// Lets another worker open a connection in the place of one that was closed.
 pub fn pass_room_on(core: &Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) else { return };
     if let Some(other) = pool.common.in_need(pool.limits.size) {
@@ -59,7 +59,7 @@ pub fn pass_room_on(core: &Core, key: PoolKey) {
     }
 }
 
-/// Sees to it that clients who have waited long get a connection of another worker's that is never free.
+/// Gets clients that have waited long a connection of another worker's that never becomes free.
 pub fn claim_share(core: &Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) else { return };
     let stall = core.config.settings.pipeline_stall.0;
@@ -71,21 +71,21 @@ pub fn claim_share(core: &Core, key: PoolKey) {
     }
 }
 
-/// Tells another worker that has the same pool.
+/// Sends a message to another worker that has the same pool.
 pub fn tell_member(core: &Core, key: PoolKey, worker: WorkerId, message: fn(Box<PoolName>) -> Message) {
     if let Some(pool) = core.pools.get(key.0) {
         core.shared.tell(worker, message(Box::new(pool.common.name().clone())));
     }
 }
 
-/// Takes note of whether a connection is to be given up that is busy without end.
+/// Notes whether the pool must give up a connection, though none becomes free.
 pub fn look_at_debt(core: &mut Core, key: PoolKey) {
     if let Some(pool) = core.pools.get_mut(key.0) {
         pool.connections.owes = pool.common.is_shared() && pool.common.owes(pool.limits.size);
     }
 }
 
-/// The pools that wait for a connection and share a limit with this one, whoever has waited longest first.
+/// The pools that wait for a connection and share a limit with this one, the one that has waited longest first.
 pub fn kept_waiting_by(core: &Core, key: PoolKey) -> Vec<(PoolKey, Instant)> {
     let Some(pool) = core.pools.get(key.0).filter(|pool| !pool.limits.quota.is_unlimited()) else { return Vec::new() };
     let shares = |other: &Pool| {
@@ -99,20 +99,20 @@ pub fn kept_waiting_by(core: &Core, key: PoolKey) -> Vec<(PoolKey, Instant)> {
     waiting
 }
 
-/// Since when somebody waits for a connection of this pool.
+/// The time since when a client waits for a connection of this pool.
 pub fn waits_since(core: &Core, pool: &Pool) -> Option<Instant> {
     let first = pool.queue.greeting.first().and_then(|key| core.clients.get(key.0)).map(|client| client.identity.since);
     pool.oldest(&core.clients).into_iter().chain(first).min()
 }
 
-/// A check or reset that takes longer than this is not counted on any more by those who wait.
+/// The time after which waiting clients do not count on a check or reset any more.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Connections of a pool that will soon be free: they are being checked or reset.
 fn soon_free(core: &Core, key: PoolKey) -> usize {
     let Some(pool) = core.pools.get(key.0) else { return 0 };
     let soon = |server: &Server| {
-        matches!(server.state, State::Preparing)
+        matches!(server.state(), State::Preparing(_))
             && server.cancels.under_way == 0
             && core.now.saturating_duration_since(server.life.state_since) < PATIENCE
     };

@@ -27,7 +27,7 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
     key
 }
 
-/// Gives a pool the sizes that the configuration says.
+/// Gives a pool the sizes in the configuration.
 pub fn size_pool(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let (config, settings) = (&core.config, &core.config.settings);
@@ -49,7 +49,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     }
 }
 
-/// The pool here of this name.
+/// The pool of this name on this worker.
 pub fn pool_named(core: &Core, name: &PoolName) -> Option<PoolKey> {
     let key = core.pool_names.get(&(name.database.as_str().into(), name.user.as_str().into())).copied()?;
     match name.server {

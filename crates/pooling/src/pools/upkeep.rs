@@ -1,5 +1,5 @@
-//! What keeps pools as the configuration wants them: databases that come and go, sizes, connections that are checked
-//! before use and replaced when they are old.
+//! The regular work that keeps pools as the configuration demands: databases that come and go, sizes, connections that
+//! are checked before use and replaced when they are old.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::sync::lock;
 
-/// How long such a pool is kept: it remembers a failure, and spares the next client a new connection.
+/// The time for which such a pool is kept: it remembers a failure, and spares the next client a new connection.
 const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
 
 /// Whether a pool of a database that is configured only by `*` was of no use and is kept no longer: one that served
@@ -40,7 +40,7 @@ fn serves_somebody(core: &Core, pool: &Pool) -> bool {
     pool.connections.servers.iter().any(|key| core.servers.get(key.0).is_some_and(|server| server.client().is_some()))
 }
 
-/// Looks after the pools; called each second.
+/// Maintains the pools; called each second, and when the configuration has changed.
 pub fn keep_pools(core: &mut Core) {
     make_kept_pools(core);
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
@@ -51,7 +51,7 @@ pub fn keep_pools(core: &mut Core) {
                 let error = Error::DatabaseGone(pool.name.database.to_string());
                 wind_up(core, key, &error);
             }
-            // Its clients were let in to be that user here, and are not to be any longer.
+            // Its clients logged in to be that user here, which they may not be any longer.
             Some(entry) if pool.name.user_is_given && entry.user.is_none() => {
                 let (user, database) = (pool.name.user.to_string(), pool.name.database.to_string());
                 wind_up(core, key, &Error::UserGone { user, database });
@@ -84,7 +84,8 @@ pub fn keep_pools(core: &mut Core) {
     }
 }
 
-/// Pools that are kept filled before the first client comes: those whose user is given by the database's entry.
+/// Makes the pools that are kept filled before the first client comes: those whose user is given by the database's
+/// entry.
 fn make_kept_pools(core: &mut Core) {
     let config = core.config.clone();
     for (name, entry) in &config.databases {
@@ -101,8 +102,8 @@ fn make_kept_pools(core: &mut Core) {
     }
 }
 
-/// Ends a pool that the configuration does without, or that nobody has used for long: clients that have something
-/// under way finish that before they are told.
+/// Ends a pool that is not in the configuration any more, or that no client has used for long: clients with a statement
+/// or transaction under way finish that first.
 fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
     let Some(pool) = core.pools.get(key.0) else { return };
     let servers = pool.connections.servers.clone();
@@ -112,7 +113,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
     let done: Vec<ClientKey> = core
         .clients
         .iter()
-        .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state, ClientState::Closing))
+        .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state(), ClientState::Closing))
         .filter(|(_, client)| client.checkout.server().is_none() && client.checkout.pipelined().is_none())
         .map(|(key, _)| ClientKey(key))
         .collect();
@@ -125,7 +126,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
         || core.servers.iter().any(|(_, server)| server.pool == key);
     if !used {
         let Some(pool) = core.pools.remove(key.0) else { return };
-        // What is counted of a pool goes back nowhere for that.
+        // The counts of a pool never decrease: another worker takes them over.
         if let Some(other) = pool.common.another() {
             let counts = (pool.common.name().clone(), pool.counts.totals, pool.counts.stats);
             core.shared.tell(other, Message::Bequeathed(Box::new(counts)));
@@ -141,7 +142,8 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
     }
 }
 
-/// Adds what another worker has counted of a pool that it has no longer. Of the periods that are looked at it is no part.
+/// Adds the counts of another worker that has this pool no longer. The added counts are no part of the periods of the
+/// averages.
 pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)) {
     let Some(pool) = size::pool_named(core, &name).and_then(|key| core.pools.get_mut(key.0)) else { return };
     pool.counts.totals = pool.counts.totals.plus(&totals);
@@ -161,7 +163,7 @@ fn trim(core: &mut Core, key: PoolKey) {
     }
 }
 
-/// Closes what session-pooled clients hold and shall not hold any longer, when they are outside a transaction.
+/// Closes retired connections of session-pooled clients, when they are outside a transaction.
 fn close_retired_sessions(core: &mut Core) {
     let ready = |server: &Server| {
         let pool = core.pools.get(server.pool.0);

@@ -1,9 +1,10 @@
-//! What clients of a database on several servers are greeted with, and what keeps them waiting for it.
+//! The greeting of clients of a database on several servers, and the wait for it.
 //!
-//! What a server tells when a session begins holds for that server only, and a session here is on no server. Whether it
-//! may write follows from how its statements are routed: one that reaches the primary is greeted as by the primary,
-//! whoever of the servers answered first, since drivers refuse a standby when they look for a server to write to (libpq's
-//! `target_session_attrs`, JDBC's `targetServerType`). One that is confined to replicas is greeted as by a replica.
+//! The parameters that a server reports when a session begins hold for that server only, and a session of the pooler is
+//! not bound to one server. Whether a session can write follows from the routing of its statements. If they can reach
+//! the primary, the client is greeted as by the primary, whichever server answered first, since drivers refuse a
+//! standby when they look for a server to write to (libpq's `target_session_attrs`, JDBC's `targetServerType`). If the
+//! session is confined to replicas, the client is greeted as by a replica.
 
 use std::rc::Rc;
 
@@ -30,7 +31,8 @@ fn may_write(core: &Core, home: &Pool) -> bool {
     view.is_none_or(|view| view.routing().splitting || view.routing().default_role != DefaultRole::Replica)
 }
 
-/// A server has let the pooler in: what it tells is what clients are greeted with, unless another's word counts more.
+/// Takes the parameters that a server has reported at login as the greeting of clients, unless another server's are
+/// better.
 fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
     let home = members::home_of(core, member);
     let id = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
@@ -43,7 +45,7 @@ fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, va
     }
 }
 
-/// Takes over what another worker has heard from a server, for clients who wait to be greeted.
+/// Takes over the greeting that another worker has got from a server, for clients that wait to be greeted.
 pub fn take_welcome(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get_mut(home.0).filter(|pool| pool.greetings.welcome.is_none()) else { return };
     let Some(Welcome { told, tracked }) = pool.common.welcome() else { return };
@@ -55,12 +57,14 @@ pub fn take_welcome(core: &mut Core, home: PoolKey) {
     greet_all(core, home);
 }
 
-/// Warns of a parameter that the configuration wants to be tracked and that servers do not tell.
+/// Warns of a parameter that the configuration wants to be tracked and that servers do not report.
 pub fn warn_of_silent(name: &str) {
-    crate::warning!("the server does not report \"{name}\" (track_extra_parameters): it is carried as other SETs are");
+    crate::warning!(
+        "the server does not report \"{name}\" (track_extra_parameters): only the client's SET statements tell its value"
+    );
 }
 
-/// Greets those who wait for it, when the input at hand has been worked on.
+/// Greets the clients that wait for it, when the input at hand has been worked on.
 fn greet_all(core: &mut Core, home: PoolKey) {
     let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.queue.greeting));
     for client in greeting.into_iter().flatten() {
@@ -68,13 +72,13 @@ fn greet_all(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// Likewise, and those who wait to be greeted are.
+/// Takes the parameters that a server has reported as the greeting, and greets the clients that wait for it.
 pub fn greet_by(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
     welcomed(core, member, welcome, vars);
     greet_all(core, members::home_of(core, member));
 }
 
-/// Whether sessions of a pool of clients are best told what this server tells.
+/// Whether the reports of this server fit the sessions of a pool of clients best.
 fn is_typical(core: &Core, home: &Pool, id: ServerId) -> bool {
     let view = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place));
     view.is_none_or(|view| (view.view().primary() == Some(id)) == may_write(core, home))
@@ -102,7 +106,7 @@ pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
         && core.pools.get(home.0).is_some_and(|pool| may_write(core, pool))
 }
 
-/// Opens a connection to some server for clients who wait to be greeted.
+/// Opens a connection to some server for clients that wait to be greeted.
 pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get(home.0) else { return };
     if pool.queue.greeting.is_empty() || pool.greetings.welcome.is_some() {
@@ -142,7 +146,7 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// Tells those who wait to be greeted that no server can be reached: they are not let hang, as they are not where a
+/// Closes the clients that wait to be greeted if no server can be reached: they must not hang, as they do not where a
 /// database has one server.
 fn turn_away(core: &mut Core, home: PoolKey) {
     let Some(pool) = core.pools.get_mut(home.0) else { return };
@@ -155,7 +159,7 @@ fn turn_away(core: &mut Core, home: PoolKey) {
     }
 }
 
-/// Why a pool of clients finds no server: what became of the last choice, and what each server said last.
+/// The reason why a pool of clients finds no server: the outcome of the last choice, and the last error of each server.
 pub fn why_unavailable(core: &Core, home: &Pool) -> String {
     let Some(view) = home.cluster_of.cluster.and_then(|place| core.router.clusters.get(place)) else {
         return String::new();

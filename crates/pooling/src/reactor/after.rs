@@ -1,8 +1,8 @@
-//! What is done between inputs.
+//! The work between two inputs.
 //!
-//! While the bytes of one connection are worked on, nothing is opened, closed, given back or handed to somebody else:
-//! each of these changes who owns what, and the loop over the input would go on with what it believed before. Such
-//! things are put on a list and done when the input has been worked on, each looking again at how things stand then.
+//! While the bytes of one connection are processed, no connection is opened, closed, given back or handed over: each of
+//! these changes the owner of something, and the loop over the input would go on with outdated values. Such work is put
+//! on a list and done after the input, and each piece of it first looks at the state at that time.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::reactor::feed;
 use crate::router::roles;
 use crate::state::Core;
 
-/// Does what was put off.
+/// Does the work that was put off.
 pub fn run_after(core: &mut Core) {
-    // What is done here may work on inputs, and that may put off more.
+    // This work may handle inputs, which may put off more.
     if std::mem::replace(&mut core.schedule.in_after, true) {
         return;
     }
@@ -59,13 +59,13 @@ pub fn run_after(core: &mut Core) {
     core.schedule.in_after = false;
 }
 
-/// Lets those who wait for room in a pipelined connection have it, in order, while there is any.
+/// Gives room in pipelined connections to the clients that wait for it, in order, while there is any.
 fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
     loop {
         let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
         let depth = pool.depth(&core.config.settings);
         let servers = &core.servers;
-        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline.as_ref());
+        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline());
         if pool.limits.paused || !room.clone().any(|pipeline| !pipeline.closed && pipeline.units.len() < depth) {
             return;
         }
@@ -80,7 +80,7 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
             client.checkout.may_share = false;
         }
         core.pipelines.waited = Duration::ZERO;
-        // It found no pipelined connection whose session is like its own: the others must not overtake it for long.
+        // The client found no pipelined connection with its settings: the others must not overtake it for long.
         if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key)) {
             return;
         }

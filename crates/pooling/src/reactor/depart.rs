@@ -1,4 +1,4 @@
-//! Clients that go to another worker, or to the process that has taken the sockets over.
+//! The departure of clients to another worker, or to the process that has taken over the sockets.
 
 use crate::model::keys::ClientKey;
 
@@ -10,7 +10,7 @@ use crate::state::client::Client;
 use crate::state::traveller::{Bound, Traveller};
 use crate::sync::lock;
 
-/// Sends a client to where it is to go, if it can go now.
+/// Sends a client to its destination, if it can leave now.
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0).filter(|client| may_travel(client)) else { return false };
     match client.moves_to {
@@ -44,7 +44,7 @@ pub fn mark_heirs(core: &mut Core) {
 
 /// Puts a client among those that the other process takes next.
 fn leave_for_successor(core: &mut Core, key: ClientKey) -> bool {
-    // Who is not taken at once goes on being served here.
+    // A client that is not taken at once is still served here.
     if !core.shared.succession.has_heir() || !core.shared.succession.has_room(core.now) {
         return false;
     }
@@ -63,7 +63,7 @@ pub fn next_heirs(core: &mut Core, key: ClientKey) -> Vec<Traveller> {
     core.shared.succession.inherit(key, core.now)
 }
 
-/// What is told of a client that goes.
+/// The rows that describe a client that goes.
 pub fn describe(core: &Core, traveller: &Traveller) -> Vec<Row> {
     let learnt = lock(&core.shared.learnt).recall(&core.config, &traveller.identity.database, &traveller.identity.user);
     Described::of(traveller, &core.parameters.tracked, learnt).rows()

@@ -5,10 +5,10 @@ use std::io;
 use crate::io::Listening;
 use crate::state::Core;
 
-/// By what events name the listeners.
+/// The kind of token by which events name the listeners.
 pub const DOOR: usize = 2;
 
-/// Lets clients in by these sockets from now on; another process has those that were there.
+/// Accepts clients by these sockets from now on; another process has the earlier ones.
 pub fn replace_door(core: &mut Core, listeners: Vec<Box<dyn Listening>>) -> io::Result<()> {
     core.entrance.door.replace(&*core.reactor.network, DOOR, listeners)
 }

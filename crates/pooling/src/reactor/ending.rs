@@ -1,4 +1,4 @@
-//! How the pooler ends.
+//! The end of the pooler.
 
 use std::sync::atomic::Ordering;
 
@@ -12,7 +12,7 @@ use crate::state::Core;
 use crate::state::client::{self, Client, State as ClientState};
 use crate::sync::lock;
 
-/// Closes the clients that have nothing under way: the pooler ends. Who looks on by the console may stay.
+/// Closes the clients that have nothing under way: the pooler ends. Clients of the console may stay.
 pub fn close_idle_clients(core: &mut Core) {
     if *lock(&core.shared.orders.way) == Ending::WaitForClients {
         return;
@@ -25,27 +25,27 @@ pub fn close_idle_clients(core: &mut Core) {
     }
 }
 
-/// Tells those who are still there that the pooler has ended.
+/// Sends the remaining clients the error that the pooler has ended.
 pub fn say_goodbye(core: &mut Core) {
     for (_, client) in core.clients.iter_mut() {
         if client.is_ready() || client.is_on_console() {
             Error::Ending.write(client.io.out(), Severity::Fatal);
-            // What is not sent by now is lost with the process.
+            // Output that is not sent by now is lost with the process.
             let _ = client.io.flush();
         }
     }
 }
 
-/// Whether a replication connection is ended by a drain: what it does would not end by itself, or it does nothing.
+/// Whether a drain ends a replication connection: its command would not end by itself, or it runs none.
 fn drains(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
-    match client.state {
+    match client.state() {
         ClientState::Relay => client.relay.as_ref().is_some_and(|relay| relay.may_end()),
         _ => false,
     }
 }
 
-/// The pooler is to end, in this way.
+/// Begins to end the pooler, in this way.
 pub fn begin_to_end(core: &mut Core, way: Ending) {
     core.shared.orders.ending.store(true, Ordering::Relaxed);
     {
@@ -53,7 +53,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         *most_urgent = way.max(*most_urgent);
     }
     core.entrance.door.close(&*core.reactor.network);
-    // What is waited for could not end.
+    // Clients of a suspended pooler could not end their work.
     crate::state::suspension::end(&core.shared);
     suspend::end_suspension(core);
     if way == Ending::AtOnce {
@@ -64,18 +64,18 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
     close_idle_clients(core);
 }
 
-/// Whether somebody is still to log in who came before another process took the sockets over.
+/// Whether a client that came before another process took the sockets over has still to log in.
 fn awaits_logins(core: &Core) -> bool {
     core.shared.succession.is_handed_over() && core.shared.counts.strangers.load(Ordering::Relaxed) > 0
 }
 
-/// Whether the worker has nobody left to serve.
+/// Whether the worker has no client left to serve.
 pub fn is_over(core: &Core) -> bool {
     let Some(since) = core.lifecycle.ending else { return false };
     let late = core.config.settings.shutdown_timeout.limit();
-    // Who looks on by the console, or has not said what it wants, is not waited for.
+    // A client of the console, or one that has not logged in, is not waited for.
     let is_waited_for =
-        |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state, client::State::Closing);
+        |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state(), client::State::Closing);
     // The console asks all workers, so none goes before the last client of all has.
     let done = !core.clients.iter().any(|(_, client)| is_waited_for(client))
         && (*lock(&core.shared.orders.way) == Ending::AtOnce

@@ -1,4 +1,4 @@
-//! Bytes that have come are given to the part that reads them, by the state of the connection.
+//! Received bytes are given to the part that reads them, by the state of the connection.
 
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{Step, Turn};
@@ -12,7 +12,7 @@ use crate::state::Core;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
 
-/// Works on a server's input; how many bytes are done with.
+/// Works on a server's input; gives the number of bytes that are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
         pool.counts.totals.sent += input.len() as u64;
@@ -23,27 +23,29 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
         if server.life.doomed.is_some() {
             return input.len();
         }
-        let step = match server.state {
+        let step = match server.state() {
             ServerState::Connecting | ServerState::Cancelling => Step::Took(left.len()),
             ServerState::Login(_) => connect::login_input(core, key, left),
             ServerState::Relay => relay::relay_to_client(core, key, left),
             ServerState::Hub => hub::hub_input(core, key, left),
-            ServerState::Preparing | ServerState::Idle | ServerState::Active(_) | ServerState::Pipelined => {
-                answer::answer_input(core, key, left)
-            }
+            ServerState::Preparing(_)
+            | ServerState::Idle
+            | ServerState::Active(_)
+            | ServerState::Aligning(..)
+            | ServerState::Pipelined(_) => answer::answer_input(core, key, left),
         };
         match step {
             Step::Took(count) => at += count,
             Step::More | Step::Stop => break,
         }
     }
-    if core.servers.get(key.0).is_some_and(|server| matches!(server.state, ServerState::Pipelined)) {
+    if core.servers.get(key.0).is_some_and(|server| server.is_pipelined()) {
         receive::spill(core, key);
     }
     at.min(input.len())
 }
 
-/// Works on a client's input; how many bytes are done with.
+/// Works on a client's input; gives the number of bytes that are done with.
 fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
     if let Some(pool) = core.clients.get(key.0).and_then(|c| c.route.pool).and_then(|key| core.pools.get_mut(key.0)) {
         pool.counts.totals.received += input.len() as u64;
@@ -51,7 +53,7 @@ fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
     let mut at = 0;
     while let Some(left) = input.get(at..).filter(|left| !left.is_empty()) {
         let Some(client) = core.clients.get(key.0) else { return input.len() };
-        let step = match client.state {
+        let step = match client.state() {
             State::Startup => startup::startup_input(core, key, left),
             State::Login(..) => challenge::password_input(core, key, left),
             State::Proven(_) | State::Greeting => Step::Stop,
@@ -68,7 +70,7 @@ fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
     at.min(input.len())
 }
 
-/// Works on what a client has sent, after what was left of it; what cannot be done with yet is kept.
+/// Works on new bytes of a client, after its earlier ones; bytes that must wait are kept.
 pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.io.rest.is_empty() {
@@ -76,7 +78,7 @@ pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
         if let (Some(client), Some(left)) = (core.clients.get_mut(key.0), fresh.get(taken..))
             && !left.is_empty()
         {
-            // What is to be asked again has come to stand there meanwhile.
+            // Units that are to be retried may have been put there meanwhile.
             client.io.rest.extend_from_slice(left);
         }
     } else {
@@ -92,13 +94,13 @@ pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
             }
         }
     }
-    // What came while it waited is still in its socket, and no event will tell of it again.
+    // Bytes that came during the wait are still in the socket, and no event will report them again.
     if fresh.is_empty() && core.clients.get(key.0).is_some_and(|client| client.io.readable) {
         turns::give_turn(core, Turn::Client(key));
     }
 }
 
-/// Works on what a server has sent, after what was left of it; what is not whole is kept.
+/// Works on new bytes of a server, after its earlier ones; an incomplete message is kept.
 pub fn feed_server(core: &mut Core, key: ServerKey, fresh: &[u8]) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.io.rest.is_empty() {

@@ -1,4 +1,4 @@
-//! What other threads have told this worker.
+//! The messages of other threads to this worker.
 
 use crate::admin::obey;
 use crate::admin::order::Order;
@@ -13,7 +13,7 @@ use crate::state::Core;
 use crate::succession::adopt;
 use crate::sync::lock;
 
-/// Does what other threads have told this worker.
+/// Works on the messages of other threads to this worker.
 pub fn read_messages(core: &mut Core) {
     let Some(mailbox) = core.shared.mailboxes.get(core.id.0) else { return };
     let messages = std::mem::take(&mut *lock(&mailbox.messages));
@@ -23,7 +23,7 @@ pub fn read_messages(core: &mut Core) {
             Message::Moved(traveller) => drop(moves::settle_in(core, *traveller)),
             Message::Adopted(adopted) => adopt::receive(core, *adopted),
             Message::HandedOver(parcel) => {
-                // What its login has told of its server was posted before it was sent.
+                // The role that the server reported at login was posted before the connection was sent.
                 reroute::look_at_clusters(core);
                 let pool = handover::take_over_server(core, *parcel);
                 pool.into_iter().for_each(|pool| reroute::reroute_doubtful(core, pool));
@@ -39,7 +39,7 @@ pub fn read_messages(core: &mut Core) {
                 core.shared.tell(asker, Message::Answer(number, Box::new(answer)));
             }
             Message::Answer(number, answer) => obey::console_answer(core, number, *answer),
-            // Whoever asked may have given up.
+            // The asker may have given up.
             Message::Measure(asker) => drop(asker.send(metrics::ask::measure(core))),
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
             Message::MakeRoom(user) => limits::make_room_for_another(core, &user),

@@ -1,4 +1,4 @@
-//! The event loop of a worker: turns, time, other threads, and how it ends.
+//! The event loop of a worker: turns of connections, time limits, messages of other threads, and its end.
 
 pub mod after;
 pub mod depart;

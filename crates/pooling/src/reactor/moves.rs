@@ -1,5 +1,5 @@
-//! Clients that move from one worker of their database to another ([`crate::model::Spread`]): each between two of its units,
-//! with all that its session is.
+//! Clients that move from one worker of their database to another ([`crate::model::Spread`]): each between two of its
+//! units, with its whole session.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::state::client::{Client, State};
 use crate::state::traveller::{Bound, CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
 use crate::sync::lock;
 
-/// Whether nothing of a client's is under way, and nothing keeps it where it is.
+/// Whether nothing of a client's is under way, and it may leave its worker.
 pub fn may_travel(client: &Client) -> bool {
     client.is_ready()
         && client.is_idle()
@@ -43,9 +43,9 @@ pub fn may_travel(client: &Client) -> bool {
         && !client.io.hangup
 }
 
-/// Marks the clients that are to move to other workers. Each does when it next has something to say; until then it
-/// stays marked, and no other goes in its place. Of those who speak often and of those who seldom do, the same share
-/// is chosen: else those who never speak could be all that are marked.
+/// Marks the clients that are to move to other workers. Each moves when it next sends something; until then it stays
+/// marked, and no other goes in its place. Of busy clients and of quiet ones the same share is chosen: otherwise all
+/// marked clients could be silent ones.
 pub fn mark_movers(core: &mut Core) {
     let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.name.database.clone()).collect();
     let excess = |database: Rc<str>| (database.clone(), core.shared.homes.excess(core.id, &database));
@@ -87,7 +87,7 @@ pub fn mark_movers(core: &mut Core) {
     }
 }
 
-/// Takes a client out of this worker, with all that its session is.
+/// Takes a client out of this worker, with its whole session.
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     let client = core.clients.get_mut(key.0)?;
     let (place, home) = (client.identity.place.take()?, client.route.home?);
@@ -147,11 +147,11 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
         size::size_pool(core, pool_key);
     }
-    // Else what it has prepared would be taken for older than all that is prepared here, and be shared with nobody.
+    // Otherwise its statements would be taken for older than all that are prepared here, and not be shared.
     let renewals =
         fingerprints::fingerprints_of(core, pool_key).map(|fingerprints| fingerprints.knowledge().renewals());
     let mut client = Client::new(io, seat, since, id);
-    client.state = State::Ready;
+    client.pass_to(State::Ready);
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     if let Some(pool) = core.pools.get_mut(pool_key.0) {

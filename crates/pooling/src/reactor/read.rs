@@ -1,4 +1,4 @@
-//! A connection's turn: what has come is read and worked on, what has gathered is sent.
+//! A connection's turn: its bytes are read and processed, and its buffered output is sent.
 
 use std::io;
 
@@ -13,10 +13,10 @@ use crate::state::Core;
 use crate::state::client::{self, Client};
 use crate::state::server::Server;
 
-/// Read at once.
+/// The number of bytes that are read at once.
 pub const READ: usize = 65_536;
 
-/// Something has happened on a client's socket.
+/// Works on an event of a client's socket.
 pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
     core.reactor.busy_poll.speak(key, core.now);
     let Some(client) = core.clients.get_mut(key.0) else { return };
@@ -26,27 +26,26 @@ pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
     client_turn(core, key);
 }
 
-/// Something has happened on a server connection's socket.
+/// Works on an event of a server connection's socket.
 pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     server.io.hangup |= event.closed;
     server.io.readable |= event.readable || server.io.hangup;
-    if matches!(server.state, crate::state::server::State::Connecting) {
+    if matches!(server.state(), crate::state::server::State::Connecting) {
         connect::server_connected(core, key);
     }
     sockets::flush_server(core, key);
     server_turn(core, key);
 }
 
-/// Reads what a client has sent and works on it.
+/// Reads bytes of a client and works on them.
 pub fn client_turn(core: &mut Core, key: ClientKey) {
     if core.clients.get(key.0).is_none_or(|client| client.input.suspended) {
         return;
     }
-    let (proven, moves) = core
-        .clients
-        .get(key.0)
-        .map_or((false, false), |client| (matches!(client.state, client::State::Proven(_)), client.moves_to.is_some()));
+    let (proven, moves) = core.clients.get(key.0).map_or((false, false), |client| {
+        (matches!(client.state(), client::State::Proven(_)), client.moves_to.is_some())
+    });
     if proven {
         enter::enter(core, key);
     }
@@ -65,13 +64,13 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
 }
 
 fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
-    // Who hangs up in the queue is not served: a connection would be made ready for nobody.
+    // A client that hangs up in the queue is not served: a connection would be made ready in vain.
     let gone =
         |client: &Client| client.io.hangup && client.checkout.waits().is_some() && client.checkout.server().is_none();
     if core.clients.get(key.0).is_some_and(gone) {
         return leave::client_gone(core, key, None);
     }
-    // What was left over comes first: its client may have had to wait for a server.
+    // Earlier bytes come first: the client may have had to wait for a server.
     if client_may_go_on(core, key) && core.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
         feed::feed_client(core, key, &[]);
     }
@@ -93,7 +92,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
     }
 }
 
-/// Whether a client's input may be worked on: it does not wait, and its server keeps up.
+/// Whether a client's input may be worked on: the client does not wait, and its server keeps up.
 fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     if client.checkout.waits().is_some()
@@ -104,8 +103,8 @@ fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
     {
         return false;
     }
-    // What it sends before it is let in stays in the socket.
-    let stays_there = match &client.state {
+    // Messages that come before the login has ended stay in the socket.
+    let stays_there = match client.state() {
         client::State::Login(_, phase) => !phase.awaits_client(),
         client::State::Proven(_) | client::State::Greeting => true,
         _ => false,
@@ -120,7 +119,7 @@ fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
         .is_none_or(|server| server.io.pending() <= HIGH_WATER)
 }
 
-/// Reads what a server has sent and works on it.
+/// Reads bytes of a server and works on them.
 pub fn server_turn(core: &mut Core, key: ServerKey) {
     if core.servers.get(key.0).is_none_or(|server| server.life.suspended) {
         return;
@@ -133,8 +132,8 @@ pub fn server_turn(core: &mut Core, key: ServerKey) {
         sockets::flush_client(core, client);
         hub_asks::tell_news(core, client);
     }
-    // What goes down a pipelined connection is gathered until the turn ends: clients that are still to be read add to it.
-    if core.servers.get(key.0).and_then(|server| server.pipeline.as_ref()).is_none_or(|pipeline| !pipeline.unflushed) {
+    // Units for a pipelined connection are gathered until the turn ends: clients that are still to be read add more.
+    if core.servers.get(key.0).and_then(|server| server.pipeline()).is_none_or(|pipeline| !pipeline.unflushed) {
         sockets::flush_server(core, key);
     }
     after::run_after(core);
@@ -146,7 +145,7 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
     if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
         return;
     }
-    // What the socket says of a connection that is to be closed would hide why it is.
+    // An error of the socket of a doomed connection would hide the reason for its end.
     let reads = |server: &&mut Server| server.io.readable && server.life.doomed.is_none();
     let Some(server) = core.servers.get_mut(key.0).filter(reads) else { return };
     match server.io.read(scratch) {

@@ -9,7 +9,7 @@ use crate::io::Io;
 use crate::reactor::turns;
 use crate::state::Core;
 
-/// By what events name a connection; the listeners and the mailbox have the numbers between.
+/// The token by which events name a connection; the listeners and the mailbox have the numbers between.
 fn token_of(turn: Turn) -> usize {
     match turn {
         Turn::Client(key) => key.0.token(0),
@@ -17,7 +17,7 @@ fn token_of(turn: Turn) -> usize {
     }
 }
 
-/// Sends a client what is there for it; a server that waited for that goes on.
+/// Sends a client its output; a server that waited for that goes on.
 pub fn flush_client(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let before = client.io.pending();
@@ -39,11 +39,11 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
     }
 }
 
-/// Sends a server what is there for it; a client that waited for that goes on.
+/// Sends a server its output; a client that waited for that goes on.
 pub fn flush_server(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let before = server.io.pending();
-    if before == 0 || matches!(server.state, crate::state::server::State::Connecting) {
+    if before == 0 || matches!(server.state(), crate::state::server::State::Connecting) {
         return;
     }
     let flushed = server.io.flush();
@@ -54,7 +54,7 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
                 turns::give_turn(core, Turn::Client(client));
             }
         }
-        // What the server said before it closed may still be read, and says why.
+        // The last message of the server may still be read, and gives the reason.
         Err(_) => {
             server.io.readable = true;
             server.io.out().clear();
@@ -78,12 +78,12 @@ pub fn watch_taken(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
     io.watch(&*core.reactor.network, token_of(Turn::Server(key)), false)
 }
 
-/// Watches a socket no longer.
+/// Stops watching a socket.
 pub fn unwatch(core: &Core, io: &Io) {
     io.unwatch(&*core.reactor.network);
 }
 
-/// Sends a client that is being closed what it can; whether it can be sent more.
+/// Sends as much as possible to a client that is being closed; whether it can be sent more.
 pub fn flush_last(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.io.flush().is_ok()

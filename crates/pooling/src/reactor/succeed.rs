@@ -18,7 +18,7 @@ use crate::succession::answer::{answer_to_takeover, send_with, write_plain_rows,
 use crate::succession::inherited::AFTERWARDS;
 use crate::sync::lock;
 
-/// Gives the listening sockets to who asks for them on the console.
+/// Gives the listening sockets to the process that asks for them on the console.
 pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     may_hand_over(core, key)?;
     let metrics = lock(&core.shared.succession.metrics);
@@ -33,7 +33,7 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     let handed: Vec<BorrowedFd<'_>> = sockets.iter().map(|(_, _, socket)| *socket).collect();
     let answer = answer_to_takeover(rows);
     send_with(&mut core.clients, key, &answer, &handed)?;
-    crate::info!("the listening sockets were given to a process that is to take them over");
+    crate::info!("the listening sockets were given to a process that was started by -R");
     Ok(())
 }
 
@@ -59,12 +59,12 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     Ok(())
 }
 
-/// Another process serves the sockets: this one lets go of them, and ends when its clients have left.
+/// Notes that another process serves the sockets: this process closes its own, and ends when its clients have left.
 pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     may_hand_over(core, key)?;
     let own = core.shared.outside.listen_apart(&core.config.settings);
     let own = own.unwrap_or_else(|error| {
-        crate::warning!("cancel requests for the clients that are left will have no effect: {error}");
+        crate::warning!("cancel requests for the remaining clients will have no effect: {error}");
         None
     });
     let before = lock(&core.shared.succession.before).clone();

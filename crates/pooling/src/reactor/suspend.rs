@@ -1,9 +1,10 @@
-//! SUSPEND: what was read is passed on, then nothing more is read until RESUME.
+//! SUSPEND: the bytes that were read are passed on, and no more are read until RESUME.
 //!
-//! As with PgBouncer's, no transaction is waited for and no answer: what clients and servers say meanwhile stays in their
-//! sockets. A connection is held as soon as the pooler has nothing of it in hand; servers after the clients, since a
-//! client's bytes need a server that still answers. What is not at rest within `suspend_timeout` is closed. Clients of
-//! the console go on, and nobody new is let in. Time limits rest too.
+//! As with PgBouncer, SUSPEND waits for no transaction and no answer: the messages of clients and servers stay in their
+//! sockets meanwhile. A connection is suspended as soon as the pooler holds no bytes of it; server connections after
+//! the clients, since a client's bytes need a server that still answers. A connection that is not at rest within
+//! `suspend_timeout` is closed. Clients of the console go on, and no new client is accepted. Time limits are stopped
+//! too.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::turn::Turn;
@@ -19,7 +20,7 @@ use crate::state::client::State as ClientState;
 use crate::state::suspension::{Plan, Suspension, end, is_suspended, of_client, of_server};
 use crate::sync::lock;
 
-/// Holds what is at rest; how much is not. The others are closed when they have had their time.
+/// Holds the connections at rest; gives the number of the others, which are closed when their time is over.
 pub fn suspend(core: &mut Core) -> usize {
     let Some(since) = *lock(&core.shared.orders.suspended) else { return 0 };
     if core.lifecycle.suspension == Suspension::Whole {
@@ -44,21 +45,21 @@ pub fn suspend(core: &mut Core) -> usize {
     } else if late {
         close_late(core, plan);
     } else {
-        // One that was held may have been given something: a unit that stalled is its client's again.
+        // A connection that was held may have got work: a stalled unit belongs to its client again.
         let_go_on(core, &plan.busy_clients, &plan.busy_servers);
     }
     left
 }
 
-/// Closes the clients that are not at rest in time; the servers when it is the turn of these.
+/// Closes the clients that are not at rest in time; the servers if all clients are at rest.
 fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
     let late = Error::NotAtRest.to_string();
     if plan.busy_clients.is_empty() {
         plan.busy_servers.into_iter().for_each(|key| gone::server_gone(core, key, &late));
     }
     for key in plan.busy_clients {
-        let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state, ClientState::Closing));
-        // Who does not take what it was sent takes no fatal_error either.
+        let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state(), ClientState::Closing));
+        // A client that does not take its output takes no fatal error either.
         if closing { leave::close_client(core, key, &late) } else { leave::fatal(core, key, &Error::NotAtRest) }
     }
 }
@@ -76,7 +77,7 @@ fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
     }
 }
 
-/// Lets all that is held go on.
+/// Lets all connections that are held go on.
 pub fn end_suspension(core: &mut Core) {
     if std::mem::take(&mut core.lifecycle.suspension) == Suspension::No {
         return;
@@ -91,7 +92,8 @@ pub fn end_suspension(core: &mut Core) {
     core.entrance.door.rings();
 }
 
-/// Goes on with a suspension that has begun. It ends when nobody is left on the console who could end it.
+/// Goes on with a suspension that has begun. The suspension ends when no client of the console is left that could end
+/// it.
 pub fn tick_suspension(core: &mut Core) {
     if core.lifecycle.suspension == Suspension::Begun {
         suspend(core);
@@ -100,7 +102,9 @@ pub fn tick_suspension(core: &mut Core) {
         && is_suspended(&core.shared)
         && !core.clients.iter().any(|(_, client)| client.is_on_console());
     if abandoned && end(&core.shared) {
-        crate::info!("nobody is left on the console while the pooler is suspended: it goes on (RESUME)");
+        crate::info!(
+            "the last client of the console has left while the pooler was suspended: the pooler goes on, as by RESUME"
+        );
         let order = crate::admin::order::Order::Resume(None);
         core.shared.tell_all(|| Message::Order(WorkerId(0), 0, order.clone()));
     }

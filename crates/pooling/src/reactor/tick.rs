@@ -1,4 +1,4 @@
-//! What time brings: limits that run out, pools that shrink or fill, averages.
+//! The work at each tick of the clock: time limits, pools that shrink or fill, averages.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use wire::backend::Status;
 
 use crate::admin::obey;
 use crate::admin::show::a_second;
-use crate::backend::{addresses, cancel, close, gone, hub, relay};
+use crate::backend::{addresses, cancel, close, down, gone, hub, relay};
 use crate::config::{Config, Limits};
 use crate::error::Error;
 use crate::frontend::{accept, leave};
@@ -23,15 +23,16 @@ use crate::state::pool::Pool;
 use crate::state::server::State;
 use crate::succession;
 
-/// How long a closed client may take to notice.
+/// The time for which a closed client may take its last output.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// How often pools are looked after.
+/// The time between two rounds of maintenance of the pools.
 const UPKEEP: Duration = Duration::from_secs(1);
 
-/// Looks at all time limits.
+/// Checks all time limits.
 pub fn tick(core: &mut Core) {
     suspend::tick_suspension(core);
+    cancel::repeat(core);
     if !core.is_suspended() {
         tick_traffic(core);
     }
@@ -71,30 +72,30 @@ fn tick_traffic(core: &mut Core) {
     }
 }
 
-/// What a time limit that has run out asks for.
+/// The consequence of a time limit that has run out.
 enum Due {
     /// The client's wait for a server connection is over, by this limit.
     WaitIsOver(&'static str),
-    /// The client is told that it waits.
+    /// The client gets the notice that it waits.
     Notice,
-    /// The client is told that, and closed; and the connection on which its statement is cancelled first.
+    /// The client gets this error and is closed; before that, its statement on this connection is cancelled.
     Close(Error, Option<ServerKey>),
-    /// What was to be sent to a client that is being closed is given up.
+    /// The rest of the output to a client that is being closed is given up.
     GiveUp,
 }
 
-/// Whether so much time has passed since then.
+/// Whether this time has passed since then.
 fn past(now: Instant, since: Instant, limit: Option<Duration>) -> bool {
     limit.is_some_and(|limit| now.saturating_duration_since(since) >= limit)
 }
 
-/// Looks at the time limits of all clients.
+/// Checks the time limits of all clients.
 fn tick_clients(core: &mut Core) {
     let config = core.config.clone();
     let of_all = config.limits("");
-    let due = |client: &Client| match client.state {
+    let due = |client: &Client| match client.state() {
         ClientState::Ready => {
-            // Few have limits of their own.
+            // Few users have limits of their own.
             let own = || config.limits(&client.identity.user);
             of_ready(core, &config, client, if config.users.is_empty() { of_all } else { own() })
         }
@@ -111,14 +112,14 @@ fn tick_clients(core: &mut Core) {
                 cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
                 leave::fatal(core, key, &error);
             }
-            Due::GiveUp => leave::close_client(core, key, "it did not close"),
+            Due::GiveUp => leave::close_client(core, key, "its last answers could not be sent in time"),
         }
     }
 }
 
-/// The limits of a client that has not been let in.
+/// The limits of a client that has not logged in.
 fn of_login(now: Instant, config: &Config, client: &Client) -> Option<Due> {
-    let waits = client.route.waiting_since.filter(|_| matches!(client.state, ClientState::Greeting));
+    let waits = client.route.waiting_since.filter(|_| matches!(client.state(), ClientState::Greeting));
     let longest = config.query_wait(&client.identity.user, &client.identity.database);
     if waits.is_some_and(|since| past(now, since, longest)) {
         return Some(Due::WaitIsOver("query_wait_timeout"));
@@ -128,7 +129,7 @@ fn of_login(now: Instant, config: &Config, client: &Client) -> Option<Due> {
     late.then(|| if waits.is_some() { Due::WaitIsOver(limit) } else { Due::Close(Error::LoginTimeout, None) })
 }
 
-/// The limits of a client that has been let in.
+/// The limits of a client that has logged in.
 fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Option<Due> {
     let past = |since: Instant, limit: Option<Duration>| past(core.now, since, limit);
     if let Some(since) = client.checkout.waits() {
@@ -144,7 +145,7 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
         return past(since, limits.query).then_some(Due::Close(Error::QueryTimeout, None));
     }
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
-        // Who listens waits for what is said.
+        // A client that listens waits for notifications.
         let idle = client.ears.is_none() && past(since, limits.idle);
         return idle.then_some(Due::Close(Error::IdleTimeout, None));
     };
@@ -159,26 +160,39 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
     long.then(|| Due::Close(Error::TransactionTimeout, client.checkout.server()))
 }
 
-/// Tells a client that it waits.
+/// Sends a client the notice that it waits, with the reason.
 fn tell_of_wait(core: &mut Core, key: ClientKey) {
+    let why = why_it_waits(core, key);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.checkout.told_to_wait = true;
-    let text = "no server connection is free, the statement waits in the queue (query_wait_notify)";
-    wire::backend::write_notice(client.io.out(), "NOTICE", "00000", text);
+    let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+    // PgBouncer's words, and the reason.
+    let database = &client.identity.database;
+    let text = format!("No server connection available in {database} backend, client being queued{why}");
+    wire::backend::write_notice(client.io.out(), "NOTICE", "00000", &text);
     sockets::flush_client(core, key);
 }
 
-/// A client has waited too long, by this limit. It is told why no server could be had, and stays connected if it has
-/// been let in.
+/// Ends the wait of a client by this limit. The client gets the reason why no server could be had, and stays connected
+/// if it has logged in.
 fn wait_is_over(core: &mut Core, key: ClientKey, limit: &'static str) {
-    let Some(client) = core.clients.get(key.0) else { return };
-    let Some(pool) = client.route.pool.and_then(|key| core.pools.get(key.0)) else { return };
+    let Some(why) = why_it_waits(core, key) else { return };
+    leave::refuse(core, key, &Error::Waited { limit, why: Box::new(why) });
+}
+
+/// The reason why a client that waits has no server connection.
+fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
+    let client = core.clients.get(key.0)?;
+    let pool = client.route.pool.and_then(|key| core.pools.get(key.0))?;
     let database = pool.name.database.to_string();
-    let failure = pool.connections.failure.as_ref();
-    let why = if pool.limits.paused {
+    let (failure, connecting) = (pool.connections.failure.as_ref(), pool.connections.connecting);
+    let has_none = client.is_ready() && pool.connections.servers.len() == connecting;
+    Some(if pool.limits.paused {
         Error::Paused(database)
-    } else if let Some(failure) = failure.filter(|_| client.is_ready() && pool.connections.servers.is_empty()) {
+    } else if let Some(failure) = failure.filter(|_| has_none) {
         Error::Unreachable(failure.why.clone())
+    } else if has_none && connecting > 0 {
+        Error::Unreachable("it has not answered the attempt to connect yet".to_owned())
     } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
         let why = welcome::why_unavailable(core, pool);
         if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
@@ -191,8 +205,7 @@ fn wait_is_over(core: &mut Core, key: ClientKey, limit: &'static str) {
             servers: pool.connections.servers.len(),
             waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
         }
-    };
-    leave::refuse(core, key, &Error::Waited { limit, why: Box::new(why) });
+    })
 }
 
 fn tick_servers(core: &mut Core) {
@@ -203,27 +216,24 @@ fn tick_servers(core: &mut Core) {
     let mut aged = Vec::new();
     for (number, server) in core.servers.iter() {
         let key = ServerKey(number);
-        match server.state {
+        match server.state() {
             _ if server.cancels.target.is_some() && past(server.life.since, settings.cancel_wait_timeout.limit()) => {
                 gone.push((key, "a cancel request took too long"));
             }
             State::Connecting | State::Login(_) if past(server.life.since, settings.server_connect_timeout.limit()) => {
                 gone.push((key, "server_connect_timeout"));
             }
-            State::Preparing
+            State::Preparing(_)
                 if server.cancels.under_way == 0
                     && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
             {
                 gone.push((key, "resetting the session took too long"));
             }
-            State::Active(_)
-                if server.known.aligning.is_some()
-                    && past(server.life.state_since, settings.server_connect_timeout.limit()) =>
-            {
-                gone.push((key, "bringing its session in line took too long"));
+            State::Aligning(..) if past(server.life.state_since, settings.server_connect_timeout.limit()) => {
+                gone.push((key, "applying the client's settings took too long"));
             }
-            // It would never be idle if others always followed.
-            State::Pipelined if server.life.retire || checks::is_old(core, server) => aged.push(key),
+            // The connection would never be idle if units always followed.
+            State::Pipelined(_) if server.life.retire || checks::is_old(core, server) => aged.push(key),
             State::Idle => {
                 let pool = core.pools.get(server.pool.0);
                 let spare = |pool: &Pool| {
@@ -240,14 +250,14 @@ fn tick_servers(core: &mut Core) {
         }
     }
     for key in aged {
-        if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline.as_mut()) {
+        if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) {
             pipeline.closed = true;
         }
     }
     for (key, why) in gone {
         gone::server_gone(core, key, why);
     }
-    // One a tick for each pool: a crowd that was opened together is not closed together.
+    // At each tick a pool closes one: a crowd that was opened together is not closed together.
     let mut done = std::collections::HashSet::new();
     for (key, why) in idle {
         let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { continue };
@@ -260,7 +270,7 @@ fn tick_servers(core: &mut Core) {
 fn tick_pools(core: &mut Core) {
     let mut keys: Vec<_> =
         core.pools.iter().map(|(key, pool)| (neighbours::waits_since(core, pool), PoolKey(key))).collect();
-    // Where limits leave room for few, whoever has waited longest has it.
+    // If limits leave room for few, the client that has waited longest has it.
     keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
     for (_, key) in keys {
         let Some(pool) = core.pools.get(key.0) else { continue };
@@ -276,6 +286,7 @@ fn tick_pools(core: &mut Core) {
             || pool.connections.servers.len() < pool.limits.minimum
         {
             grow::grow(core, key);
+            down::refuse_hopeless(core, key);
             neighbours::claim_share(core, key);
         } else {
             handover::balance(core, key);
@@ -290,7 +301,7 @@ fn end_period(core: &mut Core) {
         pool.counts.periods = [pool.counts.periods[1], pool.counts.totals];
         sum = sum.plus(&pool.counts.periods[1].since(&pool.counts.periods[0]));
     }
-    // Each worker tells of its own databases.
+    // Each worker reports its own databases.
     if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {
         let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
             a_second(&sum, core.config.settings.stats_period.0);

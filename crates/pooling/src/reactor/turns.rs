@@ -1,22 +1,22 @@
-//! What is to be done: turns of connections, and what is put off until the input at hand has been worked on.
+//! The lists of work: turns of connections, and the work that is deferred until the current input has been processed.
 //!
-//! While the bytes of one connection are worked on, a deep call may find that another is lost, or free. Were that acted
-//! upon at once, what lies in between would go on with what is no longer so. So it is put off to where nothing is held,
-//! and looks anew at how things stand then.
+//! While the bytes of one connection are processed, a deep call may find that another connection is lost, or free. If
+//! it acted at once, its callers would go on with outdated values. So the work is deferred until no caller holds such
+//! values, and looks at the state at that time.
 
 use crate::model::keys::ServerKey;
 use crate::model::turn::{After, Turn};
 
 use crate::state::Core;
 
-/// Puts something off until the input at hand has been worked on.
+/// Puts work off until the input at hand has been worked on.
 pub fn later(core: &mut Core, what: After) {
     if core.schedule.after.back() != Some(&what) {
         core.schedule.after.push_back(what);
     }
 }
 
-/// Has a server connection closed when the input at hand has been worked on; nothing more of its input is.
+/// Has a server connection closed when the input at hand has been worked on; no more of its input is.
 pub fn doom(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.life.doomed.is_none() {
@@ -25,7 +25,7 @@ pub fn doom(core: &mut Core, key: ServerKey, why: &str) {
     }
 }
 
-/// Gives somebody a turn.
+/// Gives a connection a turn.
 pub fn give_turn(core: &mut Core, turn: Turn) {
     if core.schedule.queued.insert(turn) {
         core.schedule.turns.push_back(turn);

@@ -1,12 +1,15 @@
-//! What a worker does between two polls, for the clients and server connections of the databases that it serves.
+//! The work of a worker between two polls, for the clients and server connections of the databases that it serves.
 //!
-//! The loop (`worker.rs`) polls, marks what is readable, and works through a list of connections until none has anything to do.
-//! Whoever gives somebody else work (a server checked out, a buffer drained) puts them on the list, so nothing recurses.
+//! The loop (`worker.rs`) polls, marks the readable connections, and works through a list of connections until none has
+//! work left. If one connection makes work for another (a server is checked out, a buffer drained), the other is put on
+//! the list, so that there is no recursion.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashSet;
 
 use crate::model::busy_poll::BusyPoll;
 use crate::model::keys::{ClientKey, ServerKey, WorkerId};
@@ -25,14 +28,14 @@ use crate::shared::Shared;
 use crate::state::door::{Door, Strangers};
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
 
-/// How often time limits are looked at.
+/// The time between two checks of time limits.
 const TICK: Duration = Duration::from_millis(100);
 
-/// So many units in flight in pipelined connections are worth waiting for others ([`gathers`]).
+/// The number of units in flight in pipelined connections that are worth waiting for others ([`gathers`]).
 const GATHER: usize = 16;
 
 impl Core {
-    /// What a worker knows at first; the first one has the listening sockets.
+    /// The initial state of a worker; the first worker has the listening sockets.
     pub fn new(
         id: WorkerId,
         shared: Arc<Shared>,
@@ -56,10 +59,11 @@ impl Core {
             parameters: Parameters { tracked, lexed_by },
             schedule: Schedule {
                 turns: VecDeque::new(),
-                queued: HashSet::new(),
+                queued: FxHashSet::default(),
                 after: VecDeque::new(),
                 in_after: false,
                 unflushed: Vec::new(),
+                repeats: Vec::new(),
                 next_tick: now + TICK,
                 next_upkeep: now,
                 period_ends: now + config.settings.stats_period.0,
@@ -77,27 +81,27 @@ impl Core {
     }
 }
 
-/// Whether somebody has something to do without any event.
+/// Whether the worker has work without any event.
 pub fn has_work(core: &Core) -> bool {
     !core.schedule.turns.is_empty()
         || !core.schedule.unflushed.is_empty()
         || core.lets_in() && core.entrance.door.has_rung()
 }
 
-/// When there is something to do next, if no event comes before.
+/// The time at which there is work next, if no event comes before.
 pub fn next_moment(core: &Core) -> Instant {
     let moments = [stall::deadline(core), core.router.replay_due];
     let moments = moments.into_iter().flatten().filter(|_| !core.is_suspended());
     moments.fold(core.schedule.next_tick, Instant::min)
 }
 
-/// Whether servers and clients that want this core are to go first: more of what they say is there then, and is done
-/// with fewer wakeups. On a core that nobody else wants it changes nothing.
+/// Whether servers and clients that want this core are to go first: then more of their messages have come, and are
+/// worked on with fewer wakeups. On a core that no other process wants it changes nothing.
 pub fn gathers(core: &Core) -> bool {
     connection::in_flight(core) >= GATHER
 }
 
-/// Does what there is to do, told by these events, at this time.
+/// Does the work that is due at this time, with these events.
 pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) {
     core.now = now;
     if !core.router.clusters.is_empty() {
@@ -114,7 +118,7 @@ pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) 
             _ => mail::read_messages(core),
         }
     }
-    // Those who still have something to do after their turn come again after the next poll.
+    // Connections that still have work after their turn come again after the next poll.
     for _ in 0..core.schedule.turns.len() {
         let Some(turn) = core.schedule.turns.pop_front() else { break };
         core.schedule.queued.remove(&turn);

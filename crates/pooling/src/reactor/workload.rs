@@ -1,4 +1,4 @@
-//! How busy a worker is, and with which databases: what other workers go by when they take a part of it over.
+//! The workload of a worker, by database, from which other workers decide whether to take over a part of it.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use crate::homes::CONSOLE;
 use crate::model::workload::Workload;
 use crate::state::Core;
 
-/// Tells how busy this worker has been since it told last. The first worker then lets databases have more workers or
-/// fewer.
+/// Reports how busy this worker has been since its last report. The first worker then lets databases have more workers
+/// or fewer.
 pub fn tell_workload(core: &mut Core) {
     let mut statements: BTreeMap<String, u64> = BTreeMap::new();
     for (_, pool) in core.pools.iter() {

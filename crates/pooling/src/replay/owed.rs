@@ -1,4 +1,4 @@
-//! What a session's next read must see, and which replicas show that.
+//! The commits that a session's next read must see, and the replicas that have replayed them.
 
 use std::time::Instant;
 
@@ -9,28 +9,28 @@ use crate::config::Routing;
 use crate::monitor::ClusterView;
 use crate::replay::NEVER;
 
-/// What is owed to a session.
+/// The commits that a session's reads must see.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Owed {
     /// The stamp of its last commit; 0 for none.
     pub stamp: u64,
-    /// The unit that a server was chosen for last may write.
+    /// Whether the unit that a server was chosen for last may write.
     pub writes: bool,
-    /// What it has SET READ YOUR WRITES to.
+    /// The value of its SET READ YOUR WRITES.
     pub chosen: Option<Consistency>,
-    /// Until when its read waits for a replica.
+    /// The time until which its read waits for a replica.
     pub until: Option<Instant>,
-    /// What the unit must see that a server was chosen for last; 0 for nothing.
+    /// The stamp of the commits that the unit must see which a server was chosen for last; 0 for none.
     pub sees: u64,
 }
 
 impl Owed {
-    /// From now on its commits are followed: those before may not have been.
+    /// Follows the session's commits from now on: earlier ones may not have been followed.
     pub fn renew(&mut self, view: &ClusterView) {
         self.stamp = view.freshness().commit();
     }
 
-    /// What the session's reads see unless a comment says otherwise.
+    /// The commits that the session's reads see unless a comment says otherwise.
     pub fn consistency(&self, routing: &Routing) -> Consistency {
         self.chosen.unwrap_or(routing.read_your_writes)
     }

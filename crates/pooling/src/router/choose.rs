@@ -1,4 +1,4 @@
-//! What a unit wants of a server, and which server of the cluster it gets.
+//! The kind of server that a unit needs, and the server of the cluster that it gets.
 
 use std::rc::Rc;
 
@@ -16,21 +16,22 @@ use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 
-/// What a unit is, for the choice of a server.
+/// The properties of a unit that decide on its server.
 #[derive(Default)]
 pub struct Sort {
-    /// Nothing in it needs the primary.
+    /// Whether no statement in the unit needs the primary.
     pub read: bool,
-    /// It may be no write, but a replica could not do it, or would have to keep its client.
+    /// Whether the unit, though perhaps no write, fails on a replica or would have to keep its client there.
     pub binds: bool,
-    /// It may write, or open a transaction that does.
+    /// Whether the unit may write, or open a transaction that does.
     pub writes: bool,
-    /// What its comment asks for.
+    /// The request of the unit's comment.
     pub route: Option<Route>,
 }
 
 impl Sort {
-    /// What these statements are as a unit, in a session whose transactions are serializable unless they say otherwise.
+    /// The properties of a unit of these statements, in a session whose transactions are serializable unless they say
+    /// otherwise.
     pub fn of(fingerprints: &[Rc<Fingerprint>], serializable: bool) -> Self {
         let binds = fingerprints.iter().any(|fingerprint| binds(fingerprint, serializable));
         Self {
@@ -42,7 +43,7 @@ impl Sort {
     }
 }
 
-/// Whether any server may do this statement.
+/// Whether any server may run this statement.
 fn harmless(fingerprint: &Fingerprint) -> bool {
     let verdict = &fingerprint.verdict;
     let tells = |name: &str| ACCESS.contains(&name);
@@ -68,23 +69,23 @@ fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
                 modes.read_only == Some(false)
                     || modes.isolation.map_or(serializable, |level| level == Isolation::Serializable)
             }
-            // They run without a snapshot.
+            // These statements run without a snapshot.
             Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => false,
             Kind::Commit { .. } | Kind::Rollback { .. } => false,
             _ => serializable,
         }
 }
 
-/// How many units the server of a pool has, or has waiting for it.
+/// The number of units that the server of a pool has, or has waiting for it.
 fn outstanding(servers: &Slots<Server>, member: &Pool) -> usize {
     let connections = &member.connections;
-    let pipelines = connections.pipelined.iter().filter_map(|key| servers.get(key.0)?.pipeline.as_ref());
+    let pipelines = connections.pipelined.iter().filter_map(|key| servers.get(key.0)?.pipeline());
     let shared: usize = pipelines.map(|pipeline| pipeline.units.len()).sum();
     let own = connections.servers.len().saturating_sub(connections.idle.len() + connections.pipelined.len());
     shared + own + member.queue.waiting.len() + member.queue.sharing.len()
 }
 
-/// Chooses a server for a client: true when there is one, whose pool is the client's now. Else the client waits. A
+/// Chooses a server for a client: true if there is one, whose pool is the client's now. Otherwise the client waits. A
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
@@ -107,11 +108,11 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     let behind = view.behind(stamp);
     let mut choice = view.choose(want, tried | behind).map_err(|unavailable| unavailable.to_string());
     if !behind.is_empty() && !choice.as_ref().is_ok_and(|&id| want == Want::Any || view.view().serves_reads(id)) {
-        // A replica would do, if it had replayed what the read must see.
+        // A replica would serve the read, if it had replayed the commits that the read must see.
         let waited = core.clients.get(key.0).is_some_and(|client| client.route.owed.until.is_some());
         let waits = freshness::awaits_replay(core, key, place, stamp);
         choice = if waits {
-            Err("no replica has replayed yet what the read must see".to_owned())
+            Err("no replica has yet replayed the commits that the read must see".to_owned())
         } else {
             let Some(view) = core.router.clusters.get_mut(place) else { return true };
             choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
@@ -132,7 +133,7 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
             true
         }
         Err(why) => {
-            // What failed then may do the next time.
+            // A server that has failed may serve the unit the next time.
             client.route.tried = Tried::default();
             client.route.pool = Some(home);
             client.checkout.wait(*client.route.waiting_since.get_or_insert(core.now));
@@ -143,7 +144,7 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     }
 }
 
-/// What a unit wants: first what its comment says, then what its client has set, then what it is.
+/// The server that a unit wants: by its comment first, then by its client's settings, then by its statements.
 pub fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: Option<bool>, session: bool) -> Want {
     let reads = match primary_reads {
         Some(true) => Want::Any,
@@ -170,11 +171,11 @@ pub fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: O
         (false, _) if session && routing.splitting => Want::Write,
         (false, _) => routing.want(None),
     });
-    // Who does not mind which server it is minds that it can go on there.
+    // A unit that may go to any server must be able to go on there.
     if sort.binds && want == Want::Any { Want::Write } else { want }
 }
 
-/// Whether a server serves what a unit wants.
+/// Whether a server serves this want.
 pub fn serves(view: &ClusterView, id: ServerId, want: Want) -> bool {
     let view = view.view();
     match want {

@@ -1,5 +1,5 @@
-//! Fingerprints: statements that differ only in their literals. What a statement is, is found out once for its
-//! fingerprint, and how long statements of a fingerprint take is remembered with it.
+//! Fingerprints: statements that differ only in their literals have the same. A statement is classified once for its
+//! fingerprint, and the durations of executions are kept with it.
 
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -17,10 +17,10 @@ use crate::catalog::{Definition, Knowledge, Place, Way};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::fingerprints::Fingerprints;
-use crate::state::server::{Residue, Server, State};
+use crate::state::server::{Residue, Server};
 use crate::sync::lock;
 
-/// What is known of the statements of a pool's database.
+/// The fingerprints of the statements of a pool's database.
 pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {
     let database = core.pools.get(pool.0)?.name.database.clone();
     if !core.router.fingerprints.contains_key(&database) {
@@ -30,18 +30,18 @@ pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprin
     core.router.fingerprints.get_mut(&database)
 }
 
-/// What all workers know of a pool's database.
+/// The knowledge of all workers about a pool's database.
 fn knowledge(core: &Core, pool: PoolKey) -> Option<&Arc<Knowledge>> {
     let database = &core.pools.get(pool.0)?.name.database;
     core.router.fingerprints.get(database).map(Fingerprints::knowledge)
 }
 
-/// Whether nothing can be relied on that is known of the statements of a pool's database.
+/// Whether the knowledge about the statements of a pool's database cannot be relied on.
 pub fn is_doubtful(core: &Core, pool: PoolKey) -> bool {
     knowledge(core, pool).is_some_and(|knowledge| knowledge.is_doubtful(core.now))
 }
 
-/// A pool has logged in to a server: the catalog can be read in the same way.
+/// Notes that a pool has logged in to a server: the catalog can be read in the same way.
 pub fn note_way(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.limits.mode.lends()) else {
@@ -62,22 +62,22 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// A server has no room for a connection of this pool: the one that the catalog is read by makes some.
+/// Has the connection that reads the catalog closed, since a server has no room for a connection of this pool.
 pub fn leave_room(core: &Core, pool: PoolKey) {
     if let Some(knowledge) = knowledge(core, pool) {
         knowledge.leave_room();
     }
 }
 
-/// A statement is about to be sent on the connection that its client has: a definition counts from now on, one in a
-/// transaction from when that may be committed, since nobody else sees it before.
+/// Notes that a statement is about to be sent on its client's connection: a definition counts from now on, one in a
+/// transaction from when that may be committed, since no other session sees it before.
 pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verdict>) {
     let defines = verdict.is_none_or(|verdict| verdict.is_ddl);
     let commits = verdict.is_none_or(|verdict| verdict.transaction);
     if !defines && !commits {
         return;
     }
-    let Some((_, server)) = core.pair(key).filter(|(_, server)| !matches!(server.state, State::Pipelined)) else {
+    let Some((_, server)) = core.pair(key).filter(|(_, server)| !server.is_pipelined()) else {
         return;
     };
     let pool = server.pool;
@@ -108,8 +108,8 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
     }
 }
 
-/// What has run on a server connection may be something else than it was judged to be, if a definition was run since
-/// or another catalog has come: then it may have left anything there.
+/// Notes that statements on a server connection may have been misjudged, if a definition was run since or another
+/// catalog has come: then they may have left anything there.
 pub fn doubt_session(core: &mut Core, key: ServerKey) {
     let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };
     let Some(knowledge) = knowledge(core, pool).cloned() else { return };
@@ -126,7 +126,7 @@ pub fn doubt_session(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// Forgets what is known of databases that have no pool any more, or that lead elsewhere since the configuration was
+/// Forgets the fingerprints of databases that have no pool any more, or that lead elsewhere since the configuration was
 /// read again.
 pub fn forget_unused(core: &mut Core) {
     let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.name.database).collect();
@@ -137,13 +137,13 @@ pub fn forget_unused(core: &mut Core) {
     });
 }
 
-/// The fingerprint of a statement that a client's session is to read now.
+/// The fingerprint of a statement by the way in which a client's session reads it now.
 pub fn fingerprint(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Fingerprint>, Why> {
     let lexing = lexing(core, key, sql);
     fingerprint_read(core, pool, sql, lexing)
 }
 
-/// Likewise, for a session that takes it apart in this way.
+/// The fingerprint of a statement for a session that takes it apart in this way.
 pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Fingerprint>, Why> {
     let now = core.now;
     let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
@@ -151,7 +151,7 @@ pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexi
     Ok(fingerprints.fingerprint(sql, lexing))
 }
 
-/// How a client's session takes this text apart now.
+/// The way in which a client's session takes this text apart now.
 pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
     let escapes = memchr::memchr(b'\\', sql).is_some();
     if !escapes && sql.is_ascii() {
@@ -185,7 +185,7 @@ pub fn fingerprint_of_prepared(
     fingerprint_of_statement(core, pool, &statement)
 }
 
-/// Likewise, of a statement that is known.
+/// The fingerprint of a known statement.
 pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement) -> Result<Rc<Fingerprint>, Why> {
     let now = core.now;
     let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;

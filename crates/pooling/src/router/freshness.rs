@@ -1,4 +1,4 @@
-//! Which commits a session has made that its reads must see.
+//! The commits of a session that its reads must see.
 
 use crate::model::keys::{ClientKey, ServerKey};
 use classify::{Consistency, Role};
@@ -8,20 +8,20 @@ use crate::replay::NEVER;
 use crate::state::Core;
 use crate::state::server::Server;
 
-/// A client's unit has ended on the connection that it has, or the connection has: from now on the client's reads must
-/// see what it may have committed. It has not been told yet.
+/// Notes the end of a client's unit on its connection, or the loss of that: from now on the client's reads must see the
+/// commits of the unit. The client has not got its answer yet.
 pub fn note_commit(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
     let wrote = client.route.owed.writes || server.exchange.writes;
-    // What is under way behind it may write too, and what it has written in a transaction is not committed yet.
+    // Units under way behind it may write too, and writes in an open transaction are not committed yet.
     server.exchange.writes &= !server.exchange.requests.is_empty() || server.status != Status::Idle;
     if wrote && let Some(client) = server.client() {
         owe(core, client, key);
     }
 }
 
-/// A unit of a client that may have written on this server has been acknowledged; its client has not been told.
+/// Notes that a unit that may have written on this server has ended; its client has not got the answer.
 pub fn owe(core: &mut Core, client: ClientKey, server: ServerKey) {
     if core.servers.get(server.0).is_none_or(|server| server.known.standby == Some(true)) {
         return;
@@ -41,7 +41,7 @@ pub fn owe(core: &mut Core, client: ClientKey, server: ServerKey) {
     }
 }
 
-/// A connection to a server has been made: if that is a replica, it may have been restarted.
+/// Notes a new connection to a server: if that is a replica, it may have been restarted.
 pub fn doubt_replay(core: &Core, server: &Server) {
     let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return };
     let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
@@ -50,8 +50,8 @@ pub fn doubt_replay(core: &Core, server: &Server) {
     }
 }
 
-/// Whether a client's read shall wait for a replica to replay what it must see, rather than go to the primary: it
-/// waits from now on if so.
+/// Whether a client's read shall wait for a replica to replay the commits that it must see, rather than go to the
+/// primary; if so, it waits from now on.
 pub fn awaits_replay(core: &mut Core, key: ClientKey, place: usize, stamp: u64) -> bool {
     let bound = core.config.settings.read_your_writes_wait.0;
     let Some(view) = core.router.clusters.get(place) else { return false };

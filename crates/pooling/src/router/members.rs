@@ -12,7 +12,7 @@ use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 
-/// The pool of the server that is written to; none while there is no primary.
+/// The pool of the server for writes; none while there is no primary.
 pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
     if !is_cluster(core, home) {
         return Some(home);
@@ -22,10 +22,10 @@ pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
     member(core, home, primary)
 }
 
-/// How long a server to which no connection could be made is left out, unless the monitor says more before.
+/// The time for which a server to which no connection could be made is left out, unless the monitor says more before.
 pub const SHUN: Duration = Duration::from_secs(1);
 
-/// Parameters by which a session tells whether it may write: what a client asks or hears of them is the primary's.
+/// Parameters by which a session shows whether it may write: their values for a client are the primary's.
 pub const ACCESS: [&str; 3] = ["in_hot_standby", "default_transaction_read_only", "transaction_read_only"];
 
 /// The pool of one server, made on first use.
@@ -45,17 +45,17 @@ pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
     Some(key)
 }
 
-/// The home of a pool: itself where there is one server only.
+/// The home of a pool: itself if there is one server only.
 pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
     core.pools.get(key.0).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
 }
 
-/// Whether a pool is of clients only: their statements go down connections of its members.
+/// Whether a pool has clients only: their units go down connections of its members.
 pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
     core.pools.get(key.0).is_some_and(|pool| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
 }
 
-/// Whether a server is never to be written to, and might let it happen: it is no standby, or does not say.
+/// Whether a server must not be written to, but might allow it: it is no standby, or does not report that it is one.
 pub fn is_only_read(core: &Core, server: &Server) -> bool {
     let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return false };
     let view = core
@@ -75,7 +75,7 @@ pub fn is_primary(core: &Core, member: PoolKey) -> bool {
     view.is_some_and(|view| view.view().primary() == Some(id))
 }
 
-/// Tells the monitor what was met on the server of a pool.
+/// Reports to the monitor what was met on the server of a pool.
 pub fn met(core: &Core, pool: PoolKey, met: Met) {
     let Some(pool) = core.pools.get(pool.0) else { return };
     let Some((home, id)) = pool.cluster_of.home else { return };

@@ -1,4 +1,4 @@
-//! Which server a unit goes to, and what is known of its statements.
+//! The choice of the server for a unit, and the classification of its statements.
 
 pub mod choose;
 pub mod fingerprints;

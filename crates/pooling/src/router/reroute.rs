@@ -1,4 +1,4 @@
-//! Clients that choose a server anew: theirs has failed, or the cluster has changed.
+//! Waiting clients that choose a server again because theirs has failed or the cluster has changed.
 
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::Turn;
@@ -10,8 +10,8 @@ use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::Client;
 
-/// Lets the clients who wait in a pool choose again: those of a member because its server will not do, those of a
-/// home because another may.
+/// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
+/// a home because another server may.
 pub fn reroute(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let waiting = std::mem::take(&mut pool.queue.waiting);
@@ -30,20 +30,20 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         if client.is_ready() {
             turns::give_turn(core, Turn::Client(key));
         } else {
-            // It waits for a look at its password.
+            // The client waits for its password to be looked up.
             checkout::acquire(core, key, false);
         }
     }
     welcome::welcome_from_a_member(core, home);
 }
 
-/// Lets those choose again who wait in a member for something that only the primary does: it may have been that.
+/// Lets clients choose again that wait in a member for a write: its server may have been the primary.
 fn reroute_writes(core: &mut Core, member: PoolKey) {
     reroute_some(core, member, |client| client.route.owed.writes);
 }
 
-/// Lets those choose again who wait in a member for a read of what its server may not show by now: it may have been
-/// restarted since it was chosen.
+/// Lets clients choose again that wait in a member for a read whose commits its server may not show by now: it may have
+/// been restarted since it was chosen.
 pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
     let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return };
     let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
@@ -54,7 +54,7 @@ pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
     }
 }
 
-/// Lets those of this kind choose again who wait in a member and have been greeted.
+/// Lets clients of this kind choose again that wait in a member and have been greeted.
 fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool) {
     let Some(pool) = core.pools.get_mut(member.0) else { return };
     let clients = &core.clients;
@@ -68,7 +68,7 @@ fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool
     }
 }
 
-/// Takes over what the monitor has posted.
+/// Takes over the monitor's posts.
 pub fn look_at_clusters(core: &mut Core) {
     for place in 0..core.router.clusters.len() {
         let Some(view) = core.router.clusters.get_mut(place) else { return };
@@ -98,7 +98,7 @@ fn regroup(core: &mut Core, home: PoolKey, place: usize) {
         let wanted = listed && keeps && view.view().serves(id);
         let Some(pool) = core.pools.get_mut(member.0) else { continue };
         if wanted {
-            // That a ban of it was lifted, since others are no better, says nothing new of it.
+            // A lifted ban, since others are no better, is no news about the server.
             if pool.connections.standing.replace(standing) != Some(standing) {
                 pool.connections.failure = None;
                 reroute_writes(core, member);
@@ -109,7 +109,7 @@ fn regroup(core: &mut Core, home: PoolKey, place: usize) {
         let servers = pool.connections.servers.clone();
         reroute(core, member);
         if !keeps {
-            // Nothing that is under way there would be heard of, or would last.
+            // The answers to statements under way there would not come, or their effects not last.
             for server in servers {
                 turns::doom(core, server, &format!("the server is {standing}"));
             }
@@ -120,7 +120,7 @@ fn regroup(core: &mut Core, home: PoolKey, place: usize) {
     reroute(core, home);
 }
 
-/// Lets those try again who found no server: nothing need have been posted since.
+/// Lets clients try again that found no server: the monitor may have posted nothing since.
 pub fn tick_clusters(core: &mut Core) {
     let homes: Vec<PoolKey> = core
         .pools

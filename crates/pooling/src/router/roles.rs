@@ -1,9 +1,9 @@
-//! What a server says of its role when a connection to it is made.
+//! The role that a server reports when a connection to it begins.
 //!
-//! A primary does not become a standby while it runs: its connections end, and it is started as one. So it is enough to
-//! hear what each new connection says, and whoever finds the primary to be a standby knows before the monitor has asked
-//! it. Else a read would be sent there that must see what its session has committed, and a write. A login that was under
-//! way while its server was promoted may say so too late: then writes wait until the monitor, which asks at once, has heard
+//! A primary does not become a standby while it runs: it must be started as one, and its connections end. So it is
+//! enough to read the role at the start of each connection, and a worker may find before the monitor does that the
+//! primary is a standby now. Otherwise writes, and reads that must see commits of their session, would be sent there. A
+//! login during a promotion may report the old role: then writes wait until the monitor, which asks at once, knows
 //! more.
 
 use crate::model::keys::ServerKey;
@@ -12,8 +12,8 @@ use crate::monitor::Met;
 use crate::router::{members, reroute};
 use crate::state::Core;
 
-/// The server of a new connection says that it is a standby: where it is taken for the primary, who waits for that chooses
-/// again before the connection is used.
+/// Notes that the server of a new connection is a standby: if it is taken for the primary, clients that wait for the
+/// primary choose again before the connection is used.
 pub fn found_standby(core: &mut Core, key: ServerKey) {
     reroute::look_at_clusters(core);
     let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };

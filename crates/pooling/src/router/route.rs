@@ -1,8 +1,8 @@
-//! Which server of a cluster a client's next statement goes to.
+//! The choice of the server of a cluster for a client's next statement.
 //!
 //! A database on several servers has a pool for its clients, the *home*, and behind it one for each server, the
 //! *members*: queues, pipelined connections and server connections are the members'. Before each unit a client's pool
-//! is chosen anew, by what the unit is, by what the client or a comment asks for, and by what the monitor has posted.
+//! is chosen anew, by the class of the unit, by the request of the client or of a comment, and by the monitor's posts.
 //! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
 
 use crate::model::client::Discard;
@@ -20,8 +20,7 @@ use crate::router::choose::{self, Sort, serves, want};
 use crate::router::{members, unit};
 use crate::state::Core;
 
-/// How far the unit at the front of an input goes, for the choice of a server. `Never` where that cannot be known before
-/// it is sent.
+/// The unit at the front of an input, for the choice of a server. `Never` if its end cannot be known before it is sent.
 fn reach(input: &[u8]) -> Result<Unit<'_>, Unread> {
     match extent(input) {
         Err(Unread::Never) => judged(input),
@@ -29,8 +28,8 @@ fn reach(input: &[u8]) -> Result<Unit<'_>, Unread> {
     }
 }
 
-/// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has
-/// been found; else what becomes of the input.
+/// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has been
+/// found; otherwise the next step for the input.
 pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
     let client = core.clients.get(key.0)?;
     let home = client.route.home?;
@@ -58,7 +57,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
             }
             Sort::of(&judged, serializable)
         }
-        // What comes later in it may write: its first message tells only what its comment asks for.
+        // Later messages of the unit may write: the first one gives only the request of its comment.
         Err(Unread::Never) => {
             let first = extent::first(input).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
             let judged = first.and_then(|message| unit::runs(core, key, home, &message).ok()).unwrap_or_default();
@@ -68,7 +67,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
     let client = core.clients.get(key.0)?;
     let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
     let view = core.router.clusters.get(cluster)?;
-    // Who names where to read has chosen what to see.
+    // A client that names the server for its reads has chosen what to see.
     let named = matches!(sort.route, Some(Route::Primary | Route::Replica | Route::Any))
         || matches!(client.route.role, Some(Role::Primary | Role::Replica | Role::Any));
     let splits = routing.splitting || client.route.role == Some(Role::Auto);
@@ -84,16 +83,16 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }
 }
 
-/// Whether a client's transactions are serializable unless they say otherwise: by what it has set, or by a default of
-/// its role or database that a standby has told of.
+/// Whether a client's transactions are serializable unless they say otherwise: by its setting, or by a default of its
+/// role or database that a standby has reported.
 fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
     let by_default = || core.pools.get(home.0).is_some_and(|pool| pool.cluster_of.serializable);
     let set = core.clients.get(key.0).and_then(|client| client.session.sets.get("default_transaction_isolation"));
     set.map_or_else(by_default, |statement| statement.to_ascii_lowercase().contains("serializable"))
 }
 
-/// A standby has refused a transaction for being serializable by a default: those of this pool's clients go to the
-/// primary until the configuration is read again.
+/// Notes that a standby has refused a transaction for being serializable by a default: transactions of this pool's
+/// clients go to the primary until the configuration is read again.
 pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
     let home = members::home_of(core, member);
     if let Some(home) = core.pools.get_mut(home.0) {
@@ -101,14 +100,14 @@ pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
     }
 }
 
-/// Does what a client asks of the pooler itself.
+/// Runs a client's command to the pooler itself.
 fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: Routing, cluster: usize) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let out = client.io.out();
     match command {
         Command::SetServerRole(role) => {
             client.route.role = (role != Role::Default).then_some(role);
-            // What it has committed before was not followed.
+            // Its earlier commits were not followed.
             if !routing.splitting
                 && let Some(view) = core.router.clusters.get(cluster)
             {
@@ -156,7 +155,7 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
     core.schedule.unflushed.push(Turn::Client(key));
 }
 
-/// The role that SHOW SERVER ROLE tells.
+/// The role that SHOW SERVER ROLE shows.
 fn role_word(role: Option<Role>, routing: &Routing) -> &'static str {
     match role {
         Some(Role::Primary) => "primary",

@@ -1,26 +1,26 @@
-//! Units: how far one goes in a client's input, what it runs, and so how it may be sent.
+//! Units: the end of a unit in a client's input, its statements, and so the way in which it may be sent.
 
 use std::rc::Rc;
 
 use crate::model::extent::{Said, Unit};
-use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::fingerprint::{Fingerprint, Statements, Why};
 use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::router::fingerprints;
 use crate::state::Core;
 
-/// How a unit may be sent.
+/// The ways in which a unit may be sent.
 pub enum Way {
-    /// Behind and before those of others.
+    /// The unit may be sent between units of other clients.
     Shared(Option<Rc<Fingerprint>>),
-    /// Down a connection that it has to itself, but it can be asked again: a read; or, when true, a write, if the server
-    /// has refused it for being a replica.
+    /// The unit needs a connection to itself, but may be retried: a read; or, when true, a write, if the server has
+    /// refused it for being a replica.
     Alone(Option<Rc<Fingerprint>>, bool),
-    /// As everywhere: the connection is checked out to the client.
+    /// The connection is checked out to the client.
     Unpipelined(Why),
 }
 
-/// How a unit may be sent.
+/// The way in which a unit may be sent.
 pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Way {
     let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.bytes.len());
     let fingerprints = match judged.map_or_else(|| runs(core, key, pool, unit), |(_, _, fingerprints)| Ok(fingerprints))
@@ -37,7 +37,7 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> W
         match fingerprint.way(now) {
             Ok(None) => (),
             Ok(Some(why)) => alone = Some(why),
-            // Kept until it is answered, so that it can be sent to the primary if this is none.
+            // The unit is kept until it is answered, so that it can be sent to the primary if this server is none.
             Err(why) if in_cluster && fingerprint.is_plain_write() => {
                 alone = Some(why);
                 writes = true;
@@ -45,7 +45,8 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> W
             Err(why) => return Way::Unpipelined(why),
         }
     }
-    // What it was taken for it may be no more: neither shared nor asked again, unless it proves to be a write.
+    // The class of the statements may have changed: the unit is neither shared nor retried, unless it proves to be a
+    // write.
     if fingerprints::is_doubtful(core, pool) {
         if !in_cluster {
             return Way::Unpipelined(Why::Catalog);
@@ -53,7 +54,7 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> W
         alone = Some(Why::Catalog);
         writes = true;
     }
-    // What is undone on the connection afterwards goes by the one that may leave most.
+    // The state to undo on the connection afterwards is that of the statement that may leave most.
     let opaque = fingerprints.iter().position(|fingerprint| fingerprint.verdict.opaque);
     let fingerprint = fingerprints.into_iter().nth(opaque.unwrap_or(0));
     match alone {
@@ -75,8 +76,8 @@ pub fn count_unpipelined(core: &mut Core, pool: PoolKey, why: Why) {
 }
 
 /// The fingerprints of the statements that a unit prepares and runs.
-pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Vec<Rc<Fingerprint>>, Why> {
-    let mut fingerprints: Vec<Rc<Fingerprint>> = Vec::new();
+pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Statements, Why> {
+    let mut fingerprints = Statements::new();
     let mut prepared: Vec<(&[u8], Rc<Fingerprint>)> = Vec::new();
     let mut bound = false;
     for message in &unit.messages {
@@ -102,9 +103,9 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> 
     Ok(fingerprints)
 }
 
-/// The statements of a whole unit; none if they could not be told. They are kept for when the unit is sent.
-pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Vec<Rc<Fingerprint>> {
-    let Ok(fingerprints) = runs(core, key, pool, unit) else { return Vec::new() };
+/// The statements of a whole unit; none if they are not known. The last ones are kept for when the unit is sent.
+pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Statements {
+    let Ok(fingerprints) = runs(core, key, pool, unit) else { return Statements::new() };
     core.router.judged = Some((key, unit.bytes.len(), fingerprints.clone()));
     fingerprints
 }

@@ -11,10 +11,11 @@ use crate::io::Io;
 use crate::seat::Seat;
 use crate::state::traveller::Traveller;
 
-/// A row of the answer: its first column says what it is.
+/// A row of the answer: the first column says which kind of row it is.
 pub type Row = Vec<Vec<u8>>;
 
-/// A client as one process tells another of it. It has what opens servers in it, so it is not for logs.
+/// A client as one process describes it to another. The description has secrets that open servers, so it is not for
+/// logs.
 #[derive(Default, PartialEq, Eq)]
 pub struct Described {
     /// Whether its socket is one of TCP.
@@ -25,36 +26,36 @@ pub struct Described {
     pub database: String,
     /// The user of its pool.
     pub served_as: String,
-    /// The process id that it was told.
+    /// The process id of its cancel key.
     pub cancel_pid: i32,
-    /// The secret by which it cancels.
+    /// The secret of its cancel key.
     pub cancel_secret: Vec<u8>,
     /// The minor version of the protocol.
     pub minor: u16,
-    /// How long it has been connected, in seconds.
+    /// The age of its connection, in seconds.
     pub age: u64,
-    /// Whether it may change things on the console.
+    /// Whether the client may change things on the console.
     pub admin: bool,
-    /// What it has chosen of servers.
+    /// The choice of servers for its units.
     pub choices: Choices,
     /// Tracked values and other settings, as they are and as they were at startup.
     pub values: [Vec<(String, String)>; 2],
-    /// What else it has SET, and what RESET leads back to of that.
+    /// Its other settings by SET, and the ones that RESET restores.
     pub sets: [Vec<(String, String)>; 2],
     /// Its prepared statements.
     pub prepared: Prepared,
-    /// What its login has taught for logins to servers: its password as it is stored, and its key by SCRAM.
+    /// The secrets from its login for logins to servers: its password as it is stored, and its key by SCRAM.
     pub learnt: (Option<String>, Option<[u8; 32]>),
 }
 
-/// What a client has chosen of servers, in words; empty where it has not.
+/// The settings by which a client has chosen servers, in words; an empty word stands for no choice.
 #[derive(Default, PartialEq, Eq)]
 pub struct Choices {
-    /// What it has SET SERVER ROLE to.
+    /// The value of its SET SERVER ROLE.
     pub role: String,
-    /// What it has SET PRIMARY READS to.
+    /// The value of its SET PRIMARY READS.
     pub primary_reads: String,
-    /// What it has SET READ YOUR WRITES to.
+    /// The value of its SET READ YOUR WRITES.
     pub read_your_writes: String,
 }
 
@@ -63,7 +64,7 @@ pub struct Choices {
 pub struct Prepared {
     /// Names, ways to take texts apart, and definitions.
     pub statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
-    /// Likewise without a name.
+    /// The statement without a name: a way to take its text apart, and its definition.
     pub unnamed: Option<(Vec<u8>, Vec<u8>)>,
     /// Whether servers know them by names of the pooler's.
     pub renamed: bool,
@@ -78,7 +79,7 @@ const SETS: [&str; 2] = ["set", "startup set"];
 pub const ROLES: [(&str, Role); 4] =
     [("primary", Role::Primary), ("replica", Role::Replica), ("any", Role::Any), ("auto", Role::Auto)];
 
-/// The words for what reads must see.
+/// The words for the commits that reads must see.
 pub const CONSISTENCIES: [(&str, Consistency); 3] =
     [("session", Consistency::Session), ("database", Consistency::Database), ("off", Consistency::Off)];
 
@@ -93,7 +94,7 @@ pub fn value_of<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
 }
 
 impl Described {
-    /// What is told of it: a row for the client, and one for each setting and statement.
+    /// The rows that describe a client: one for the client itself, and one for each setting, statement and secret.
     pub fn rows(&self) -> Vec<Row> {
         let text = |text: &str| text.as_bytes().to_vec();
         let number = |number: u64| number.to_string().into_bytes();
@@ -124,7 +125,7 @@ impl Described {
         rows
     }
 
-    /// The clients that rows tell of; what is not understood of one is an error.
+    /// The clients that rows describe; a row that is not understood is an error.
     pub fn read(rows: &[Row]) -> Result<Vec<Self>, String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let mut clients: Vec<Self> = Vec::new();
@@ -217,10 +218,10 @@ impl Described {
 pub struct Adopted {
     /// The socket.
     pub io: Io,
-    /// How it is counted.
+    /// The seat by which the client is counted.
     pub seat: Seat,
     /// Its place among the clients of its database.
     pub place: Place,
-    /// What the process before says of it.
+    /// The description by the process before.
     pub described: Described,
 }

@@ -9,14 +9,14 @@ use crate::state::login::Proven;
 /// A connection on its way to a worker.
 #[derive(Debug)]
 pub struct Arrival {
-    /// The socket, and what was read from it and not yet worked on.
+    /// The socket, and the bytes that were read from it and not yet worked on.
     pub io: Io,
-    /// How it is counted.
+    /// The seat by which the client is counted.
     pub seat: Seat,
-    /// By what people name it.
+    /// The connection's id on the console and in the log.
     pub id: u64,
-    /// When it was accepted.
+    /// The time at which the connection was accepted.
     pub since: Instant,
-    /// What it has proven, if it has.
+    /// The proven identity of its client, once it has proven it.
     pub proven: Option<Box<Proven>>,
 }

@@ -1,15 +1,12 @@
 //! The keys by which clients cancel what they do.
 
-use crate::model::keys::{ClientKey, WorkerId};
+use crate::model::keys::ClientKey;
 use wire::startup::CancelKey;
 
 use crate::state::Core;
 use crate::sync::lock;
 
-/// Who asked to cancel: the connection that brought the request.
-pub type Asker = (WorkerId, ClientKey);
-
-/// Gives a client the key by which it cancels what it does.
+/// Gives a client a new cancel key.
 pub fn new_cancel_key(core: &mut Core, key: ClientKey) -> Option<CancelKey> {
     let mut random = [0; 36];
     getrandom::fill(&mut random).ok()?;

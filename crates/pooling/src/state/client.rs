@@ -1,5 +1,6 @@
 //! A client's connection, as its worker sees it.
 
+use std::fmt;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -19,110 +20,126 @@ use crate::seat::Seat;
 use crate::state::login::{Login, Phase, Proven};
 use crate::state::traveller::{Bound, Deeds};
 
-/// Where a client stands.
-#[derive(Debug)]
+/// The state of a client.
 pub enum State {
-    /// Its startup packet has not come whole.
+    /// The startup packet has not come whole.
     Startup,
-    /// It has asked to cancel somebody's statement, and is closed when the server has been told.
+    /// The client has brought a cancel request, and is closed when the server has received it.
     Cancels,
-    /// It proves who it is.
+    /// The client is logging in.
     Login(Box<Login>, Box<Phase>),
-    /// It is who it says it is, and has no place at its database yet.
+    /// The client has proven its identity, and has no place at its database yet.
     Proven(Box<Proven>),
-    /// It waits until a server has told the pool what to greet it with.
+    /// The client waits until a server has reported the parameters with which the pool greets clients.
     Greeting,
-    /// It has been greeted. Whether it waits, talks to a server or is idle, its other fields say.
+    /// The client has been greeted. The other fields say whether it waits, talks to a server or is idle.
     Ready,
-    /// It is a replication connection, and talks to its server.
+    /// The client is a replication connection, and talks to its server.
     Relay,
-    /// It talks to the console.
+    /// The client talks to the console.
     Console,
-    /// What is left to be sent is being sent, then it is closed.
+    /// The remaining output is being sent, then the client is closed.
     Closing,
 }
 
-/// Who a client says it is, and where it comes from.
+impl fmt::Debug for State {
+    /// The name of the state: its contents are secret.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Startup => "startup",
+            Self::Cancels => "cancels",
+            Self::Login(..) => "login",
+            Self::Proven(_) => "proven",
+            Self::Greeting => "greeting",
+            Self::Ready => "ready",
+            Self::Relay => "relay",
+            Self::Console => "console",
+            Self::Closing => "closing",
+        })
+    }
+}
+
+/// The client's user and database, and its address.
 #[derive(Debug)]
 pub struct Identity {
     /// The address of the client.
     pub peer: Peer,
-    /// The user that it says it is.
+    /// The user that the client claims to be.
     pub user: Rc<str>,
     /// The database that it asked for.
     pub database: Rc<str>,
     /// The minor version of the protocol.
     pub minor: u16,
-    /// By what it names itself in a cancel request.
+    /// The key that a cancel request for this client has.
     pub cancel_key: CancelKey,
-    /// When it connected.
+    /// The time at which it connected, or in `Closing`, at which that began.
     pub since: Instant,
-    /// Whether it may change things on the console.
+    /// Whether the client may change things on the console.
     pub admin: bool,
-    /// How it is counted.
+    /// The seat by which the client is counted.
     pub seat: Seat,
     /// Its place among the clients of its database.
     pub place: Option<Place>,
 }
 
-/// Which server a client's units go to.
+/// The server that a client's units go to.
 #[derive(Debug, Default)]
 pub struct Route {
-    /// The pool that it is served by, once it is known: of the server that was chosen last, in a cluster.
+    /// The pool that serves the client, once it is known: in a cluster, that of the server that was chosen last.
     pub pool: Option<PoolKey>,
-    /// The pool that it belongs to.
+    /// The pool that the client belongs to.
     pub home: Option<PoolKey>,
     /// The servers of its cluster that have failed its unit.
     pub tried: Tried,
-    /// Since when it waits, over several choices of a server.
+    /// The time since when the client waits, over several choices of a server.
     pub waiting_since: Option<Instant>,
-    /// What it has SET SERVER ROLE to.
+    /// The value of its SET SERVER ROLE.
     pub role: Option<Role>,
-    /// What it has SET PRIMARY READS to.
+    /// The value of its SET PRIMARY READS.
     pub primary_reads: Option<bool>,
-    /// What its next read must see.
+    /// The commits that its next read must see.
     pub owed: Owed,
 }
 
-/// When what a client does was begun.
+/// The times at which a client's unit and transaction began.
 #[derive(Debug)]
 pub struct Times {
-    /// When the unit in flight was begun, or it last was idle.
+    /// The time at which the unit in flight began, or at which the client became idle.
     pub request_since: Instant,
-    /// When its transaction was begun.
+    /// The time at which its transaction began.
     pub transaction_since: Option<Instant>,
 }
 
 /// A client.
 #[derive(Debug)]
 pub struct Client {
-    /// Its id on the console: never another's.
+    /// Its id on the console, which no other connection has or had.
     pub id: u64,
     /// The socket and the bytes in flight.
     pub io: Io,
-    /// Who a client says it is, and where it comes from.
+    /// The client's user and database, and its address.
     pub identity: Identity,
-    /// Where it stands.
-    pub state: State,
-    /// Which server a client's units go to.
+    /// The state of the client.
+    state: State,
+    /// The server that the client's units go to.
     pub route: Route,
     /// The server connection that a client has, or waits for.
     pub checkout: Checkout,
-    /// How far a client's input has been worked on.
+    /// The progress of the work on the client's input.
     pub input: Input,
     /// A client's session, wherever its units run.
     pub session: Session,
     /// The statements that a client has prepared.
     pub prepared: Prepared,
-    /// When what a client does was begun.
+    /// The times at which the client's unit and transaction began.
     pub times: Times,
-    /// What it listens to by the hub of its pool, if it does.
+    /// The channels to which the client listens by the hub of its pool, if it does.
     pub ears: Option<Box<Ears>>,
-    /// What it is as a replication connection, if it is one.
+    /// Its state as a replication connection, if the client is one.
     pub relay: Option<Box<Relay>>,
-    /// Where it is to go when nothing of it is under way.
+    /// The destination of the client, for which it leaves when nothing of it is under way.
     pub moves_to: Option<Bound>,
-    /// What it has done.
+    /// The counts of its work.
     pub deeds: Deeds,
 }
 
@@ -158,17 +175,48 @@ impl Client {
         }
     }
 
-    /// How far its login has come.
+    /// The state of the client.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Changes the state. A client whose login or proof was taken is in `Startup` until the caller has put it into
+    /// another state.
+    pub fn pass_to(&mut self, next: State) {
+        let may = match (&self.state, &next) {
+            (_, State::Closing) => true,
+            (State::Startup, State::Relay | State::Startup) => false,
+            (State::Startup, _) => true,
+            (State::Login(..), State::Login(..)) => true,
+            (State::Greeting, State::Ready | State::Relay) => true,
+            _ => false,
+        };
+        debug_assert!(may, "a client goes from {:?} to {next:?}", self.state);
+        self.state = next;
+    }
+
+    /// Takes the proven identity of the client; the caller must put the client into another state.
+    pub fn take_proof(&mut self) -> Option<Box<Proven>> {
+        match std::mem::replace(&mut self.state, State::Startup) {
+            State::Proven(proven) => Some(proven),
+            other => {
+                self.state = other;
+                None
+            }
+        }
+    }
+
+    /// The phase of its login.
     pub fn login_phase(&self) -> Option<&Phase> {
         if let State::Login(_, phase) = &self.state { Some(phase) } else { None }
     }
 
-    /// How far its login has come, to change.
+    /// The phase of its login, to change.
     pub fn login_phase_mut(&mut self) -> Option<&mut Phase> {
         if let State::Login(_, phase) = &mut self.state { Some(phase) } else { None }
     }
 
-    /// Takes its login up where it is; what becomes of it is for the caller to say.
+    /// Takes its login and the phase of that; the caller must put the client into another state.
     pub fn leave_login(&mut self) -> Option<(Box<Login>, Phase)> {
         match std::mem::replace(&mut self.state, State::Startup) {
             State::Login(login, phase) => Some((login, *phase)),
@@ -179,27 +227,28 @@ impl Client {
         }
     }
 
-    /// Puts it into a phase of its login.
+    /// Puts the client into a phase of its login.
     pub fn enter_login(&mut self, login: Box<Login>, phase: Phase) {
-        self.state = State::Login(login, Box::new(phase));
+        self.pass_to(State::Login(login, Box::new(phase)));
     }
 
-    /// Whether it has logged in.
+    /// Whether the client has logged in.
     pub fn is_ready(&self) -> bool {
         matches!(self.state, State::Ready)
     }
 
-    /// Whether it talks to the console.
+    /// Whether the client talks to the console.
     pub fn is_on_console(&self) -> bool {
         matches!(self.state, State::Console)
     }
 
-    /// Whether it has connected and not been let in.
+    /// Whether the client has not been greeted yet, and is not being closed.
     pub fn is_logging_in(&self) -> bool {
         matches!(self.state, State::Startup | State::Cancels | State::Login(..) | State::Proven(_) | State::Greeting)
     }
 
-    /// Whether it has not been let in, and it is on it to say or do something for that.
+    /// Whether the next step is the client's: its startup packet, an answer to a challenge, or to receive the rest
+    /// before it is closed.
     pub fn is_awaited(&self) -> bool {
         match &self.state {
             State::Startup | State::Closing => true,
@@ -208,14 +257,14 @@ impl Client {
         }
     }
 
-    /// Sends it the notifications that were kept for it and are certain.
+    /// Sends the client the notifications that were kept for it and are certain.
     pub fn take_news(&mut self) {
         if let Some(ears) = &mut self.ears {
             ears.tell(self.io.out());
         }
     }
 
-    /// Whether nothing of it is under way.
+    /// Whether nothing of the client is under way.
     pub fn is_idle(&self) -> bool {
         self.checkout.server().is_none()
             && self.checkout.pipelined().is_none()

@@ -1,4 +1,4 @@
-//! What is known of clusters of servers.
+//! A worker's knowledge of clusters of servers.
 
 /// The routine of PostgreSQL in which a standby refuses a transaction that is serializable by a default.
 pub const SERIALIZABLE: &str = "GetSerializableTransactionSnapshot";

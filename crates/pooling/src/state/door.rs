@@ -1,4 +1,4 @@
-//! What clients come in by, and those who have come and have proven nothing.
+//! The listening sockets, and the connections that have not logged in yet.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,61 +10,61 @@ use crate::model::keys::{ClientKey, WorkerId};
 use crate::io::Kind;
 use crate::io::{Listening, Socket, Watcher};
 
-/// Accepted at most before others get their turns.
+/// The number of connections that are accepted at most before others get their turns.
 pub const BATCH: usize = 64;
 
-/// So long after the last refusal by the system it is told that connections are accepted again: at its limit it refuses
-/// every other one.
+/// The time after the last refusal by the system at which the log says that connections are accepted again: a system at
+/// its limit refuses every other connection.
 pub const CALM: Duration = Duration::from_secs(5);
 
-/// Connections that have proven nothing and may be open beyond `max_client_conn`.
+/// The number of connections without a proven identity that may be open beyond `max_client_conn`.
 pub const RESERVE: usize = 100;
 
-/// When the listeners are asked next without an event.
+/// The time at which the listeners are asked next without an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Not at all: their backlogs are empty.
     Event,
-    /// After the other turns: somebody has arrived.
+    /// After the other turns: a connection has arrived.
     Turn,
     /// With the next tick: the system has no descriptor or no memory for a socket.
     Tick,
 }
 
-/// What clients come in by.
+/// The listening sockets.
 #[derive(Debug)]
 pub struct Door {
     listeners: Vec<Box<dyn Listening>>,
-    /// When to accept next.
+    /// The time to accept next.
     pub next: Next,
-    /// When the system last had nothing left for a socket, until that is over.
+    /// The last time at which the system had nothing left for a socket, until that is over.
     pub exhausted: Option<Instant>,
-    /// Which one is asked first, in turn: a flood at one keeps nobody from the others.
+    /// The listener that is asked first, in turn: so a flood at one does not delay the others.
     first: usize,
     next_worker: usize,
 }
 
-/// What became of an attempt to accept.
+/// The outcome of an attempt to accept.
 #[derive(Debug)]
 pub enum Accepted {
     /// A socket.
     Socket(Box<dyn Socket>),
-    /// Nobody waits.
+    /// No connection waits.
     Nobody,
-    /// Whoever waited has gone or is kept out by the system, and the next one may be fine.
+    /// The connection that waited is gone or kept out by the system; the next one may be accepted.
     Gone,
     /// The system has nothing left for another socket.
     Exhausted(io::Error),
 }
 
 impl Accepted {
-    /// What the outcome of accept(2) means.
+    /// The meaning of an outcome of accept(2).
     fn of(outcome: io::Result<Box<dyn Socket>>) -> Self {
         match outcome {
             Ok(socket) => Self::Socket(socket),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Self::Nobody,
             Err(error) => match error.raw_os_error() {
-                // Errors of one connection, which Linux hands to whoever accepts it.
+                // Errors of one connection, which Linux reports to the process that accepts it.
                 Some(
                     libc::ECONNABORTED
                     | libc::EINTR
@@ -94,7 +94,7 @@ impl Door {
         self.listeners.iter().try_for_each(|listener| watcher.watch(listener.descriptor(), token, false))
     }
 
-    /// Closes it but for the Unix socket, by which administrators look at a pooler that is ending.
+    /// Closes the listeners except the Unix socket, by which administrators look at a pooler that is ending.
     pub fn close(&mut self, watcher: &(impl Watcher + ?Sized)) {
         for listener in self.listeners.iter().filter(|listener| !listener.is_local()) {
             watcher.unwatch(listener.descriptor());
@@ -102,12 +102,12 @@ impl Door {
         self.listeners.retain(|listener| listener.is_local());
     }
 
-    /// Its sockets.
+    /// The listening sockets.
     pub fn sockets(&self) -> Vec<(Kind, String, BorrowedFd<'_>)> {
         self.listeners.iter().filter_map(|listener| listener.shared()).collect()
     }
 
-    /// Leaves the sockets to another process, and takes these instead.
+    /// Leaves the sockets to another process, and takes the given ones instead.
     pub fn replace(
         &mut self,
         watcher: &(impl Watcher + ?Sized),
@@ -121,17 +121,17 @@ impl Door {
         self.watch(watcher, token)
     }
 
-    /// Notes that somebody has arrived.
+    /// Notes that a connection has arrived.
     pub fn rings(&mut self) {
         self.next = Next::Turn;
     }
 
-    /// Whether somebody has arrived and was not asked in.
+    /// Whether a connection has arrived and was not accepted.
     pub fn has_rung(&self) -> bool {
         self.next == Next::Turn
     }
 
-    /// The next who arrives at any of the listeners.
+    /// The next connection at any of the listeners.
     pub fn accept(&mut self) -> Accepted {
         self.first = self.first.wrapping_add(1);
         let count = self.listeners.len();
@@ -144,7 +144,7 @@ impl Door {
         Accepted::Nobody
     }
 
-    /// The worker that the next client comes to.
+    /// The worker that gets the next client.
     pub fn deal(&mut self, workers: usize) -> WorkerId {
         let worker = WorkerId(self.next_worker % workers.max(1));
         self.next_worker = self.next_worker.wrapping_add(1);
@@ -152,10 +152,11 @@ impl Door {
     }
 }
 
-/// Clients that came to a worker and have proven nothing: the bound on them, and who goes when there are more.
+/// The clients of a worker that have not proven their identity: the bound on their number decides which of them are
+/// closed.
 #[derive(Debug, Default)]
 pub struct Strangers {
-    /// In the order in which they came; some are gone or have been let in.
+    /// The clients in the order in which they came; some have left or logged in since.
     pub order: VecDeque<ClientKey>,
 }
 

@@ -1,41 +1,42 @@
-//! What a worker knows of the statements of a database: their fingerprints, as long as they are used.
+//! A worker's knowledge of the statements of a database: their fingerprints, as long as they are used.
 
 use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::model::fingerprint::Fingerprint;
 use crate::model::lexing::Lexing;
-use classify::{Classifier, Reason};
+use classify::{Classifier, Reason, Same};
 
 use crate::catalog::Knowledge;
 
 /// Fingerprints that are remembered for one database.
 const REMEMBERED: usize = 10_000;
 
-/// What a worker knows of the statements of one database.
+/// A worker's knowledge of the statements of one database.
 #[derive(Debug)]
 pub struct Fingerprints {
     knowledge: Arc<Knowledge>,
     /// The number of the catalog that statements are judged by.
     number: u64,
     classifier: Classifier,
-    by_key: HashMap<u128, Rc<Fingerprint>>,
+    by_key: HashMap<u128, Rc<Fingerprint>, BuildHasherDefault<Same>>,
 }
 
 impl Fingerprints {
-    /// Makes it empty: without a catalog nothing is a read.
+    /// An empty memory: without a catalog no statement is a read.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
-        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::new() }
+        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::default() }
     }
 
-    /// What all workers know.
+    /// The knowledge that all workers share.
     pub fn knowledge(&self) -> &Arc<Knowledge> {
         &self.knowledge
     }
 
-    /// Takes the last catalog; what was judged by another is judged again when it is next used.
+    /// Takes the last catalog; a statement that was judged by another catalog is judged again at its next use.
     pub fn refresh(&mut self, now: Instant) {
         self.knowledge.touch(now);
         let number = self.knowledge.number();
@@ -69,7 +70,7 @@ impl Fingerprints {
         let fingerprint = Rc::new(Fingerprint::new(verdict.clone(), known.map(Rc::as_ref)));
         if let Some(key) = verdict.shape {
             if self.by_key.len() >= REMEMBERED {
-                // Those that nobody has prepared come again if they are used again.
+                // Fingerprints that no client has prepared are made again if they are used again.
                 self.by_key.retain(|_, fingerprint| Rc::strong_count(fingerprint) > 1);
             }
             if self.by_key.len() < REMEMBERED {

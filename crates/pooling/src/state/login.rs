@@ -1,8 +1,9 @@
-//! A client's login: what it asks for, and how far it has come.
+//! A client's login: its requests, and its progress.
 
 use std::sync::Arc;
 
 use crate::model::relay::Replication;
+use crate::model::vars::USUAL;
 use wire::startup::Startup;
 use wire::{backend, scram};
 
@@ -11,59 +12,59 @@ use crate::error::Error;
 use crate::homes::Place;
 use crate::password::Stored;
 
-/// A client that has proven who it is and has not been given a place at its database.
+/// A client that has proven its identity and has no place at its database yet.
 #[derive(Debug)]
 pub struct Proven {
-    /// Who it is, and what it wants its session to be like.
+    /// Its user and database, and the settings that it asks for.
     pub introduction: Introduction,
     /// Its password as it is stored, since servers may ask for it.
     pub secret: Option<Arc<str>>,
-    /// The key that it has shown to have by SCRAM, for the same reason.
+    /// The key that the client has proven by SCRAM, since servers may ask for it.
     pub client_key: Option<scram::Key>,
-    /// Whether it is the account that the pooler runs as, on the console.
+    /// Whether the client is on the console, as the account that the pooler runs as.
     pub own_account: bool,
-    /// Its place at its database, once it has one.
+    /// Its place at its database, once the client has one.
     pub place: Option<Place>,
 }
 
-/// A password message is not longer than this.
+/// The length of the longest password message that is accepted, in bytes.
 pub const MAX_PASSWORD: usize = 8192;
 
 /// A login that is under way.
 #[derive(Debug)]
 pub struct Login {
-    /// What the client has asked for.
+    /// The client's request.
     pub introduction: Introduction,
-    /// How the client has to prove who it is.
+    /// The method by which the client has to prove its identity.
     pub method: AuthType,
-    /// Whether it is the account that the pooler runs as, on the console.
+    /// Whether the client is on the console, as the account that the pooler runs as.
     pub own_account: bool,
-    /// The key that it has shown to have by SCRAM.
+    /// The key that the client has proven by SCRAM.
     pub client_key: Option<scram::Key>,
 }
 
-/// How far a login has come.
+/// The progress of a login.
 #[derive(Debug)]
 pub enum Phase {
-    /// `auth_query` is to find the password.
+    /// `auth_query` is looking the password up.
     Lookup(Lookup),
     /// The client's answer is awaited.
     Challenge(Challenge),
     /// A secret is being derived.
     Deriving {
-        /// What it is for.
+        /// Its purpose.
         then: Derivation,
-        /// Tells that it is still wanted.
+        /// Tells the deriving thread that the secret is still wanted.
         _awaited: Arc<()>,
     },
 }
 
-/// What a client was asked.
+/// The challenge to a client.
 #[derive(Debug)]
 pub enum Challenge {
-    /// Its password as it is.
+    /// The password as it is.
     Plain(Stored),
-    /// Its password hashed with this salt.
+    /// The password hashed with this salt.
     Md5(Stored, [u8; 4]),
     /// The first message of SCRAM.
     ScramFirst(Stored),
@@ -71,34 +72,34 @@ pub enum Challenge {
     ScramFinal(Stored, Box<scram::Server>),
 }
 
-/// What is done with a secret when it has been derived.
+/// The use of a secret when it has been derived.
 #[derive(Debug)]
 pub enum Derivation {
-    /// It is compared with what is stored: it is that of a password that the client sent as it is.
+    /// The secret of a plain password from the client is compared with the stored password.
     Compare(Stored),
-    /// It is what the client must prove to know; this was its first message.
+    /// The client must prove by SCRAM that it knows the secret; its first message is kept here.
     Prove(Stored, Vec<u8>),
 }
 
 impl Phase {
-    /// Whether the client is to say something.
+    /// Whether the login waits for a message of the client.
     pub fn awaits_client(&self) -> bool {
         matches!(self, Self::Challenge(_))
     }
 }
 
-/// Where and how the password of a client is looked up.
+/// The place and the query of a look-up of a client's password.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lookup {
     /// The database.
     pub database: String,
-    /// The user who asks.
+    /// The user that runs the query.
     pub user: String,
     /// The query.
     pub query: String,
-    /// Whether it is the database that the client has named: then a server that refuses it says something about it.
+    /// Whether the database is the one that the client has named: then a refusal by the server says something about it.
     pub own: bool,
-    /// What was found so far.
+    /// The results so far.
     pub stored: Stored,
 }
 
@@ -109,11 +110,11 @@ impl Lookup {
         let entry = config.database(database);
         let place = entry.and_then(|entry| entry.auth_dbname.as_ref()).unwrap_or(&settings.auth_dbname);
         if entry.is_none() && place.is_empty() {
-            // Whoever owns a server could make himself an administrator of the pooler.
+            // The owner of a server could make himself an administrator of the pooler.
             if config::is_console(database) {
                 return None;
             }
-            // Looking up all the same takes the time that it takes for a database that there is.
+            // A look-up all the same takes the time that it takes for a database that exists.
             let other = config.databases.keys().find_map(|name| Self::of(config, name));
             return other.map(|other| Self { own: false, ..other });
         }
@@ -126,10 +127,10 @@ impl Lookup {
     }
 }
 
-/// Longer names of users and databases are no names: PostgreSQL cuts its own off at 63 bytes.
+/// The length of the longest name of a user or database, in bytes; PostgreSQL cuts its own names off at 63.
 const MAX_NAME: usize = 128;
 
-/// Who a client says it is, and what it wants its session to be like.
+/// The client's user and database, and the settings that it asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Introduction {
     /// The user.
@@ -140,7 +141,7 @@ pub struct Introduction {
     pub minor: u16,
     /// The parameters of the session, those in `options` too.
     pub parameters: Vec<(String, String)>,
-    /// Whether it asks for a replication connection, and of which kind.
+    /// Whether the client asks for a replication connection, and of which kind.
     pub replication: Option<Replication>,
     /// Whether the client asked for a version, or for options of the protocol, that are not known.
     negotiate: Option<Vec<String>>,
@@ -152,7 +153,7 @@ impl Introduction {
         let user = startup.get("user").filter(|user| !user.is_empty()).ok_or(Error::NoUser)?;
         let replication =
             startup.get("replication").map(Replication::read).transpose().map_err(Error::Replication)?.flatten();
-        // Physical replication is of no database: this name stands for it, as libpq has it.
+        // Physical replication has no database: this name stands for it, as in libpq.
         let unnamed = if replication == Some(Replication::Physical) { "replication" } else { user };
         let database = startup.get("database").filter(|name| !name.is_empty()).unwrap_or(unnamed);
         for (what, name) in [("user", user), ("database", database)] {
@@ -166,6 +167,11 @@ impl Introduction {
             match name {
                 "user" | "database" | "replication" => (),
                 _ if name.starts_with("_pq_.") => unknown.push(name.to_owned()),
+                // Of options that are to be ignored PgBouncer takes the parameters that it tracks.
+                "options" if settings.ignore_startup_parameters.has(name) => {
+                    let options = options_of(value).unwrap_or_default();
+                    given.extend(options.into_iter().filter(|(name, _)| pgbouncer_tracks(name, settings)));
+                }
                 _ if settings.ignore_startup_parameters.has(name) => (),
                 "options" => given.extend(options_of(value)?),
                 _ => given.push((name.to_owned(), value.to_owned())),
@@ -174,7 +180,7 @@ impl Introduction {
         given.retain(|(name, _)| !settings.ignore_startup_parameters.has(name));
         let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if let Some((name, _)) = given.iter().find(|(name, _)| !is_word(name)) {
-            return Err(Error::Parameter { place: "", name: name.clone() });
+            return Err(Error::Parameter(name.clone()));
         }
         let asks_for_more = startup.minor > 2 || startup.minor == 1 || !unknown.is_empty();
         Ok(Self {
@@ -196,6 +202,13 @@ impl Introduction {
     }
 }
 
+/// Whether PgBouncer tracks a parameter: `search_path` only where the configuration says so.
+fn pgbouncer_tracks(name: &str, settings: &Settings) -> bool {
+    let usual = USUAL.iter().copied().filter(|&usual| usual != "search_path");
+    let extra = settings.track_extra_parameters.0.iter().map(String::as_str);
+    usual.chain(extra).any(|tracked| tracked.eq_ignore_ascii_case(name))
+}
+
 /// The parameters in a startup packet's `options`: `-c name=value` and `--name=value`, a backslash before a space.
 pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut words: Vec<String> = vec![String::new()];
@@ -215,8 +228,9 @@ pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Error> {
         } else {
             word.strip_prefix("--").or_else(|| word.strip_prefix("-c")).map(str::to_owned)
         };
-        let pair = pair.as_deref().and_then(|pair| pair.split_once('='));
-        let (name, value) = pair.ok_or(Error::Parameter { place: " in options", name: word })?;
+        let Some((name, value)) = pair.as_deref().and_then(|pair| pair.split_once('=')) else {
+            return Err(Error::Options(pair.unwrap_or(word)));
+        };
         found.push((name.replace('-', "_"), value.to_owned()));
     }
     Ok(found)
@@ -232,7 +246,9 @@ mod tests {
         let options = options_of(r"-c a.b=1 --search-path=x\ y  -cc=3").unwrap();
         let options: Vec<(&str, &str)> = options.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!(options, [("a.b", "1"), ("search_path", "x y"), ("c", "3")]);
-        assert!(options_of("-x").is_err());
+        for (text, word) in [("-x", "-x"), ("-c", "-c"), ("-c a.b=1 -c x", "x"), ("--x", "x")] {
+            assert_eq!(options_of(text), Err(Error::Options(word.to_owned())));
+        }
     }
 
     #[test]
@@ -249,6 +265,23 @@ mod tests {
         let introduction = Introduction::read(&Startup { minor: 0, parameters }, &settings).unwrap();
         assert_eq!(introduction.parameters, [("work_mem".to_owned(), "1MB".to_owned())]);
         assert_eq!((&*introduction.user, &*introduction.database), ("bob", "bob"));
+    }
+
+    #[test]
+    fn ignored_options_still_set_what_is_tracked() {
+        let settings = Settings {
+            ignore_startup_parameters: Value::read("options").unwrap(),
+            track_extra_parameters: Value::read("lc_time").unwrap(),
+            ..Settings::default()
+        };
+        let read = |options| {
+            let parameters = vec![("user", "bob"), ("options", options)];
+            Introduction::read(&Startup { minor: 0, parameters }, &settings).unwrap().parameters
+        };
+        let kept = read("-c timezone=UTC -c work_mem=1MB -c search_path=x -c LC_TIME=C");
+        let kept: Vec<(&str, &str)> = kept.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(kept, [("timezone", "UTC"), ("LC_TIME", "C")]);
+        assert!(read("-d").is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! What a worker knows: its clients, server connections and pools, and the phases that they are in.
+//! The state of a worker: its clients, server connections and pools, and their phases.
 //!
-//! All types are defined here; what changes them is in the folders beside this one.
+//! All types are defined here; the folders beside this one change them.
 
 pub mod adopted;
 pub mod arrival;
@@ -15,13 +15,16 @@ pub mod server;
 pub mod suspension;
 pub mod traveller;
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustc_hash::FxHashSet;
+
 use crate::model::busy_poll::BusyPoll;
-use crate::model::fingerprint::Fingerprint;
+use crate::model::cancel::Repeat;
+use crate::model::fingerprint::Statements;
 use crate::model::hub::Hubs;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::slots::Slots;
@@ -43,109 +46,112 @@ use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::state::suspension::Suspension;
 
-/// The parameters whose values servers tell.
+/// The parameters whose values servers report.
 #[derive(Debug)]
 pub struct Parameters {
-    /// Which parameters are tracked.
+    /// The parameters that are tracked.
     pub tracked: Tracked,
     /// The places among the tracked parameters of `standard_conforming_strings` and `client_encoding`.
     pub lexed_by: (usize, usize),
 }
 
-/// What is to be done, and when.
+/// The work that is due, and when.
 #[derive(Debug)]
 pub struct Schedule {
-    /// Who has something to do.
+    /// The connections with work.
     pub turns: VecDeque<Turn>,
     /// The turns that are queued, so that none is twice.
-    pub queued: HashSet<Turn>,
-    /// What is done when the input at hand has been worked on.
+    pub queued: FxHashSet<Turn>,
+    /// The work that is done after the current input.
     pub after: VecDeque<After>,
-    /// Whether that is being done.
+    /// Whether that work is being done.
     pub in_after: bool,
-    /// Who gets what the turn has gathered for it when the turn ends.
+    /// The connections whose buffered output is sent when the turn ends.
     pub unflushed: Vec<Turn>,
-    /// When time limits are looked at next.
+    /// Cancel requests that may have come too early, for the next tick.
+    pub repeats: Vec<Repeat>,
+    /// The time at which time limits are checked next.
     pub next_tick: Instant,
-    /// When the pools are looked after next.
+    /// The time at which the pools are maintained next.
     pub next_upkeep: Instant,
-    /// When the current period of the averages ends.
+    /// The time at which the current period of the averages ends.
     pub period_ends: Instant,
 }
 
-/// What units are routed by.
+/// The knowledge by which units are routed.
 #[derive(Default)]
 pub struct Router {
-    /// What the monitor has posted of clusters.
+    /// The monitor's posts about clusters.
     pub clusters: Vec<ClusterView>,
-    /// When a read has waited long enough for a replica.
+    /// The time at which a read has waited long enough for a replica.
     pub replay_due: Option<Instant>,
-    /// A replica has come nearer to what reads wait for.
+    /// Whether a replica has advanced towards the commits that reads wait for.
     pub replayed: bool,
-    /// What is known of statements, by database.
-    pub fingerprints: HashMap<Rc<str>, Fingerprints>,
-    /// The statements of the unit that was looked at last, whose it is and how long: it is looked at twice.
-    pub judged: Option<(ClientKey, usize, Vec<Rc<Fingerprint>>)>,
+    /// The knowledge about statements, by database.
+    pub fingerprints: BTreeMap<Rc<str>, Fingerprints>,
+    /// The client, the length and the statements of the last unit that was judged, for the second time that they are
+    /// needed.
+    pub judged: Option<(ClientKey, usize, Statements)>,
 }
 
 /// The server connections that several clients use at once.
 #[derive(Debug, Default)]
 pub struct Pipelines {
-    /// Those that listen for all clients of a pool.
+    /// The hubs, each of which listens for all clients of a pool.
     pub hubs: Hubs,
     /// Server connections that are pipelined connections.
     pub active: Vec<ServerKey>,
-    /// How long the client that is being served has waited for room in a pipelined connection.
+    /// The time that the client being served has waited for room in a pipelined connection.
     pub waited: Duration,
 }
 
-/// What the worker was ordered, and what it tells of itself.
+/// The orders to the worker, and its reports about itself.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
-    /// Set when it shall end: when that was ordered.
+    /// The time at which the end of the pooler was ordered, if it was.
     pub ending: Option<Instant>,
-    /// How many orders it has carried out that all workers get, the console's and those to reload: what comes from a
-    /// worker that had carried out fewer has missed some.
+    /// The number of orders to all workers, of the console and for reloads, that it has carried out: a server
+    /// connection from a worker that had carried out fewer has missed some.
     pub orders: u64,
-    /// How often it has carried out KILL.
+    /// The number of KILL commands that it has carried out.
     pub kills: u64,
     /// Whether clients are marked that are to move to other workers.
     pub marked: bool,
-    /// Whether it reads anything.
+    /// Whether connections are suspended.
     pub suspension: Suspension,
-    /// What it has done since it told others last how busy it is.
+    /// Its work as of its last report of its workload to the others.
     pub workload: Workload,
-    /// Errors of our own that clients were told, by SQLSTATE and by whose fault they are.
+    /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
 }
 
-/// How clients come in.
+/// The way of new clients into the pooler.
 pub struct Entrance {
-    /// What clients come in by.
+    /// The listening sockets.
     pub door: Door,
-    /// Those who came in and have proven nothing, in order.
+    /// The connections that have not logged in, in order of arrival.
     pub strangers: Strangers,
 }
 
-/// What the event loop needs.
+/// The state of the event loop.
 pub struct Reactor {
-    /// Where sockets are made and watched.
+    /// The maker and the watcher of sockets.
     pub network: Box<dyn Network>,
     /// Whether one client alone is served.
     pub busy_poll: BusyPoll,
-    /// What is read goes here first.
+    /// The buffer into which sockets are read first.
     pub scratch: Vec<u8>,
     /// Cores of the machine.
     pub cores: usize,
 }
 
-/// What a worker knows.
+/// The state of a worker.
 pub struct Core {
-    /// Which one.
+    /// The worker's number.
     pub id: WorkerId,
-    /// What all workers share.
+    /// The state that all workers share.
     pub shared: Arc<Shared>,
     /// The configuration in force.
     pub config: Arc<Config>,
@@ -157,45 +163,45 @@ pub struct Core {
     pub pools: Slots<Pool>,
     /// Pools by database and user.
     pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
-    /// The parameters whose values servers tell.
+    /// The parameters whose values servers report.
     pub parameters: Parameters,
     /// The time, as of the last poll.
     pub now: Instant,
-    /// What is to be done, and when.
+    /// The work that is due, and when.
     pub schedule: Schedule,
-    /// What the worker was ordered, and what it tells of itself.
+    /// The orders to the worker, and its reports about itself.
     pub lifecycle: Lifecycle,
-    /// What the event loop needs.
+    /// The state of the event loop.
     pub reactor: Reactor,
     /// The server connections that several clients use at once.
     pub pipelines: Pipelines,
-    /// What units are routed by.
+    /// The knowledge by which units are routed.
     pub router: Router,
-    /// How clients come in.
+    /// The way of new clients into the pooler.
     pub entrance: Entrance,
 }
 
 impl Core {
-    /// A client and the server connection that it has.
+    /// A client and its server connection.
     pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
         let client = self.clients.get_mut(key.0)?;
         let server = self.servers.get_mut(client.checkout.connection()?.0)?;
         Some((client, server))
     }
 
-    /// A server connection and the client whose answers come on it.
+    /// A server connection and the client that gets its next answers.
     pub fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
         let server = self.servers.get_mut(key.0)?;
         let client = self.clients.get_mut(server.client()?.0)?;
         Some((server, client))
     }
 
-    /// Whether nothing is read or begun here, but for the console.
+    /// Whether nothing is read or begun on this worker, except for the console.
     pub fn is_suspended(&self) -> bool {
         self.lifecycle.suspension == Suspension::Whole
     }
 
-    /// Whether those who arrive are let in.
+    /// Whether new clients are accepted.
     pub fn lets_in(&self) -> bool {
         self.lifecycle.suspension == Suspension::No
     }

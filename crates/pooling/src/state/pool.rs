@@ -21,7 +21,8 @@ use crate::metrics::Stats;
 use crate::state::client::Client;
 
 impl Pool {
-    /// How many units a pipelined connection of this pool may carry: so many as a client can wait behind.
+    /// The number of units that a pipelined connection of this pool may carry: those that take a quarter of
+    /// `pipeline_stall`, and at most `pipeline_depth`.
     pub fn depth(&self, settings: &crate::config::Settings) -> usize {
         let patience = settings.pipeline_stall.0.as_secs_f64() / 4.0;
         ((patience / self.counts.service.max(1e-6)) as usize).clamp(1, settings.pipeline_depth.max(1))
@@ -41,7 +42,7 @@ impl Pool {
         self.counts.stats.queried(place, took);
     }
 
-    /// Takes note of how long a unit took.
+    /// Adds the duration of a unit to the moving average.
     fn note_service(&mut self, took: Duration) {
         self.counts.service += (took.as_secs_f64() - self.counts.service) / 64.0;
     }
@@ -52,60 +53,60 @@ impl Pool {
     }
 }
 
-/// What a pool is called by.
+/// The name of a pool.
 #[derive(Debug)]
 pub struct Name {
     /// The database that clients ask for.
     pub database: Rc<str>,
     /// The user of its server connections, which is the clients' own unless the database's entry gives one.
     pub user: Rc<str>,
-    /// The database's entry gave that user when the pool was made.
+    /// Whether the database's entry gave that user when the pool was made.
     pub user_is_given: bool,
-    /// Whether it only serves look-ups of passwords, in a database that no client has proven to exist.
+    /// Whether the pool only serves look-ups of passwords, in a database that no client has proven to exist.
     pub unproven: bool,
 }
 
-/// What the configuration and the console want of a pool.
+/// The demands of the configuration and the console on a pool.
 #[derive(Debug)]
 pub struct Limits {
-    /// When a server is given back.
+    /// The pool mode, which says when server connections are checked in.
     pub mode: PoolMode,
-    /// Server connections at most.
+    /// The largest number of server connections.
     pub size: usize,
-    /// Beyond that, for clients that have waited long.
+    /// The number of further server connections, for clients that have waited long.
     pub reserve: usize,
-    /// What it may have together with other pools.
+    /// The limits that it shares with other pools.
     pub quota: Quota,
     /// Connections kept open while the pool is in use.
     pub minimum: usize,
     /// Whether units may share a server connection.
     pub pipelining: bool,
-    /// Nobody gets a server.
+    /// Whether PAUSE keeps clients from server connections.
     pub paused: bool,
-    /// It is kept filled though it has no clients.
+    /// Whether the pool keeps its minimum of connections though it has no clients.
     pub kept: bool,
 }
 
 /// The server connections of a pool.
 #[derive(Debug, Default)]
 pub struct Connections {
-    /// All server connections, those being made too.
+    /// All server connections of the pool, also those that are being made.
     pub servers: Vec<ServerKey>,
-    /// How many there are beside these that are checked out to nobody: of replication, and to listen for all.
+    /// The number of further connections that are checked out to no client: those of replication, and of the hub.
     pub apart: usize,
-    /// Those that nobody uses; the one used last at the back.
+    /// The idle connections; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
-    /// Those that carry units of several clients.
+    /// The pipelined connections, each with units of several clients.
     pub pipelined: Vec<ServerKey>,
     /// Connections being made.
     pub connecting: usize,
-    /// The next of several hosts to try.
+    /// The next host to try, of several.
     pub next_host: usize,
     /// The last attempt to connect, if it failed.
     pub failure: Option<Failure>,
-    /// What its server was when it was last known to serve, if it is one of several.
+    /// The role of its server when the server last served, if it is one of several.
     pub standing: Option<&'static str>,
-    /// A connection that is busy without end is to go to another worker.
+    /// Whether one of its connections, none of which becomes free, is to go to another worker.
     pub owes: bool,
 }
 
@@ -120,18 +121,18 @@ pub struct Queue {
     pub greeting: Vec<ClientKey>,
     /// Clients that are in the pool.
     pub clients: usize,
-    /// When the pool's last client left.
+    /// The time at which the pool's last client left.
     pub unused_since: Option<Instant>,
 }
 
-/// What clients of a pool are greeted with.
+/// The greeting of a pool's clients.
 #[derive(Debug, Default)]
 pub struct Greetings {
-    /// What servers tell when a session begins: what clients are greeted with.
+    /// The parameters that servers report when a session begins, with which clients are greeted.
     pub welcome: Option<Rc<Vec<(String, String)>>>,
-    /// The tracked ones of these.
+    /// The tracked parameters among these.
     pub defaults: Vars,
-    /// What startup packets have asked for and servers have accepted, with the tracked values as servers write them.
+    /// The settings of startup packets that servers have accepted, with the tracked values as servers write them.
     pub verified: HashMap<Box<str>, Rc<Verified>>,
 }
 
@@ -140,51 +141,51 @@ pub struct Greetings {
 pub struct Clustering {
     /// The cluster that the database is on, by its place among the worker's views.
     pub cluster: Option<usize>,
-    /// The pool whose clients it serves, and by which server of their cluster.
+    /// The pool whose clients this pool serves, and the server of their cluster that this pool leads to.
     pub home: Option<(PoolKey, ServerId)>,
     /// The pools of the cluster's servers.
     pub members: Vec<(ServerId, PoolKey)>,
-    /// Why no server could be found for those who wait.
+    /// The reason why no server could be found for the clients that wait.
     pub unavailable: String,
-    /// A standby has told that transactions here are serializable by default, which it cannot do.
+    /// Whether a standby has reported that transactions here are serializable by default, which a standby refuses.
     pub serializable: bool,
 }
 
-/// What has gone through a pool.
+/// The counts of a pool's traffic.
 #[derive(Debug, Default)]
 pub struct Counts {
-    /// Counts.
+    /// The totals of its units.
     pub totals: Totals,
-    /// What is counted for the page of metrics.
+    /// The counts for the page of metrics.
     pub stats: Stats,
     /// The counts when the period before the last ended, and when the last ended.
     pub periods: [Totals; 2],
-    /// How long a pipelined unit takes on a server, in seconds: a moving average.
+    /// The time that a pipelined unit takes on a server, in seconds: a moving average.
     pub service: f64,
-    /// How many units may be asked again.
+    /// The number of units that may be retried.
     pub retries: Retries,
 }
 
 /// A pool.
 #[derive(Debug)]
 pub struct Pool {
-    /// What a pool is called by.
+    /// The name of a pool.
     pub name: Name,
-    /// What the configuration and the console want of a pool.
+    /// The demands of the configuration and the console on a pool.
     pub limits: Limits,
     /// The server connections of a pool.
     pub connections: Connections,
-    /// What has gone through a pool.
+    /// The counts of a pool's traffic.
     pub counts: Counts,
     /// The clients of a pool, and those of them that wait.
     pub queue: Queue,
-    /// What clients of a pool are greeted with.
+    /// The greeting of a pool's clients.
     pub greetings: Greetings,
     /// Statements that clients have prepared.
     pub statements: Statements,
     /// The cluster that a pool belongs to.
     pub cluster_of: Clustering,
-    /// What it has in common with the pools of other workers for the same database and user.
+    /// The part that it shares with the pools of other workers for the same database and user.
     pub common: Membership,
 }
 
@@ -213,15 +214,15 @@ impl Pool {
         }
     }
 
-    /// What those hear who come while the server cannot be reached and it is too early for another attempt; `longest` is
-    /// `server_login_retry`. None while the pool has server connections: they may serve others still.
+    /// The error for clients that come while the server cannot be reached and it is too early for another attempt;
+    /// `longest` is `server_login_retry`. None while the pool has server connections: they may serve clients still.
     pub fn why_down(&self, now: Instant, longest: Duration) -> Option<Error> {
         let failure = self.connections.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
         (self.cluster_of.home.is_none() && !self.limits.paused && self.common.total() == 0)
             .then(|| Error::Failing(failure.why.clone()))
     }
 
-    /// Server connections that may be here: those that are, and those that there is room for.
+    /// The number of server connections that may be here: those that exist, and those that there is room for.
     pub fn room(&self) -> usize {
         match self.common.is_shared() {
             true => self.connections.servers.len() + self.limits.size.saturating_sub(self.common.total()),
@@ -229,12 +230,12 @@ impl Pool {
         }
     }
 
-    /// Whether nobody waits for a server connection.
+    /// Whether no client waits for a server connection.
     pub fn is_unwanted(&self) -> bool {
         self.queue.waiting.is_empty() && self.queue.sharing.is_empty()
     }
 
-    /// Since when the first of all who wait has waited.
+    /// The time since when the first client in the queues has waited.
     pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let since =
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
@@ -242,7 +243,7 @@ impl Pool {
         one.into_iter().chain(other).min()
     }
 
-    /// Since when the one behind the first has waited.
+    /// The time since when the client behind the first has waited.
     pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
         let waiting = self.queue.waiting.iter().take(2).chain(self.queue.sharing.iter().take(2));
         let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.checkout.waits()).collect();
@@ -250,7 +251,7 @@ impl Pool {
         since.get(1).copied()
     }
 
-    /// Takes the next who waits off the queues: whoever has waited longest.
+    /// Takes the client that has waited longest off the queues.
     pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since =
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());

@@ -1,4 +1,4 @@
-//! SUSPEND: what is held, and what has to come to rest first.
+//! SUSPEND: the connections that are suspended, and those that must come to rest first.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
-/// How far a worker is with it.
+/// The progress of a worker with SUSPEND.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Suspension {
     /// Nothing is suspended.
@@ -17,44 +17,44 @@ pub enum Suspension {
     No,
     /// Connections are held one by one as they come to rest.
     Begun,
-    /// All are held.
+    /// All connections are held.
     Whole,
 }
 
-/// What of a connection the pooler has in hand.
+/// The unfinished work of the pooler on a connection.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InHand {
-    /// Bytes that were read and not worked on, and bytes that wait to be sent.
+    /// The bytes that were read and not worked on, and those that wait to be sent.
     bytes: usize,
-    /// The beginning of a message has been passed on, and its end has not come.
+    /// Whether the beginning of a message has been passed on, and its end has not come.
     within_message: bool,
-    /// The pooler itself has to do something first: a login, a wait in a queue, an alignment.
+    /// Whether the pooler itself has to do something first: a login, a wait in a queue, an alignment.
     errand: bool,
 }
 
 impl InHand {
-    /// Whether nothing is in hand.
+    /// Whether no work is left.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
     }
 }
 
-/// What becomes of the connections at one look.
+/// The connections to hold, and those that are not at rest, at one look.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Plan<C, S> {
     /// Clients at rest.
     pub hold_clients: Vec<C>,
-    /// Those that are not at rest, and must be let go on.
+    /// Clients that are not at rest, and must go on.
     pub busy_clients: Vec<C>,
     /// Server connections at rest.
     pub hold_servers: Vec<S>,
-    /// The same, and all of them while a client is not at rest: it may need any.
+    /// Server connections that are not at rest; all of them while a client is not at rest, since it may need any.
     pub busy_servers: Vec<S>,
 }
 
-/// What is in hand of a client.
+/// The unfinished work on a client.
 pub fn of_client(client: &Client) -> InHand {
-    let own = match client.state {
+    let own = match client.state() {
         ClientState::Ready => {
             client.checkout.waits().is_some()
                 || client.checkout.behind_own
@@ -70,7 +70,7 @@ pub fn of_client(client: &Client) -> InHand {
     }
 }
 
-/// What is in hand of a server connection.
+/// The unfinished work on a server connection.
 pub fn of_server(server: &Server) -> InHand {
     let asks = |request: &Request| {
         matches!(
@@ -83,20 +83,21 @@ pub fn of_server(server: &Server) -> InHand {
                 | Request::Role
         )
     };
-    let pipeline = server.pipeline.as_ref().filter(|_| matches!(server.state, State::Pipelined));
+    let pipeline = server.pipeline();
     let staged = pipeline.map_or(0, |pipeline| pipeline.stage.len());
     InHand {
         bytes: server.io.rest.len() + server.io.pending() + staged,
         within_message: server.exchange.passing.0 > 0,
-        errand: !matches!(server.state, State::Idle | State::Active(_) | State::Pipelined | State::Relay | State::Hub)
-            || server.cancels.target.is_some()
+        errand: !matches!(
+            server.state(),
+            State::Idle | State::Active(_) | State::Pipelined(_) | State::Relay | State::Hub
+        ) || server.cancels.target.is_some()
             || server.cancels.under_way > 0
-            || server.known.aligning.is_some()
             || server.exchange.requests.iter().any(asks),
     }
 }
 
-/// Suspends everything; false when it is suspended already.
+/// Suspends everything; false if everything is suspended already.
 pub fn begin(shared: &Shared, now: Instant) -> bool {
     let mut since = lock(&shared.orders.suspended);
     let begun = since.is_none();
@@ -109,13 +110,13 @@ pub fn is_suspended(shared: &Shared) -> bool {
     lock(&shared.orders.suspended).is_some()
 }
 
-/// Lets everything go on; the workers are to be told.
+/// Ends the suspension; the caller must tell the workers.
 pub fn end(shared: &Shared) -> bool {
     lock(&shared.orders.suspended).take().is_some()
 }
 
 impl<C, S> Plan<C, S> {
-    /// What becomes of these.
+    /// The plan for these connections.
     pub fn new(clients: impl Iterator<Item = (C, InHand)>, servers: impl Iterator<Item = (S, InHand)>) -> Self {
         fn part<K>(all: impl Iterator<Item = (K, bool)>) -> (Vec<K>, Vec<K>) {
             let (still, busy): (Vec<_>, Vec<_>) = all.partition(|(_, still)| *still);
@@ -128,7 +129,7 @@ impl<C, S> Plan<C, S> {
         Self { hold_clients, busy_clients, hold_servers, busy_servers }
     }
 
-    /// How many are not at rest.
+    /// The number of connections that are not at rest.
     pub fn left(&self) -> usize {
         self.busy_clients.len() + self.busy_servers.len()
     }

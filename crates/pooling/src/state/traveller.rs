@@ -1,4 +1,4 @@
-//! A client, or a server connection, on its way to another worker, with all that belongs to it.
+//! A client, or a server connection, on its way to another worker, with its whole state.
 
 use std::time::Instant;
 
@@ -16,35 +16,35 @@ use crate::monitor::address::Address;
 use crate::replay::Owed;
 use crate::seat::Seat;
 
-/// What a client has done.
+/// The counts of a client's work.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Deeds {
     /// Transactions.
     pub transactions: u64,
     /// Statements.
     pub queries: u64,
-    /// Errors that the pooler itself told it.
+    /// Errors of the pooler's own that it was sent.
     pub errors: u64,
 }
 
-/// What is known of the session on a connection that travels.
+/// The known state of the session on a connection that travels.
 #[derive(Debug)]
 pub struct CarriedBelief {
-    /// What the server has confirmed to be SET.
+    /// The settings that the server has confirmed.
     pub sets: Vec<(String, String)>,
-    /// The tracked values that it has told.
+    /// The tracked values that the server has reported.
     pub vars: Vec<Option<Box<str>>>,
     /// Whether the pooler has made its transactions read-only.
     pub read_only: bool,
-    /// What `connect_query` sets.
+    /// The settings of `connect_query`.
     pub base: Box<str>,
-    /// The parameters that it has told of, as they are now.
+    /// The parameters that the server reported at login, with their current values.
     pub parameters: Vec<(String, String)>,
-    /// Whether it says that it is a standby.
+    /// Whether the server reports that it is a standby.
     pub standby: Option<bool>,
-    /// What its database was known by when it was cleaned last.
+    /// The mark of its database's catalog when it was cleaned last.
     pub mark: u64,
-    /// The statements that it knows: their names are the same for all workers.
+    /// The statements that the server knows: their names are the same for all workers.
     pub statements: Known,
 }
 
@@ -53,42 +53,42 @@ pub struct CarriedBelief {
 pub struct Parcel {
     /// The socket.
     pub io: Io,
-    /// By what it is counted.
+    /// The permit by which the connection is counted.
     pub permit: Permit,
     /// Its id on the console.
     pub id: u64,
-    /// The host and port it leads to, and where that is.
+    /// The host, the port and the address of its server.
     pub place: (String, u16, Address),
-    /// What is known of the session on a connection that travels.
+    /// The known state of the session on a connection that travels.
     pub known: CarriedBelief,
-    /// By what its statements are cancelled.
+    /// The key by which its statements are cancelled.
     pub cancel_key: CancelKey,
-    /// When it was connected.
+    /// The time at which it was connected.
     pub since: Instant,
-    /// What TLS is to be on it.
+    /// The terms of TLS on it.
     pub sslmode: SslMode,
-    /// It has been idle for so long that it is to be checked.
+    /// Whether the connection has been idle for so long that it must be checked.
     pub unchecked: bool,
-    /// The orders that had been carried out where it comes from ([`crate::state::Lifecycle::orders`]).
+    /// The number of orders that its last worker had carried out ([`crate::state::Lifecycle::orders`]).
     pub orders: u64,
 }
 
-/// Settings as they travel: the tracked values, and what else was SET.
+/// Settings as they travel: the tracked values, and the other settings by SET.
 pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
 
-/// Where a client is to go when nothing of it is under way.
+/// The destination of a client that leaves when nothing of it is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// To another worker.
+    /// Another worker.
     Worker(WorkerId),
-    /// To the process that has taken the sockets over.
+    /// The process that has taken the sockets over.
     Successor,
 }
 
-/// Who a client is that travels.
+/// The identity of a client that travels.
 #[derive(Debug)]
 pub struct CarriedIdentity {
-    /// How it is counted.
+    /// The seat by which the client is counted.
     pub seat: Seat,
     /// Its place among the clients of its database.
     pub place: Place,
@@ -98,13 +98,13 @@ pub struct CarriedIdentity {
     pub database: String,
     /// The user of its pool.
     pub served_as: String,
-    /// By what it names itself in a cancel request.
+    /// The key that a cancel request for this client has.
     pub cancel_key: CancelKey,
     /// The minor version of the protocol.
     pub minor: u16,
-    /// When it connected.
+    /// The time at which it connected.
     pub since: Instant,
-    /// Whether it may change things on the console.
+    /// Whether the client may change things on the console.
     pub admin: bool,
 }
 
@@ -113,13 +113,13 @@ pub struct CarriedIdentity {
 pub struct CarriedSession {
     /// Its settings.
     pub settings: Settings,
-    /// What RESET leads back to.
+    /// The values that RESET restores.
     pub startup: Settings,
-    /// What it has SET SERVER ROLE to.
+    /// The value of its SET SERVER ROLE.
     pub role: Option<Role>,
-    /// What it has SET PRIMARY READS to.
+    /// The value of its SET PRIMARY READS.
     pub primary_reads: Option<bool>,
-    /// What its next read must see.
+    /// The commits that its next read must see.
     pub owed: Owed,
 }
 
@@ -139,18 +139,18 @@ pub struct CarriedStatements {
 pub struct Traveller {
     /// The socket.
     pub io: Io,
-    /// By what people name it.
+    /// The client's id on the console and in the log.
     pub id: u64,
-    /// Who a client is that travels.
+    /// The identity of a client that travels.
     pub identity: CarriedIdentity,
     /// A session that travels with its client.
     pub session: CarriedSession,
     /// Prepared statements that travel with their client.
     pub prepared: CarriedStatements,
-    /// When it last was idle.
+    /// The time at which it last became idle.
     pub request_since: Instant,
-    /// What it has done.
+    /// The counts of its work.
     pub deeds: Deeds,
-    /// How often KILL had been carried out where it comes from ([`crate::state::Lifecycle::kills`]).
+    /// The number of KILL commands that its last worker had carried out ([`crate::state::Lifecycle::kills`]).
     pub kills: u64,
 }

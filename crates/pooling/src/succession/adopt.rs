@@ -67,10 +67,11 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
     let Some(key) = moves::settle_in(core, traveller) else { return };
     if is_given && let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) {
-        // As when the configuration is read again, it may be that user only while the database's entry gives one.
+        // As when the configuration is read again, the client may be that user only while the database's entry gives
+        // one.
         core.pools.get_mut(home.0).into_iter().for_each(|pool| pool.name.user_is_given = true);
     }
-    // What it has committed before was followed by the process before alone.
+    // Only the process before followed the client's earlier commits.
     let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
     let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
     if let (Some(client), Some(view)) = (core.clients.get_mut(key.0), view) {

@@ -1,4 +1,4 @@
-//! The sockets that another process hands over, and who hands what to whom.
+//! The sockets that another process hands over, and the state of the handover.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -12,56 +12,57 @@ use crate::io::Wake;
 use crate::state::traveller::Traveller;
 use crate::sync::lock;
 
-/// Clients that are handed over at once.
+/// The number of clients that are handed over at once.
 pub const AT_ONCE: usize = 60;
 
-/// Who has not asked for clients for so long gets no more, and those that wait are served here again.
+/// The time without a question after which a process gets no more clients, and those that wait are served here again.
 const SILENT: Duration = Duration::from_secs(2);
 
-/// What a row of the answer to `TAKEOVER DONE` says: where this process, or one before it, is to be found afterwards.
+/// The first word of a row in the answer to `TAKEOVER DONE` with the socket of this process, or one before it, from
+/// then on.
 pub const AFTERWARDS: &str = "afterwards";
 
-/// Who takes clients over.
+/// The process that takes clients over.
 #[derive(Debug)]
 struct Heir {
-    /// The console client that it does that by.
+    /// The console client by which the process does so.
     key: ClientKey,
-    /// When it asked last.
+    /// The time of its last question.
     asked: Instant,
-    /// The clients that are ready to go, whom nobody serves meanwhile.
+    /// The clients that are ready to go, and are not served meanwhile.
     ready: Vec<Traveller>,
 }
 
-/// Where requests for metrics arrive.
+/// The socket for requests for metrics.
 #[derive(Debug)]
 pub struct MetricsSocket {
     /// The socket.
     pub socket: OwnedFd,
-    /// Where it listens.
+    /// The address at which the socket listens.
     pub address: String,
     /// Wakes the thread that waits for requests.
     pub waker: Box<dyn Wake>,
 }
 
-/// What a process knows of those before and after it.
+/// The state of the processes before and after this one.
 #[derive(Debug, Default)]
 pub struct Succession {
-    /// Where requests for metrics arrive, and what wakes the thread that waits for them.
+    /// The socket for requests for metrics, with the waker of the thread that waits for them.
     pub metrics: Mutex<Option<MetricsSocket>>,
-    /// Another process has the sockets.
+    /// Whether another process has the sockets.
     pub handed_over: AtomicBool,
-    /// Whether it takes clients over too.
+    /// Whether that process takes clients over too.
     takes_clients: AtomicBool,
-    /// Which, and the clients that are ready to go.
+    /// The process that takes clients over, and the clients that are ready to go to it.
     heir: Mutex<Option<Heir>>,
-    /// The Unix sockets of the processes that had them before, as long as these are there.
+    /// The Unix sockets of the processes that had the sockets before, as long as these are there.
     pub before: Mutex<Vec<PathBuf>>,
-    /// Cancel requests that are being passed on to them.
+    /// The number of cancel requests that are being passed on to them.
     pub passing_on: AtomicUsize,
 }
 
 impl Heir {
-    /// Whether it has not asked for long.
+    /// Whether the process has not asked for long.
     fn is_silent(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.asked) >= SILENT
     }
@@ -83,7 +84,7 @@ impl Succession {
         lock(&self.heir).as_ref().map(|heir| heir.key)
     }
 
-    /// A client is ready to go; it is given back where nobody takes it.
+    /// Makes a client ready to go; gives the client back if no process takes it.
     pub fn leaves(&self, traveller: Traveller) -> Result<(), Box<Traveller>> {
         match &mut *lock(&self.heir) {
             Some(heir) => heir.ready.push(traveller),
@@ -105,19 +106,19 @@ impl Succession {
         heir.ready.drain(..count).collect()
     }
 
-    /// Whether a client that is made ready goes with the next answer, and that is soon asked for.
+    /// Whether a client that is made ready goes with the next answer, and that will soon be asked for.
     pub fn has_room(&self, now: Instant) -> bool {
         lock(&self.heir).as_ref().is_some_and(|heir| heir.ready.len() < AT_ONCE && !heir.is_silent(now))
     }
 
-    /// Those that were ready to go to a process that does not ask for them.
+    /// The clients that were ready to go to a process that does not ask for them.
     pub fn give_back(&self, now: Instant) -> Vec<Traveller> {
         let mut heir = lock(&self.heir);
         let silent = heir.as_mut().filter(|heir| heir.is_silent(now));
         silent.map(|heir| std::mem::take(&mut heir.ready)).unwrap_or_default()
     }
 
-    /// Nobody takes clients over any more: those that were ready to go.
+    /// Ends the handover of clients; gives the clients that were ready to go.
     pub fn disinherit(&self) -> Vec<Traveller> {
         self.takes_clients.store(false, Ordering::Relaxed);
         lock(&self.heir).take().map(|heir| heir.ready).unwrap_or_default()

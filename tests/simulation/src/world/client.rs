@@ -7,6 +7,7 @@ use pooling::memory::End;
 use wire::startup::{self, CancelKey};
 use wire::{backend, frame};
 
+use super::connection::STRAY;
 use super::copy::text_of;
 use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
@@ -343,6 +344,7 @@ impl Client {
 
     /// It has been told of an error.
     fn refused(&mut self, report: &backend::Report) {
+        assert_ne!(report.message, STRAY, "a client hears of a cancel request that it did not send");
         let unit = self.unit();
         unit.errors += 1;
         unit.heard.push(Said::Error(report.code.clone()));

@@ -14,6 +14,9 @@ use super::ledger::Said;
 use crate::model::{REPORTED, Session, Values, reported};
 use crate::statement::{Command, read};
 
+/// The message of an error that comes of a cancel request which the unit's client did not send.
+pub(super) const STRAY: &str = "canceled by a stranger";
+
 /// What a server's connection has been asked and has not answered.
 pub(super) struct Question {
     pub(super) tag: u8,
@@ -69,6 +72,8 @@ pub(super) struct Connection {
     pub(super) limited: bool,
     /// A cancel request has arrived for what is at the front.
     pub(super) cancelled: bool,
+    /// What has failed was struck by a cancel request that its client did not ask for.
+    pub(super) strays: bool,
     /// Messages have come of something that has not ended.
     pub(super) is_begun: bool,
     /// The Query that runs.
@@ -77,6 +82,8 @@ pub(super) struct Connection {
     pub(super) copy: Option<CopyIn>,
     /// What the unit has been answered.
     pub(super) said: Vec<Said>,
+    /// Its unit has not ended, and what it has done of LISTEN and UNLISTEN is committed.
+    pub(super) relistened: bool,
     /// What it listens to.
     pub(super) channels: BTreeSet<String>,
     /// Up to which notification it has read.
@@ -109,10 +116,12 @@ impl Connection {
             strike: None,
             limited: false,
             cancelled: false,
+            strays: false,
             is_begun: false,
             script: None,
             copy: None,
             said: Vec::new(),
+            relistened: false,
             channels: BTreeSet::new(),
             read_to: 0,
         }
@@ -139,7 +148,8 @@ impl Connection {
     /// A message is answered with an error.
     pub(super) fn refuse(&mut self, code: &str) {
         self.said.push(Said::Error(code.to_owned()));
-        self.say(|out| backend::write_error(out, "ERROR", code, "no"));
+        let words = if std::mem::take(&mut self.strays) { STRAY } else { "no" };
+        self.say(|out| backend::write_error(out, "ERROR", code, words));
         self.skips = true;
     }
 

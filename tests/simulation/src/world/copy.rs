@@ -40,7 +40,7 @@ impl World {
         // behind the lines: then no client can tell where its unit ends, with or without a pooler.
         let may_stop = connection.copy.as_ref().is_some_and(|copy| copy.has_read);
         if may_stop && std::mem::take(&mut connection.cancelled) {
-            self.judge_cancel(at);
+            self.judge_cancel(at, false);
             self.fail_copy(at, "57014");
             return true;
         }

@@ -113,12 +113,14 @@ impl World {
             match deed {
                 Deed::Write(name) => writes.push(name),
                 Deed::Listen(channel) => {
+                    connection.relistened = true;
                     if let Some(client) = &mut client {
                         client.ears.listen(channel.clone(), next);
                     }
                     connection.listen(channel, next);
                 }
                 Deed::Unlisten(channel) => {
+                    connection.relistened = true;
                     if let Some(client) = &mut client {
                         client.ears.unlisten(channel.as_deref(), next, &unit);
                     }

@@ -87,7 +87,7 @@ impl World {
         let mut struck = connection.strike.take();
         if std::mem::take(&mut connection.cancelled) {
             struck = Some("57014");
-            self.judge_cancel(at);
+            self.connections[at].strays = self.judge_cancel(at, command.reads());
         }
         let connection = &mut self.connections[at];
         if self.hosts[connection.host].is_standby && command.writes() {
@@ -149,17 +149,18 @@ impl World {
         outcome.is_ok()
     }
 
-    /// A cancel request strikes what is run next.
-    pub(super) fn judge_cancel(&self, at: usize) {
+    /// A cancel request strikes what is run next; whether that is a read whose client did not ask. One that the pooler asks
+    /// again elsewhere may be stopped where nobody waits for it any more: its client must not hear of that.
+    pub(super) fn judge_cancel(&self, at: usize, reads: bool) -> bool {
         let connection = &self.connections[at];
         match &connection.unit {
             Some((place, name, _)) => {
                 let client = &self.clients[*place];
                 let victim = client.units.iter().find(|unit| unit.name == *name && !client.gone);
-                assert!(
-                    victim.is_none_or(|unit| unit.cancelled),
-                    "a cancel request strikes {name}, whose client did not ask"
-                );
+                let strays = victim.is_some_and(|unit| !unit.cancelled);
+                let changes = !reads || connection.session.explicit;
+                assert!(!(strays && changes), "a cancel request strikes {name}, whose client did not ask");
+                strays
             }
             // What the pooler says again for a client at the end of a unit belongs to this unit.
             None => {
@@ -168,6 +169,7 @@ impl World {
                 let client = &self.clients[*place];
                 let waits = client.units.front().is_some_and(|unit| unit.cancelled);
                 assert!(client.born != *born || waits, "a cancel request strikes what its client did not ask for");
+                false
             }
         }
     }
@@ -178,11 +180,13 @@ impl World {
         connection.session.finish();
         connection.skips = false;
         connection.cancelled = false;
+        connection.strays = false;
         connection.is_begun = false;
         self.settle_deeds(at);
         self.deliver(at);
         let connection = &mut self.connections[at];
         let said = std::mem::take(&mut connection.said);
+        connection.relistened = false;
         connection.report(self.hosts[connection.host].is_standby);
         let status = connection.session.status();
         connection.say(|out| frame::write(out, b'Z', |out| out.push(status)));

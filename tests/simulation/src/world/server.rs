@@ -71,8 +71,10 @@ impl World {
     pub(super) fn bury(&mut self, id: usize) {
         let Some(at) = self.connections.iter().position(|connection| connection.id == id) else { return };
         let connection = self.connections.remove(at);
-        if let Some((_, unit, _)) = &connection.unit {
+        if let Some((place, unit, _)) = &connection.unit {
             self.ledger.ran(unit, connection.said, UNFINISHED);
+            let owner = Some(&mut self.clients[*place]).filter(|client| client.is_born_as(unit));
+            owner.into_iter().for_each(|client| client.ears.is_unsure |= connection.relistened);
         }
         for client in &mut self.clients {
             let known = client.ahead.len();

@@ -1,4 +1,5 @@
-//! SHOW BANS: which servers are kept from reads, why and how long. Columns are PgCat's; a ban holds for all users.
+//! SHOW BANS: the servers that get no reads because of a ban, with its reason and remaining time. The columns are
+//! PgCat's; a ban holds for all users.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! SHOW FDS: the sockets by their file descriptors. PgBouncer hands them to its successor by this; here they are only
-//! shown, and what would let others in (cancel keys, passwords, SCRAM keys) is not told.
+//! SHOW FDS: the sockets by their file descriptors. PgBouncer hands its sockets to its successor by this command; here
+//! the command only lists them. Secrets (cancel keys, passwords, SCRAM keys) are left out.
 
 use wire::backend::ColumnType::{Int8, Text};
 

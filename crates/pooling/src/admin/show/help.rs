@@ -2,7 +2,7 @@
 
 use crate::admin::show::view::{Columns, Row, View};
 
-/// What is told.
+/// The text of the notice.
 pub const TEXT: &str = "Console usage
 \tSHOW HELP|CONFIG|DATABASES|POOLS|CLIENTS|SERVERS|USERS|VERSION
 \tSHOW STATS|STATS_TOTALS|STATS_AVERAGES|TOTALS
@@ -24,10 +24,10 @@ pub const TEXT: &str = "Console usage
 \tUNBAN <host>[:<port>]
 \tSHUTDOWN [WAIT_FOR_SERVERS|WAIT_FOR_CLIENTS]";
 
-/// None: it is a notice.
+/// No columns: the help is a notice.
 pub const COLUMNS: Columns = &[];
 
-/// None.
+/// No rows.
 pub fn rows(_: &View<'_>) -> Vec<Row> {
     Vec::new()
 }

@@ -1,4 +1,4 @@
-//! SHOW LISTS: how many there are of what.
+//! SHOW LISTS: the numbers of databases, users, pools, clients and servers.
 
 use wire::backend::ColumnType::{Int8, Text};
 

@@ -1,4 +1,4 @@
-//! SHOW MEM: what clients and servers take, without what they hold for a moment, and with it.
+//! SHOW MEM: the memory of clients and of server connections without their buffers, and the bytes in the buffers.
 
 use wire::backend::ColumnType::{Int8, Text};
 

@@ -1,4 +1,5 @@
-//! What SHOW shows, a file each. Columns have PgBouncer's names, and PgCat's where that is asked ([`Dialect`]).
+//! The tables of SHOW, one in each file. Columns have PgBouncer's names, or PgCat's for the console's name `pgcat`
+//! ([`Dialect`]).
 
 mod bans;
 mod clients;
@@ -29,17 +30,17 @@ pub use stats::a_second;
 
 macro_rules! shows {
     ($($name:ident $word:literal $looks:literal $columns:path, $rows:path;)+) => {
-        /// What can be shown.
+        /// The views of SHOW.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Show {
             $(#[doc = concat!("SHOW ", $word)] $name,)+
         }
 
         impl Show {
-            /// All that can be shown, with its word.
+            /// All views with their words.
             pub const ALL: &'static [(&'static str, Self)] = &[$(($word, Self::$name),)+];
 
-            /// By its word, in capitals.
+            /// The view of a word, in capitals.
             pub fn read(word: &str) -> Option<Self> {
                 match word {
                     $($word => Some(Self::$name),)+
@@ -54,20 +55,24 @@ macro_rules! shows {
                 }
             }
 
-            /// Its columns, and what makes its rows.
+            /// The columns, and the function that makes the rows.
             fn table(self, dialect: Dialect) -> Table {
-                let of_pgcat = if dialect == Dialect::PgCat { pgcat::of(self) } else { None };
-                of_pgcat.unwrap_or(match self {
+                let own = match dialect {
+                    Dialect::PgBouncer => None,
+                    Dialect::PgCat => pgcat::of(self),
+                    Dialect::Howdah => (self == Self::Pools).then(pools::own),
+                };
+                own.unwrap_or(match self {
                     $(Self::$name => ($columns, $rows),)+
                 })
             }
 
-            /// Its columns.
+            /// The columns.
             pub fn columns(self, dialect: Dialect) -> Columns {
                 self.table(dialect).0
             }
 
-            /// Its rows.
+            /// The rows.
             pub fn rows(self, view: &View<'_>, dialect: Dialect) -> Vec<Row> {
                 self.table(dialect).1(view)
             }

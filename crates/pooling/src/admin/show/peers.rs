@@ -1,4 +1,4 @@
-//! SHOW PEERS and SHOW PEER_POOLS: none, poolers know nothing of each other.
+//! SHOW PEERS and SHOW PEER_POOLS: always empty, since poolers do not know each other.
 
 use wire::backend::ColumnType::{Int8, Text};
 

@@ -1,4 +1,4 @@
-//! What SHOW shows under the console's name `pgcat`, where PgCat's columns are others than PgBouncer's.
+//! The tables of SHOW under the console's name `pgcat`, where PgCat's columns differ from PgBouncer's.
 
 use crate::model::totals::Totals;
 use wire::backend::ColumnType::{Int8, Text};
@@ -8,7 +8,7 @@ use crate::admin::seen::{Part, PoolSeen, whole_pools};
 use crate::admin::show::view::{Columns, Row, Table, View, number, text};
 use crate::metrics::server_name;
 
-/// The columns and rows of what PgCat shows in a way of its own.
+/// The columns and rows of a view that PgCat shows in a way of its own.
 pub fn of(show: Show) -> Option<Table> {
     match show {
         Show::Pools => Some((POOLS, pools)),
@@ -115,8 +115,8 @@ const STATS: Columns = &[
     ("avg_wait_time", Int8),
 ];
 
-/// A row for each server of a pool: PgCat tells of servers what they receive and send, times in milliseconds, but for
-/// those of waiting, which it has in microseconds.
+/// A row for each server of a pool: as in PgCat, the counts are those of the servers; times are in milliseconds, except
+/// those of waiting, which are in microseconds.
 fn stats(view: &View<'_>) -> Vec<Row> {
     let seconds = u128::from(view.config.settings.stats_period.0.as_secs().max(1));
     let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);

@@ -3,10 +3,11 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use crate::admin::seen::whole_pools;
-use crate::admin::show::view::{Columns, Row, View, number, text};
+use crate::admin::show::view::{Columns, Row, Table, View, number, text};
 use crate::config::Database;
 
-pub const COLUMNS: Columns = &[
+/// PgBouncer's, and why the last attempt to connect to a server failed.
+const OWN_COLUMNS: Columns = &[
     ("database", Text),
     ("user", Text),
     ("cl_active", Int8),
@@ -24,9 +25,26 @@ pub const COLUMNS: Columns = &[
     ("maxwait_us", Int8),
     ("pool_mode", Text),
     ("load_balance_hosts", Text),
+    ("error", Text),
 ];
 
+/// PgBouncer's.
+pub const COLUMNS: Columns = OWN_COLUMNS.split_at(OWN_COLUMNS.len() - 1).0;
+
 pub fn rows(view: &View<'_>) -> Vec<Row> {
+    let mut rows = own_rows(view);
+    for row in &mut rows {
+        row.truncate(COLUMNS.len());
+    }
+    rows
+}
+
+/// The columns and rows under the console's own name.
+pub fn own() -> Table {
+    (OWN_COLUMNS, own_rows)
+}
+
+fn own_rows(view: &View<'_>) -> Vec<Row> {
     whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools))
         .into_iter()
         .map(|pool| {
@@ -48,6 +66,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
                 number(pool.clients.longest_wait.subsec_micros()),
                 text(pool.mode),
                 view.config.database(&pool.database).and_then(Database::shown_host_order),
+                pool.failure,
             ]
         })
         .collect()

@@ -1,4 +1,4 @@
-//! SHOW REPLICAS: the servers of each database that has several, what they are and how far they have come.
+//! SHOW REPLICAS: the servers of each database that has several, with their roles and their replication lag.
 
 use wire::backend::ColumnType::{Int8, Text};
 

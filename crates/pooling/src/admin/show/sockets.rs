@@ -1,5 +1,5 @@
-//! SHOW SOCKETS: clients and servers with the bytes that are held for them; SHOW ACTIVE_SOCKETS: those for which some
-//! are.
+//! SHOW SOCKETS: clients and servers with the bytes in their buffers; SHOW ACTIVE_SOCKETS: those with bytes in a
+//! buffer.
 
 use wire::backend::ColumnType::{Int8, Text};
 

@@ -1,4 +1,4 @@
-//! SHOW STATS, STATS_TOTALS and STATS_AVERAGES: counts by database, since the start and a second of the last period.
+//! SHOW STATS, STATS_TOTALS and STATS_AVERAGES: counts by database, since the start and per second of the last period.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

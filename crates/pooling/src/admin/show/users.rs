@@ -10,14 +10,19 @@ use crate::sync::lock;
 
 pub const COLUMNS: Columns = &[
     ("name", Text),
-    ("pool_size", Int8),
-    ("reserve_pool_size", Int8),
+    ("pool_size", Text),
+    ("reserve_pool_size", Text),
     ("pool_mode", Text),
     ("max_user_connections", Int8),
     ("current_connections", Int8),
     ("max_user_client_connections", Int8),
     ("current_client_connections", Int8),
 ];
+
+/// A size as PgBouncer shows it: a text, empty where the user has none of its own.
+fn own(size: Option<usize>) -> Option<String> {
+    Some(size.map_or_else(String::new, |size| size.to_string()))
+}
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     let counts = lock(&view.shared.counts.by_user);
@@ -30,8 +35,8 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
             let (servers, clients) = counts.get(name).copied().unwrap_or_default();
             vec![
                 text(name),
-                entry.and_then(|entry| entry.pool_size).map(|size| size.to_string()),
-                entry.and_then(|entry| entry.reserve_pool_size).map(|size| size.to_string()),
+                own(entry.and_then(|entry| entry.pool_size)),
+                own(entry.and_then(|entry| entry.reserve_pool_size)),
                 entry.and_then(|entry| entry.pool_mode).map(|mode| mode.show()),
                 number(view.config.user_servers(name)),
                 number(servers),

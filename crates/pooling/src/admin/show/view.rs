@@ -1,4 +1,4 @@
-//! What the tables of SHOW are made from, and the values that they hold.
+//! The data from which the tables of SHOW are made, and the values in their cells.
 
 use std::time::{Duration, Instant};
 
@@ -14,32 +14,38 @@ pub type Row = Vec<Option<String>>;
 /// Names and types of columns.
 pub type Columns = &'static [(&'static str, ColumnType)];
 
-/// The columns of what is shown, and what makes its rows.
+/// The columns of a view, and the function that makes its rows.
 pub type Table = (Columns, fn(&View<'_>) -> Vec<Row>);
 
-/// Whose columns are shown, where they differ.
+/// The pooler whose columns are shown, where they differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// PgBouncer's.
     PgBouncer,
     /// PgCat's.
     PgCat,
+    /// PgBouncer's, with further columns behind them.
+    Howdah,
 }
 
 impl Dialect {
-    /// That of the console under this name.
+    /// The dialect of the console under this name.
     pub fn of(console: &str) -> Self {
-        if console == "pgcat" { Self::PgCat } else { Self::PgBouncer }
+        match console {
+            "pgcat" => Self::PgCat,
+            "howdah" => Self::Howdah,
+            _ => Self::PgBouncer,
+        }
     }
 }
 
-/// From what results are made.
+/// The source of results.
 pub struct View<'a> {
-    /// What each worker holds.
+    /// The snapshots of the workers.
     pub snapshots: &'a [Snapshot],
     /// The configuration in force.
     pub config: &'a Config,
-    /// What the workers share.
+    /// The state that the workers share.
     pub shared: &'a Shared,
     /// The time.
     pub now: Instant,
@@ -57,7 +63,7 @@ pub fn number(value: impl ToString) -> Option<String> {
     Some(value.to_string())
 }
 
-/// When something was that is so long ago.
+/// The time that was this long ago.
 pub fn time(view: &View<'_>, age: Duration) -> Option<String> {
     let then = view.date.saturating_sub(age);
     let shown = crate::log::date_time(then.as_secs(), 0);

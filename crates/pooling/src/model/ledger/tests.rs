@@ -126,7 +126,7 @@ fn who_waits_for_one_connection_is_given_one() {
     }
     assert_eq!(ledger.report(0, stands(true, None), 4), Step::Nothing, "two are on their way");
     assert_eq!(ledger.heir(0, (None, None), 0, Micros(9), 4), None);
-    // The first client of its own gets the one that is free: nobody waits there any more.
+    // The first client of its own gets the free connection: no client waits there any more.
     assert_eq!(ledger.heir(1, (AT(5), None), 1, Micros(9), 4), None);
     assert_eq!(ledger.heir(0, (None, None), 0, Micros(9), 4), None);
 }
@@ -164,7 +164,8 @@ enum Told {
 #[derive(Default)]
 struct Worker {
     idle: usize,
-    /// Until when each lent connection is used; those without end are pipelined, and end when it owes.
+    /// The time until which each lent connection is used; one without end is pipelined, and ends when the worker owes
+    /// one.
     lent: Vec<Option<u64>>,
     connecting: usize,
     queue: VecDeque<u64>,
@@ -217,7 +218,7 @@ impl World {
         {
             worker.idle -= 1;
             self.longest = self.longest.max(now - since);
-            // One in ten is a pipelined connection that readers keep busy for as long as nobody must have it.
+            // One in ten is a pipelined connection that readers keep busy for as long as no other worker must have it.
             let until = (chance.below(10) > 0).then(|| now + 1 + chance.below(2000));
             worker.lent.push(until);
         }

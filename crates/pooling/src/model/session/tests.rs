@@ -183,7 +183,7 @@ fn a_savepoint_that_is_not_known_by_name_hides_those_before_it() {
     assert_eq!(pending.finished(b"SAVEPOINT", verdict("SAVEPOINT s").kind_of(0)), Outcome::Noted);
     assert_eq!(pending.finished(b"SET", verdict("SET ROLE a").kind_of(0)), Outcome::Noted);
     assert_eq!(pending.finished(b"SAVEPOINT", None), Outcome::Noted);
-    // To which of the two it leads back is not known, so neither is the role.
+    // The savepoint that it leads back to is not known, so neither is the role.
     assert_eq!(pending.finished(b"ROLLBACK", verdict("ROLLBACK TO s").kind_of(0)), Outcome::Unknown);
     assert!(pending.is_empty());
 }

@@ -124,7 +124,7 @@ fn clients_move_until_members_have_about_as_many() {
     assert_eq!(spread.excess("d", first), [Excess { clients: 32, to: other }]);
     (0..30).for_each(|_| spread.change("d", first, other));
     assert!(spread.excess("d", first).is_empty() && spread.excess("d", other).is_empty(), "about as many");
-    // Those of a worker that serves the database no longer all go.
+    // The clients of a worker that serves the database no longer all go.
     (0..ROUNDS).for_each(|_| busy(&mut spread, "d", 0.0));
     assert_eq!(spread.excess("d", other), [Excess { clients: 30, to: first }]);
 }
