@@ -159,7 +159,7 @@ COMMENT ON FUNCTION pgml.delete_project(pg_catalog.text)
 CREATE FUNCTION pgml.delete_model(model_id pg_catalog.int8) RETURNS pg_catalog.void
     AS 'MODULE_PATHNAME', 'pgml_delete_model' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.delete_model(pg_catalog.int8)
-    IS 'delete a model of a project of the current role, with its deployments: the one before it answers from then on';
+    IS 'delete a model of a project of the current role, with its deployments: the model of the deployment before is then the deployed one';
 
 CREATE FUNCTION pgml.has_privilege(project_name pg_catalog.text, privilege pg_catalog.text) RETURNS pg_catalog.bool
     AS 'MODULE_PATHNAME', 'pgml_has_privilege' LANGUAGE C STABLE PARALLEL SAFE COST 100;
@@ -268,7 +268,7 @@ INNER JOIN pgml.deployments d ON d.project_id OPERATOR(pg_catalog.=) p.id AND d.
 LEFT JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id AND pgml.project_allows(p.id, 'export')
 WHERE pgml.project_allows(p.id, 'see')
 ORDER BY d.created_at DESC;
-COMMENT ON VIEW pgml.overview IS 'every deployment with its project, newest first, and with its data for who may export';
+COMMENT ON VIEW pgml.overview IS 'every deployment with its project, newest first; the columns of its data are visible to roles with the privilege export';
 
 CREATE OR REPLACE VIEW pgml.trained_models WITH (security_barrier) AS
 SELECT
@@ -358,7 +358,7 @@ CREATE TABLE pgml.training_jobs (
 CREATE SEQUENCE pgml.training_jobs_id_seq OWNED BY pgml.training_jobs.id;
 CREATE INDEX training_jobs_queued_idx ON pgml.training_jobs (id) WHERE status OPERATOR(pg_catalog.=) 'queued';
 CREATE INDEX training_jobs_running_idx ON pgml.training_jobs (id) WHERE status OPERATOR(pg_catalog.=) 'running';
-COMMENT ON TABLE pgml.training_jobs IS 'trainings that pgml.train_async was asked for; the view pgml.jobs shows them';
+COMMENT ON TABLE pgml.training_jobs IS 'trainings by pgml.train_async; the view pgml.jobs shows them';
 
 CREATE FUNCTION pgml.train_async(
     project_name pg_catalog.text,
@@ -417,7 +417,7 @@ FROM pgml.training_jobs j
 LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) j.role
 WHERE pg_catalog.pg_has_role(j.role, 'USAGE')
 ORDER BY j.id;
-COMMENT ON VIEW pgml.jobs IS 'trainings of pgml.train_async, with what became of them, for the role that asked and who may act as it';
+COMMENT ON VIEW pgml.jobs IS 'trainings by pgml.train_async, with their outcome; visible to the role that called it and to roles that may act as that role';
 GRANT SELECT ON pgml.jobs TO PUBLIC;
 
 --
@@ -446,7 +446,7 @@ SELECT
 FROM pgml.running_trainings() t
 LEFT JOIN pg_catalog.pg_roles r ON r.oid OPERATOR(pg_catalog.=) t.role
 ORDER BY t.id;
-COMMENT ON VIEW pgml.activity IS 'trainings that run in this database, for the role that trains, who may act as it, and who may see the project; pgml.cancel takes their ids';
+COMMENT ON VIEW pgml.activity IS 'trainings that run in this database; visible to the role that trains, to roles that may act as it, and to roles that may see the project. pgml.cancel takes their ids';
 GRANT SELECT ON pgml.activity TO PUBLIC;
 
 CREATE FUNCTION pgml.model_usage() RETURNS TABLE (
@@ -457,7 +457,7 @@ CREATE FUNCTION pgml.model_usage() RETURNS TABLE (
 CREATE FUNCTION pgml.reset_stat_models(model_id pg_catalog.int8 DEFAULT NULL) RETURNS pg_catalog.void
     AS 'MODULE_PATHNAME', 'pgml_reset_stat_models' LANGUAGE C VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.reset_stat_models(pg_catalog.int8)
-    IS 'begin the statistics of a model anew, or of all models whose projects belong to the current role';
+    IS 'set the statistics of a model to zero, or those of all models whose projects belong to the current role';
 
 CREATE VIEW pgml.stat_models WITH (security_barrier) AS
 SELECT
@@ -475,5 +475,5 @@ INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
 LEFT JOIN pgml.model_usage() u ON u.model_id OPERATOR(pg_catalog.=) m.id
 WHERE pgml.project_allows(p.id, 'see')
 ORDER BY m.id;
-COMMENT ON VIEW pgml.stat_models IS 'how models were used since the server started, for who may see their projects: calls, rows and time of predictions, and how often a connection found the model compiled (cache_hits) or compiled it';
+COMMENT ON VIEW pgml.stat_models IS 'use of the models since the server started, visible to roles that may see their projects: calls, rows and time of predictions, and how often a connection found the model compiled (cache_hits) or compiled it (cache_misses)';
 GRANT SELECT ON pgml.stat_models TO PUBLIC;

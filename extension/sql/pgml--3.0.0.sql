@@ -64,7 +64,7 @@ CREATE TABLE pgml.snapshots (
 );
 CREATE SEQUENCE pgml.snapshots_id_seq OWNED BY pgml.snapshots.id;
 ALTER TABLE pgml.snapshots ALTER COLUMN id SET DEFAULT pg_catalog.nextval('pgml.snapshots_id_seq'::pg_catalog.regclass);
-COMMENT ON TABLE pgml.snapshots IS 'the data that models were trained on: where from, which split, what was in it';
+COMMENT ON TABLE pgml.snapshots IS 'the data that models were trained on: the relation, the split, and statistics of the columns';
 
 CREATE TABLE pgml.models (
     id pg_catalog.int8 PRIMARY KEY,
@@ -101,7 +101,7 @@ ALTER TABLE pgml.deployments
 -- The latest deployment of a project is the one with the largest id.
 CREATE INDEX deployments_project_id_idx ON pgml.deployments (project_id, id);
 CREATE INDEX deployments_model_id_idx ON pgml.deployments (model_id);
-COMMENT ON TABLE pgml.deployments IS 'which model answered for a project from when on; the latest row of a project counts';
+COMMENT ON TABLE pgml.deployments IS 'the model that answers for a project from created_at on; the latest row of a project counts';
 
 CREATE TABLE pgml.files (
     id pg_catalog.int8 PRIMARY KEY,

@@ -89,13 +89,13 @@ CREATE FUNCTION pgml.explain(project_name pg_catalog.text, features pg_catalog.t
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.text, pg_catalog.text)
-    IS 'why the prediction for an array of features as text is what it is: the contribution of each feature';
+    IS 'what each feature contributes to the prediction for an array of features as text: exact SHAP values';
 
 CREATE FUNCTION pgml.explain(model_id pg_catalog.int8, features pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, value pg_catalog.text, contribution pg_catalog.float4, class pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_explain' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000 ROWS 20;
 COMMENT ON FUNCTION pgml.explain(pg_catalog.int8, pg_catalog.text)
-    IS 'why the prediction for an array of features as text is what it is: the contribution of each feature';
+    IS 'what each feature contributes to the prediction for an array of features as text: exact SHAP values';
 
 --
 -- Several labels, components
@@ -206,37 +206,37 @@ CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_cat
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004)';
 
 CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text[])
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[])
-    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004)';
 
 CREATE FUNCTION pgml.confusion_matrix(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
     AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
 COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'how many rows of each class of the label are predicted to be of each class by the deployed model of the project: every pair of classes, in the order of the classes; classes that the model does not know come last as actual ones';
+    IS 'number of rows for each pair of an actual class and a class predicted by the deployed model of the project, in the order of the classes; actual classes that the model does not know come last';
 
 CREATE FUNCTION pgml.roc_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'the ROC curve of the deployed model of the project, of two classes for the second, of more for each against the rest: shares of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold, from an infinite one downwards, without points on a line between others; NULL where there are no such rows';
+    IS 'the ROC curve of the deployed model of the project, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind';
 
 CREATE FUNCTION pgml.precision_recall_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'precision and recall of the deployed model of the project when rows whose probability, or score, is at least the threshold are called the class, of two classes the second, of more each against the rest; the last threshold is infinite, with precision 1 and recall 0';
+    IS 'precision and recall of the deployed model of the project at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0';
 
 CREATE FUNCTION pgml.calibration_curve(project_name pg_catalog.text, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text)
-    IS 'how far probabilities of the deployed model of the project can be believed: of the rows in each of so many bins (1 to 10000) of probabilities the mean probability and the share that is of the class, of two classes the second; NULL where a bin is empty';
+    IS 'calibration of the probabilities of the deployed model of the project: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin';
 
 CREATE FUNCTION pgml.residual_quantiles(project_name pg_catalog.text, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
@@ -248,37 +248,37 @@ CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
-    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004)';
 
 CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text[])
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[])
-    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by their names, computed as in training (those that the rows do not define are left out), and "rows", how many there are; y_column_name is the label, or an array of several, by default that of the training. Labels must not be NULL (22004)';
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004)';
 
 CREATE FUNCTION pgml.confusion_matrix(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
     AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
 COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
-    IS 'how many rows of each class of the label are predicted to be of each class by the model: every pair of classes, in the order of the classes; classes that the model does not know come last as actual ones';
+    IS 'number of rows for each pair of an actual class and a class predicted by the model, in the order of the classes; actual classes that the model does not know come last';
 
 CREATE FUNCTION pgml.roc_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
-    IS 'the ROC curve of the model, of two classes for the second, of more for each against the rest: shares of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold, from an infinite one downwards, without points on a line between others; NULL where there are no such rows';
+    IS 'the ROC curve of the model, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind';
 
 CREATE FUNCTION pgml.precision_recall_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text)
-    IS 'precision and recall of the model when rows whose probability, or score, is at least the threshold are called the class, of two classes the second, of more each against the rest; the last threshold is infinite, with precision 1 and recall 0';
+    IS 'precision and recall of the model at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0';
 
 CREATE FUNCTION pgml.calibration_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text)
-    IS 'how far probabilities of the model can be believed: of the rows in each of so many bins (1 to 10000) of probabilities the mean probability and the share that is of the class, of two classes the second; NULL where a bin is empty';
+    IS 'calibration of the probabilities of the model: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin';
 
 CREATE FUNCTION pgml.residual_quantiles(model_id pg_catalog.int8, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
@@ -290,31 +290,31 @@ CREATE FUNCTION pgml.compare(project_name pg_catalog.text, relation_name pg_cata
     RETURNS TABLE (model_id pg_catalog.int8, algorithm pg_catalog.text, deployed pg_catalog.bool, metrics pg_catalog.jsonb, error pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_compare' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION pgml.compare(pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'all models of the project on the same rows of a relation, or of a query in parentheses, which is read once: the metrics of each as pgml.evaluate gives them, the best first; where a model cannot be measured, metrics is NULL and error says why';
+    IS 'metrics of all models of the project, as by pgml.evaluate, on the same rows of a relation, or of a query in parentheses, which is read once; the best model first. For a model that cannot be measured, metrics is NULL and error gives the reason';
 
 CREATE FUNCTION pgml.feature_importance(project_name pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.text)
-    IS 'what the deployed model of the project, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: catboost has no gain, an imported model what its file has, and models of other kinds know none';
+    IS 'importance of each feature in the deployed model of the project, a model of trees, the most important first: the number of splits by the feature (weight), and the means over these splits of the gain (gain) and of the training rows, or second derivatives, that went through them (cover), as XGBoost''s get_score gives them. NULL for a number that the model does not have: catboost has no gain, an imported model has the numbers of its file, and models of other kinds have none';
 
 CREATE FUNCTION pgml.permutation_importance(project_name pg_catalog.text, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
 COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text)
-    IS 'how much r2 or f1 of the deployed model of the project on the rows of a relation falls when the values of one feature are put in another order, the most important first: the mean and standard deviation over so many orders (repeats, 1 to 1000), which the seed decides; of more than 128 MB of rows a sample is taken';
+    IS 'decrease of r2 or f1 of the deployed model of the project on the rows of a relation when the values of one feature are shuffled, the most important feature first: mean and standard deviation over several shuffles (repeats, 1 to 1000), which seed determines. Of more than 128 MB of rows a sample is used';
 
 CREATE FUNCTION pgml.feature_importance(model_id pg_catalog.int8)
     RETURNS TABLE (feature pg_catalog.text, gain pg_catalog.float8, weight pg_catalog.float8, cover pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_feature_importance' LANGUAGE C STABLE PARALLEL SAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.feature_importance(pg_catalog.int8)
-    IS 'what the model, of trees, makes of each feature, the most important first: how many splits are by it (weight), and the mean of what these gained (gain) and of the training rows, or second derivatives, that went through them (cover), as get_score of XGBoost gives them; NULL where the model does not know: catboost has no gain, an imported model what its file has, and models of other kinds know none';
+    IS 'importance of each feature in the model, a model of trees, the most important first: the number of splits by the feature (weight), and the means over these splits of the gain (gain) and of the training rows, or second derivatives, that went through them (cover), as XGBoost''s get_score gives them. NULL for a number that the model does not have: catboost has no gain, an imported model has the numbers of its file, and models of other kinds have none';
 
 CREATE FUNCTION pgml.permutation_importance(model_id pg_catalog.int8, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
 COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text)
-    IS 'how much r2 or f1 of the model on the rows of a relation falls when the values of one feature are put in another order, the most important first: the mean and standard deviation over so many orders (repeats, 1 to 1000), which the seed decides; of more than 128 MB of rows a sample is taken';
+    IS 'decrease of r2 or f1 of the model on the rows of a relation when the values of one feature are shuffled, the most important feature first: mean and standard deviation over several shuffles (repeats, 1 to 1000), which seed determines. Of more than 128 MB of rows a sample is used';
 
 ALTER TABLE pgml.models ADD COLUMN residuals pg_catalog.jsonb;
 COMMENT ON COLUMN pgml.models.residuals
@@ -324,25 +324,25 @@ CREATE FUNCTION pgml.predict_interval(project_name pg_catalog.text, features pg_
     OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
     AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.text, pg_catalog.anyelement, pg_catalog.float8)
-    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features, or a row, whose columns are found by name, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features, or a row, whose columns are found by name, and an interval that contains the label for a share (coverage, between 0 and 1) of rows like those that the training held out. The method is split-conformal: the width comes from the errors on the held-out rows. The interval is infinite if too few rows were held out. Errors: 55000 if none were';
 
 CREATE FUNCTION pgml.predict_interval(project_name pg_catalog.text, features pg_catalog.text, coverage pg_catalog.float8 DEFAULT 0.9,
     OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
     AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.text, pg_catalog.text, pg_catalog.float8)
-    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features as text, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+    IS 'prediction of the deployed model of the project, a regression of one label, for an array of features as text, and an interval that contains the label for a share (coverage, between 0 and 1) of rows like those that the training held out. The method is split-conformal: the width comes from the errors on the held-out rows. The interval is infinite if too few rows were held out. Errors: 55000 if none were';
 
 CREATE FUNCTION pgml.predict_interval(model_id pg_catalog.int8, features pg_catalog.anyelement, coverage pg_catalog.float8 DEFAULT 0.9,
     OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
     AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.int8, pg_catalog.anyelement, pg_catalog.float8)
-    IS 'prediction of the model, a regression of one label, for an array of features, or a row, whose columns are found by name, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+    IS 'prediction of the model, a regression of one label, for an array of features, or a row, whose columns are found by name, and an interval that contains the label for a share (coverage, between 0 and 1) of rows like those that the training held out. The method is split-conformal: the width comes from the errors on the held-out rows. The interval is infinite if too few rows were held out. Errors: 55000 if none were';
 
 CREATE FUNCTION pgml.predict_interval(model_id pg_catalog.int8, features pg_catalog.text, coverage pg_catalog.float8 DEFAULT 0.9,
     OUT prediction pg_catalog.float4, OUT lower pg_catalog.float4, OUT upper pg_catalog.float4)
     AS 'MODULE_PATHNAME', 'pgml_predict_interval' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.predict_interval(pg_catalog.int8, pg_catalog.text, pg_catalog.float8)
-    IS 'prediction of the model, a regression of one label, for an array of features as text, and the interval around it that holds this share (coverage, between 0 and 1) of the labels of rows like those that the training held out: split-conformal, by how far predictions for those were off; infinite where they were too few; 55000 where there were none';
+    IS 'prediction of the model, a regression of one label, for an array of features as text, and an interval that contains the label for a share (coverage, between 0 and 1) of rows like those that the training held out. The method is split-conformal: the width comes from the errors on the held-out rows. The interval is infinite if too few rows were held out. Errors: 55000 if none were';
 
 CREATE FUNCTION pgml.sklearn_f1_score(ground_truth pg_catalog.float4[], y_hat pg_catalog.float4[]) RETURNS pg_catalog.float4
     AS 'MODULE_PATHNAME', 'pgml_sklearn_f1_score' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000;
@@ -368,13 +368,13 @@ CREATE FUNCTION pgml.drift(project_name pg_catalog.text, relation_name pg_catalo
     RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_drift_project' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.drift(pg_catalog.text, pg_catalog.text)
-    IS 'how far the rows of a relation have moved from those that the deployed model of the project was trained on, for each column, the most first: the population stability index (psi; below 0.1 is little, above 0.25 much) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text); of a date or timestamp by its seconds, of an array by all its elements; 55000 where the training kept nothing to compare with';
+    IS 'drift of the rows of a relation from the training rows of the deployed model of the project, for each column, the largest first: the population stability index (psi; below 0.1 is small, above 0.25 large) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
 
 CREATE FUNCTION pgml.drift(model_id pg_catalog.int8, relation_name pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_drift_model' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text)
-    IS 'how far the rows of a relation have moved from those that the model was trained on, for each column, the most first: the population stability index (psi; below 0.1 is little, above 0.25 much) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text); of a date or timestamp by its seconds, of an array by all its elements; 55000 where the training kept nothing to compare with';
+    IS 'drift of the rows of a relation from the training rows of the model, for each column, the largest first: the population stability index (psi; below 0.1 is small, above 0.25 large) and the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
 
 --
 -- Vectors: arrays of real or of double precision. Arrays of numeric and of whole numbers, as literals make them, count as
@@ -877,11 +877,11 @@ COMMENT ON FUNCTION pgml.vector_max_abs(pg_catalog.float8[], pg_catalog.float8[]
 
 CREATE FUNCTION pgml.vector_abs(vector pg_catalog.float4[]) RETURNS pg_catalog.float4[]
     AS 'MODULE_PATHNAME', 'pgml_vector_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float4[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: of one vector, too, they are absolute values';
+COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float4[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: it makes the result for a single vector absolute, too';
 
 CREATE FUNCTION pgml.vector_abs(vector pg_catalog.float8[]) RETURNS pg_catalog.float8[]
     AS 'MODULE_PATHNAME', 'pgml_vector_abs' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
-COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float8[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: of one vector, too, they are absolute values';
+COMMENT ON FUNCTION pgml.vector_abs(pg_catalog.float8[]) IS 'the last step of the aggregates pgml.min_abs and pgml.max_abs: it makes the result for a single vector absolute, too';
 
 CREATE AGGREGATE pgml.sum(pg_catalog.float4[]) (
     SFUNC = pgml.add,
@@ -1171,17 +1171,17 @@ CREATE FUNCTION pgml.import_model(
     AS 'MODULE_PATHNAME', 'pgml_import_model' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.import_model(pg_catalog.text, pg_catalog.bytea, pg_catalog.text, pg_catalog.text,
     pg_catalog.text[], pg_catalog.text[], pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.bool)
-    IS 'store a model that was trained elsewhere in the project, which is made if there is none: XGBoost''s JSON or UBJSON, LightGBM''s text, CatBoost''s JSON (numbers only, symmetric trees), ONNX (scikit-learn''s pipelines, small networks), or what pgml.export_model gives, of 256 MB at most. format (xgboost, lightgbm, catboost, onnx, safetensors) is told by the bytes, task by the model''s objective, for a network of ONNX''s by whether it ends in probabilities of several classes; features names the columns in the order of the model, by default those in the model, or f0, f1, ..., classes the classes in its order, by default the model''s, or 0, 1, .... A sample row (a JSON array in that order, or an object) with what the library predicts for it (a number, for two classes the probability of the second; an array; or the class as a text) must agree to 0.00001, or nothing is stored. It is deployed if deploy is true, or NULL and nothing is deployed yet. Needs train, and deploy where it is deployed, on a project that is there. Errors: 22P03 for bytes that are no such model, 0A000 for one that cannot be taken (of ONNX with the names of the operators), 22023 for names that do not agree, 22000 for another prediction';
+    IS 'store a model that was trained elsewhere as a model of the project, which is created if it does not exist. data is a file of 256 MB at most: XGBoost''s JSON or UBJSON, LightGBM''s text, CatBoost''s JSON (numbers only, symmetric trees), ONNX (scikit-learn''s pipelines, small networks), or the result of pgml.export_model. By default format (xgboost, lightgbm, catboost, onnx, safetensors) follows from the bytes, and task from the model''s objective; a network as ONNX is a classification if it ends in probabilities of several classes. features names the columns in the order of the model, by default as in the file, or f0, f1, ...; classes names the classes in the order of the model, by default as in the file, or 0, 1, .... sample is a row (a JSON array in the order of the model, or an object), and expected is the library''s prediction for it (a number, for two classes the probability of the second; an array; or the class as text): unless the model predicts the same to 0.00001, nothing is stored. The model is deployed if deploy is true, or if deploy is NULL and the project has no deployment. An existing project needs the privilege train, and deploy if the model is deployed. Errors: 22P03 for bytes that are no such file, 0A000 for a model that is not supported (of ONNX with the names of the operators), 22023 for names that do not agree, 22000 for another prediction than expected';
 
 CREATE FUNCTION pgml.export_model(model_id pg_catalog.int8, format pg_catalog.text DEFAULT NULL) RETURNS pg_catalog.bytea
     AS 'MODULE_PATHNAME', 'pgml_export_model' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.export_model(pg_catalog.int8, pg_catalog.text)
-    IS 'the model as the file of the library that reads it: XGBoost''s UBJSON (or its JSON, with format json), LightGBM''s text for lightgbm, CatBoost''s JSON or ONNX for a model that was imported so, safetensors for all others; format safetensors gives any but XGBoost''s with all that predictions need, for pgml.import_model. A library sees the features after preprocess, and classes as 0, 1, .... Needs export on the project. Errors: 0A000 for a format that the model does not have';
+    IS 'the model as a file: XGBoost''s UBJSON (or JSON, with format json), LightGBM''s text for lightgbm, CatBoost''s JSON or ONNX for a model that was imported from such a file, safetensors for all others. With format safetensors, the file of any model but XGBoost''s has all data that its predictions need, for pgml.import_model. For a library, the file has the features after preprocess, and classes as 0, 1, .... Needs the privilege export on the project. Errors: 0A000 for a format that the model does not have';
 
 CREATE FUNCTION pgml.export_model(project_name pg_catalog.text, format pg_catalog.text DEFAULT NULL) RETURNS pg_catalog.bytea
     AS 'MODULE_PATHNAME', 'pgml_export_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.export_model(pg_catalog.text, pg_catalog.text)
-    IS 'the deployed model of the project as the file of the library that reads it, as pgml.export_model(model_id, format)';
+    IS 'the deployed model of the project as a file, as by pgml.export_model(model_id, format)';
 
 CREATE FUNCTION pgml.import_postgresml(
     schema_name pg_catalog.text DEFAULT 'postgresml'
@@ -1189,12 +1189,12 @@ CREATE FUNCTION pgml.import_postgresml(
     algorithm pg_catalog.text, outcome pg_catalog.text, reason pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_import_postgresml' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.import_postgresml(pg_catalog.text)
-    IS 'bring the models of a PostgresML 2.x, whose tables (projects, snapshots, models, files, deployments) stand in the schema, into projects of the same names, which are made where there are none, with hyperparameters and metrics: those of XGBoost and LightGBM. The model that answered there is deployed where nothing is yet. A row a model says what became of it: deployed, imported, there (of an earlier call), or left, and why. Needs SELECT on the tables, and on projects that are there what pgml.import_model does. Errors: 3F000 for a schema that does not exist, 42P01 for one without the tables';
+    IS 'import the XGBoost and LightGBM models of a PostgresML 2.x, whose tables (projects, snapshots, models, files, deployments) are in the schema, with hyperparameters and metrics, into projects of the same names, which are created if they do not exist. The model that was deployed in PostgresML is deployed if the project has no deployment. A row for each model has the outcome, and for a model that was left out the reason: deployed, imported, there (by an earlier call) or left. Needs SELECT on the tables, and on existing projects the privileges for pgml.import_model. Errors: 3F000 for a schema that does not exist, 42P01 for one without the tables';
 
 CREATE FUNCTION pgml.export_sql(model_id pg_catalog.int8) RETURNS pg_catalog.text
     AS 'MODULE_PATHNAME', 'pgml_export_sql_model' LANGUAGE C STABLE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION pgml.export_sql(pg_catalog.int8)
-    IS 'the model as an expression of plain SQL over its columns, CASE in CASE, for where there is no extension: a real, in a classification the probability of each class as real[]. It equals pgml.predict, or pgml.predict_proba, but for the rounding of float32. Of trees only, up to 10,000 nodes and 64 levels, without preprocess. Needs export on the project. Errors: 54000 for a larger model, 0A000 for one that cannot be said so';
+    IS 'the model as an expression of plain SQL over its columns (nested CASE), to predict without the extension: a real, or in a classification a real[] with the probability of each class. The value equals that of pgml.predict, or of pgml.predict_proba, except for the rounding of float32. Only for models of trees without preprocess, with at most 10,000 nodes and 64 levels. Needs the privilege export on the project. Errors: 54000 for a larger model, 0A000 for a model that has no such expression';
 
 CREATE FUNCTION pgml.export_sql(project_name pg_catalog.text) RETURNS pg_catalog.text
     AS 'MODULE_PATHNAME', 'pgml_export_sql_project' LANGUAGE C STABLE PARALLEL RESTRICTED;
@@ -1217,7 +1217,7 @@ CREATE TABLE pgml.trials (
     FOREIGN KEY (project_id, model_id) REFERENCES pgml.models (project_id, id) ON DELETE CASCADE
 );
 CREATE INDEX trials_model_id_idx ON pgml.trials (project_id, model_id);
-COMMENT ON TABLE pgml.trials IS 'which model is on trial beside the deployed one, at most one a project: a canary answers for a share (0 to 1) of keys, see pgml.model_for; a shadow, without a share, answers nobody, see pgml.predict_shadow';
+COMMENT ON TABLE pgml.trials IS 'the model on trial beside the deployed one, at most one for each project: a canary answers for a share (0 to 1) of the keys (pgml.model_for); a shadow has no share and only predicts for comparison (pgml.predict_shadow)';
 SELECT pg_catalog.pg_extension_config_dump('pgml.trials', '');
 CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON pgml.trials
     FOR EACH STATEMENT EXECUTE FUNCTION pgml.invalidate();
@@ -1235,17 +1235,17 @@ CREATE FUNCTION pgml.deploy(
 ) RETURNS TABLE (project pg_catalog.text, strategy pg_catalog.text, algorithm pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_deploy_project' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.deploy(pg_catalog.text, pgml.strategy, pgml.algorithm, pg_catalog.int8, pg_catalog.float8)
-    IS 'deploy a model of the project, of one algorithm if given: best_score, most_recent, or rollback to the model before. Or try the model model_id out beside the deployed one, in place of any other on trial: canary, which answers for a share (above 0, at most 1) of keys, see pgml.model_for, or shadow, which answers nobody, see pgml.predict_shadow. A trial ends when its model is deployed, by pgml.deploy(model_id) or otherwise, or by rollback, which then leaves the deployed model as it is. Needs deploy on the project. Errors: 22023 for what does not go together, 42704 for a model of another project, 55000 where nothing is deployed, or this model is';
+    IS 'deploy a model of the project, of the given algorithm if there is one: best_score, most_recent, or rollback to the model before. The strategies canary and shadow put the model model_id on trial beside the deployed one, in place of any other trial: a canary answers for a share (above 0, at most 1) of the keys (pgml.model_for), a shadow only predicts for comparison (pgml.predict_shadow). A trial ends when its model is deployed, or by rollback, which then leaves the deployed model as it is. Needs the privilege deploy on the project. Errors: 22023 for arguments that do not go together, 42704 for a model of another project, 55000 if no model is deployed, or if this model is deployed already';
 
 CREATE FUNCTION pgml.model_for(project_name pg_catalog.text, key pg_catalog.text) RETURNS pg_catalog.int8
     AS 'MODULE_PATHNAME', 'pgml_model_for_text' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.model_for(pg_catalog.text, pg_catalog.text)
-    IS 'the id of the model of the project that answers for a key, to be given to pgml.predict and its relatives: the canary''s for its share of keys, else the deployed one''s. A key is the canary''s if the first eight bytes of sha256(canary''s model id, a colon, and the key, as bytes in the encoding of the database), as a number from 0 to 2^64, are below share times 2^64: so a key keeps its model, and a larger share has the keys of a smaller one. Needs predict on the project';
+    IS 'the id of the model of the project that answers for a key, for pgml.predict and its relatives: the canary for its share of the keys, the deployed model for all others. A key belongs to the canary if the first eight bytes of sha256(canary''s model id, a colon, and the key, as bytes in the encoding of the database), as a number from 0 to 2^64, are below share times 2^64: so a key keeps its model, and a larger share contains the keys of a smaller one. Needs the privilege predict on the project';
 
 CREATE FUNCTION pgml.model_for(project_name pg_catalog.text, key pg_catalog.int8) RETURNS pg_catalog.int8
     AS 'MODULE_PATHNAME', 'pgml_model_for_number' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
 COMMENT ON FUNCTION pgml.model_for(pg_catalog.text, pg_catalog.int8)
-    IS 'the id of the model of the project that answers for a key that is a number: as for the text of its digits';
+    IS 'the id of the model of the project that answers for a key that is a number: the same as for the number''s digits as text';
 
 CREATE FUNCTION pgml.shadow_of(project_name pg_catalog.text) RETURNS pg_catalog.int8
     AS 'MODULE_PATHNAME', 'pgml_shadow_of' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 100;
@@ -1256,7 +1256,7 @@ CREATE FUNCTION pgml.predict_shadow(project_name pg_catalog.text, features pg_ca
     OUT prediction pg_catalog.float4, OUT shadow pg_catalog.float4, OUT error pg_catalog.text)
     AS 'MODULE_PATHNAME', 'pgml_predict_shadow' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 200;
 COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.anyelement)
-    IS 'prediction of the deployed model of the project, and of its shadow for the same features (an array, or a row, whose columns are found by name), to be kept by the caller and compared later: nothing is written down here. shadow is NULL where there is none, and where it cannot predict these features, which error then says and which is no error of the call';
+    IS 'prediction of the deployed model of the project, and of its shadow for the same features (an array, or a row, whose columns are found by name), for the caller to store and compare later: the function itself stores nothing. shadow is NULL if the project has no shadow, and if the shadow cannot predict these features; in that case error gives the reason, and the call does not fail';
 
 CREATE FUNCTION pgml.predict_shadow(project_name pg_catalog.text, features pg_catalog.text,
     OUT prediction pg_catalog.float4, OUT shadow pg_catalog.float4, OUT error pg_catalog.text)
@@ -1265,7 +1265,7 @@ COMMENT ON FUNCTION pgml.predict_shadow(pg_catalog.text, pg_catalog.text)
     IS 'prediction of the deployed model of the project, and of its shadow, for an array of features as text';
 
 COMMENT ON FUNCTION pgml.cancel(pg_catalog.int8)
-    IS 'cancel a training that waits or runs; false if it has ended. A search in the background that has a score already (pgml.activity shows its phase as "searching, with a best so far") ends with the best combination so far instead, which is trained and deployed as usual: its message in pgml.jobs says so. A second call cancels that, too';
+    IS 'cancel a training that waits or runs; false if it has ended. A background search that has scored a combination already (its phase in pgml.activity is "searching, with a best so far") goes on with its best combination so far, which is trained and deployed as usual: the message in pgml.jobs says so. A second call cancels that training, too';
 
 --
 -- What a condition tells of rows that are hidden. PostgreSQL may check a condition whose operator is leakproof, as those of

@@ -1,8 +1,8 @@
-//! Who may do what with a project.
+//! The privileges of roles on projects.
 //!
-//! A project belongs to a role, which may do everything with it, as may the members of that role and superusers. To
-//! others it is as if it were not there, but for what they were granted: `pgml.privileges` has a row for each role and
-//! privilege. Reads of the registry's tables ask here too, by the policies of row level security.
+//! A project belongs to a role. That role, its members and superusers may do everything with it. Other roles cannot see
+//! it, except by the privileges that they were granted: `pgml.privileges` has a row for each role and privilege. Reads
+//! of the registry's tables are checked here too, by the policies of row level security.
 //!
 //! The decision is made from the registry under a snapshot, by index scans, as predictions are: in parallel workers, on
 //! standbys, and without any privilege on the tables.

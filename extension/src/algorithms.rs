@@ -1,4 +1,4 @@
-//! `pgml.hyperparameters`: which algorithms there are, for which tasks, and what they take.
+//! `pgml.hyperparameters`: the algorithms, their tasks, and their hyperparameters.
 
 use learn::family::{FAMILIES, Kind, Task};
 use pgrx::pg_sys;

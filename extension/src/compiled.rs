@@ -1,4 +1,5 @@
-//! What a backend predicts with: a forest, or a model of another family, in bytes that all backends share.
+//! The compiled model with which a backend predicts: a forest, or a model of another family, in bytes that all backends
+//! share.
 //!
 //! An image begins with what it is of. A forest's is made by `forest::compile`; that of another family is the stored model
 //! itself, whose arrays are used in place, behind a header with a checksum.

@@ -1,4 +1,4 @@
-//! The one kind of error of the extension: what a user reads and the SQLSTATE that a program reads.
+//! The error type of the extension: the message for users and the SQLSTATE for programs.
 
 use std::borrow::Cow;
 

@@ -1,5 +1,5 @@
-//! Who owns a project, what owners do with it, who was granted what on it, and what the policies on the registry's tables
-//! ask.
+//! The owners of projects, their operations on projects, the grants to other roles, and the functions of the policies
+//! on the registry's tables.
 
 use std::ffi::CString;
 

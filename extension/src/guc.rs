@@ -46,7 +46,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.cache_size",
         c"Size of all compiled models in pgml_cache together, in megabytes.",
-        c"When it is reached, those that were not used for longest go, and are made again when they are used.",
+        c"When it is reached, the models that were not used for longest are removed, and are compiled again when they are used.",
         &CACHE_SIZE,
         0,
         i32::MAX,
@@ -57,7 +57,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.background_trainings",
         c"Trainings by pgml.train_async that run at once in a database; more wait in its queue.",
-        c"With 0 all wait. Each takes a background worker of max_worker_processes, and the queue one more.",
+        c"With 0 all trainings wait. Each training takes a background worker of max_worker_processes, and the queue takes one more.",
         &BACKGROUND_TRAININGS,
         0,
         1024,
@@ -67,7 +67,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.queued_trainings",
         c"Trainings by pgml.train_async that a role may have waiting in a database.",
-        c"One more is refused. It does not hold for superusers.",
+        c"A further training is refused. The limit does not apply to superusers.",
         &QUEUED_TRAININGS,
         0,
         i32::MAX,
@@ -77,7 +77,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.keep_jobs",
         c"Days for which pgml.jobs shows trainings that have ended.",
-        c"Older ones go when another one is put into the queue.",
+        c"Older ones are removed when another training is put into the queue.",
         &KEEP_JOBS,
         0,
         36500,

@@ -1,4 +1,4 @@
-//! What the registry tables say under one snapshot: read by plain index scans, without SPI.
+//! Reads of the registry's tables under one snapshot, by plain index scans, without SPI.
 //!
 //! Predictions read `pgml.projects`, `pgml.deployments`, `pgml.models` and `pgml.files` as the system reads its
 //! catalogs: a role that may call `pgml.predict` needs no privilege on the tables, parallel workers and standbys may

@@ -1,5 +1,5 @@
-//! Where there is no memory: an ERROR for what grows with what a caller gives, the end of the connection for all else, and
-//! never the end of the server. And memory that is not needed any more, which goes back to the system.
+//! The lack of memory: an ERROR if the size of an allocation depends on a caller's input, the end of the connection for
+//! all other allocations, and never the end of the server. Memory that is no longer needed goes back to the system.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};

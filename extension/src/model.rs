@@ -1,4 +1,5 @@
-//! A model as a backend predicts with it: what was compiled, which all share, and what its columns and classes are called.
+//! A model as a backend predicts with it: the compiled model, which all backends share, and the names of its columns
+//! and classes.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

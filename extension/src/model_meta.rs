@@ -1,5 +1,5 @@
-//! What a stored model says of itself beyond its trees: which columns it was trained from and what its outputs mean.
-//! JSON in the booster attribute `pgml`.
+//! The description of a stored model: the columns that it was trained from, and the meaning of its outputs. It is JSON,
+//! in the booster attribute `pgml`.
 //!
 //! A model is self-describing: its bytes alone, in whatever database, are enough to predict from a whole row and to
 //! name classes.

@@ -1,4 +1,4 @@
-//! What a project's name or a model's id means, and the memory of it.
+//! The model that a project's name or a model's id means, and the memory of these meanings.
 //!
 //! Meaning is a function of a snapshot: the newest deployment of the project that the snapshot sees. So a query sees one
 //! model from its first row to its last, its parallel workers (which run under the same snapshot) see the same, and a

@@ -1,4 +1,5 @@
-//! What the registry's owner does for whoever calls: reads and writes of the registry that the caller alone may not do.
+//! Statements with the rights of the registry's owner: reads and writes of the registry that the caller itself may not
+//! do.
 //!
 //! The owner of the tables is often a superuser, so the rule is narrow. A statement that runs as the owner is written
 //! here in the extension, names everything with its schema, and runs under a search_path of nothing but the system's

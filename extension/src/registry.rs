@@ -600,8 +600,21 @@ pub fn may_make_projects() -> Result<bool> {
     Ok(granted == pg_sys::AclResult::ACLCHECK_OK)
 }
 
+/// Refuses a role that may not make tables in the extension's schema, in PostgreSQL's words and with the way out.
+fn require_making_tables() -> Result<()> {
+    if Spi::get_one("SELECT pg_catalog.has_schema_privilege('pgml', 'CREATE')")?.unwrap_or(false) {
+        return Ok(());
+    }
+    let role = pgrx::spi::quote_identifier(access::role_name(access::user()));
+    Err(Error::new(PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE, "permission denied for schema pgml".to_owned())
+        .hint(format!(
+            "The statement makes a table in this schema, which requires GRANT CREATE ON SCHEMA pgml TO {role}."
+        )))
+}
+
 /// Makes `pgml.snapshot_<id>` from the rows of a statement; gives its oid.
 pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
+    require_making_tables()?;
     run_as_caller(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"))?;
     let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
     relation_oid(&name)
@@ -667,6 +680,7 @@ pub fn remake_table(name: &str, found: Option<&Found>, columns: &str, rows: &[St
     if before.as_ref().is_some_and(|before| before.as_deref() == Some(columns)) {
         run_as_caller(&format!("TRUNCATE {table}"))?;
     } else {
+        require_making_tables()?;
         if found.is_some() {
             run_as_caller(&format!("DROP TABLE {table}"))?;
         }

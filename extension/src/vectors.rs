@@ -1,4 +1,4 @@
-//! Arithmetic on arrays of real and of double precision: what PostgresML calls its vector functions.
+//! Arithmetic on arrays of real and of double precision: PostgresML's vector functions.
 //!
 //! One function serves both types, told apart by the array's own header. An array of several dimensions counts as its
 //! elements in storage order; results have one dimension. Sums are made in double precision.

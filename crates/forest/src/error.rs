@@ -1,4 +1,4 @@
-//! What can be wrong with a model file.
+//! The errors in a model file.
 
 /// Why a model was refused. Every message says what is wrong and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! What the splits of a model's trees tell of its features.
+//! The importance of a model's features, from the splits of its trees.
 
 use crate::double::{Noted, Trees};
 use crate::ensemble::{Ensemble, Node};

@@ -1,4 +1,4 @@
-//! What JSON and UBJSON have in common: a tree of values that borrows the bytes it was parsed from.
+//! The common form of JSON and UBJSON: a tree of values that borrows the bytes from which it was parsed.
 //!
 //! Nearly all bytes of a model are arrays of numbers. Those stay where they are, as checked text or as big-endian
 //! words, until somebody asks for integers or floats: a parsed model costs little more memory than its file, and a

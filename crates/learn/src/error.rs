@@ -1,4 +1,4 @@
-//! What can go wrong, and whose fault it is.
+//! The errors of a training, and whose fault they are.
 
 use crate::rows::Stop;
 

@@ -1,5 +1,5 @@
-//! What is done to columns before an algorithm sees them: categories become numbers, missing values get a value, numbers
-//! get a scale. Learnt from the training rows alone, kept with the model, and the same wherever it predicts.
+//! The preparation of columns for an algorithm: categories become numbers, missing values are filled in, numbers are
+//! scaled. It is learnt from the training rows alone, kept with the model, and the same in every prediction.
 //!
 //! A *raw* row has one number a feature as SQL gives it: a category's index, NaN where a value is missing. A [`Pipeline`]
 //! makes the *finished* row of it, which may be wider.

@@ -15,10 +15,10 @@ the table in `crates/learn/src/family/mod.rs`.
 
 *Categories*: whether columns of text are taken as they are; otherwise each category becomes a feature (one-hot), unless
 `preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise NULL is an error, unless `preprocess`
-says what becomes of it. *Weights*: whether a column may say how much each row counts (`role`, `weight`). A classification with weights takes the
-hyperparameter `class_weight`, too, as XGBoost's do: `\"balanced\"` weighs each class by the inverse of how often it occurs among the
-training rows, as scikit-learn's `compute_class_weight`, and an object, `{\"spam\": 5}`, says what the rows of a class count, 1
-where it says nothing. They are multiplied by the weights of the rows.
+replaces it. *Weights*: whether a column may give the weight of each row (the role `weight`). With such an algorithm, and with
+XGBoost's, a classification also has the hyperparameter `class_weight`. `\"balanced\"` weighs each class by the inverse of its
+frequency among the training rows, as scikit-learn's `compute_class_weight`. An object, such as `{\"spam\": 5}`, gives the weights
+of classes; a class that the object does not name has the weight 1. Class weights are multiplied by the weights of the rows.
 ";
 
 fn page() -> String {

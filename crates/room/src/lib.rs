@@ -1,10 +1,10 @@
-//! Memory that may not be there.
+//! Memory that may run out.
 //!
-//! Rust ends the process where an allocation fails, and a process that a server has many of takes the others with it.
-//! Two things are done about it. What grows with what a caller gives asks for room by [`reserve`], and is told where
-//! there is none. Everything else is small: there the [`Allocator`] calls the program's own way out ([`on_failure`])
-//! instead of returning, which may end the connection, say, but not the server. And what is only kept to be faster, in a
-//! [`Recent`], is bounded.
+//! Rust ends the process when an allocation fails, and the end of one backend of PostgreSQL restarts all others. The
+//! crate prevents that in two ways. Memory whose size depends on a caller's input is requested by [`reserve`], which
+//! returns an error if there is none. All other allocations are small: if one fails, the [`Allocator`] calls the
+//! program's own handler ([`on_failure`]) instead of returning, which may end the connection but not the server. Caches
+//! ([`Recent`]) have a limited size.
 
 mod recent;
 

@@ -1,4 +1,4 @@
-//! What was used lately: a map of bounded size, out of which goes what was not used for longest.
+//! A cache: a map of limited size, which drops the entry that was unused for longest.
 
 use std::borrow::Borrow;
 use std::cell::Cell;

@@ -1,4 +1,5 @@
-//! What goes from the cache: files that were not used for longest, and those of what is no more.
+//! The removal of files from the cache: those unused for longest, and those of models, databases and extensions that no
+//! longer exist.
 //!
 //! A model's file is unlinked when its bytes are deleted. All else is found by looking, every ten minutes at most and in
 //! whichever backend maps a model then: a model that was deleted on the primary of this standby, a database that was

@@ -83,5 +83,5 @@ fn written(model_id: i64, stored: Vec<u8>, format: Option<&str>) -> Result<Vec<u
 
 fn not_of(model_id: i64, format: &str, possible: &[&str]) -> Error {
     Error::unsupported(format!("model {model_id} cannot be exported as \"{format}\""))
-        .detail(format!("It can be as {}.", possible.join(", ")))
+        .detail(format!("It can be exported as {}.", possible.join(", ")))
 }

@@ -1,4 +1,4 @@
-//! What a model that was trained elsewhere says of itself, completed by what its owner says, as a description of ours.
+//! The description of a model that was trained elsewhere, made from its file and from the arguments of the import.
 
 use std::collections::HashSet;
 

@@ -122,7 +122,7 @@ fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
     }
     if let Some(project) = registry::find_project(&old.project)? {
         if project.task != task.name() {
-            return left(format!("project \"{}\" is here, for {}", project.name, project.task));
+            return left(format!("project \"{}\" exists here already, for {}", project.name, project.task));
         }
         if registry::has_file(project.id, &carried.bytes)? {
             return Ok(Outcome::There);

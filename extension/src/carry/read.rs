@@ -1,4 +1,5 @@
-//! From bytes that anybody may have sent to a model that can be stored: which library's they are, and what they mean.
+//! From the bytes of an import, which may be hostile, to a model that can be stored: the library that wrote them, and
+//! their meaning.
 
 use bytes::Bytes;
 use forest::xgboost::document::{self, Syntax};

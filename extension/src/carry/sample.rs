@@ -1,4 +1,4 @@
-//! A row whose prediction is known, as the library that trained the model gave it: what comes in must predict the same.
+//! A sample row with the prediction of the library that trained the model: the imported model must predict the same.
 
 use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What a classification or a regression does with rows, as rows ready to plot.
+//! The curves of a classification or a regression on given rows, as rows ready to plot.
 
 use learn::metrics::curves::{self, Calibration};
 use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};

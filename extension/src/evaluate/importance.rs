@@ -1,4 +1,4 @@
-//! What a model's features matter: by its own splits, and by how much worse it gets without them.
+//! The importance of a model's features: by its own splits, and by its loss of quality when a feature is shuffled.
 
 use learn::family::Splits;
 use learn::random::Random;

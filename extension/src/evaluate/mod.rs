@@ -1,8 +1,8 @@
-//! Knowing what a model does: its metrics on any rows, curves, what its features matter.
+//! The evaluation of models: metrics on any rows, curves, the importance of features.
 //!
-//! A relation is read with the rights of the caller, who names it, and predicted by the model in blocks: `rows`. What is
-//! told of the model is what the caller may have of its project: who may predict could work out by itself all that is
-//! told of predictions for rows of its own.
+//! A relation is read with the rights of the caller, who names it, and predicted by the model in blocks: `rows`. Each
+//! function tells only facts that the caller's privileges on the project allow: a role with `predict`, for example,
+//! could compute metrics itself from predictions for its own rows.
 
 mod curves;
 mod drift;

@@ -1,5 +1,5 @@
-//! The worker that looks after the queue of a database: it starts trainings in the order in which they were asked for, and
-//! writes down what became of those that could not do so themselves. It runs nobody's code but the extension's.
+//! The worker of the queue of a database: it starts trainings in the order of the calls, and records the outcome of
+//! trainings whose process could not do so itself. It runs only the extension's code.
 
 use std::collections::{HashMap, HashSet};
 

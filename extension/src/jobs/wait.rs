@@ -1,4 +1,4 @@
-//! `pgml.wait`, and what `pgml.jobs` says of a job's status.
+//! `pgml.wait`, and the status of a job in `pgml.jobs`.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,5 @@
-//! What a call site keeps between its calls: the model that its name means, and how its arguments become a row.
+//! The values that a call site keeps between its calls: the model that its name means, and the conversion of its
+//! arguments to a row.
 //!
 //! It hangs on the function's `fn_extra` and so lives as long as the executor's run (or PL/pgSQL's expression). When its
 //! memory context goes, on errors too, it becomes a spare: a prepared query that predicts one row a run finds it again

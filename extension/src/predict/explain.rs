@@ -1,8 +1,8 @@
-//! Why a prediction is what it is: `pgml.explain`, `pgml.explain_batch`.
+//! The explanation of predictions: `pgml.explain`, `pgml.explain_batch`.
 //!
-//! Explanations need the covers of the model's nodes, which the compiled model does not have. So a backend that explains
-//! reads the stored model (pgml.files) once and keeps what it made of it for the next call; who only predicts pays
-//! nothing.
+//! Explanations need the covers of the model's nodes, which the compiled model does not have. So a backend that
+//! explains reads the stored model (pgml.files) once and keeps its explainer for the next call; a backend that only
+//! predicts pays nothing.
 
 use std::cell::RefCell;
 use std::ffi::CStr;

@@ -1,8 +1,8 @@
-//! Models on trial: which model answers for a key, and what a shadow would have said.
+//! Models on trial: the model that answers for a key, and the prediction of a shadow.
 //!
-//! A project has one deployed model, which answers whoever predicts by the project's name, and at most one on trial beside
-//! it (pgml.trials). A canary answers for a share of keys, which `pgml.model_for` tells; a shadow answers nobody. All of
-//! it reads, and works on standbys.
+//! A project has one deployed model, which makes all predictions by the project's name, and at most one model on trial
+//! beside it (pgml.trials). A canary answers for a share of the keys, which `pgml.model_for` selects; a shadow answers
+//! for none. These functions only read, so they work on standbys.
 
 use pgrx::{IntoDatum, pg_sys};
 

@@ -96,7 +96,7 @@ impl Base {
             _ => false,
         };
         if !alike {
-            return differs("its preprocess is another one".to_owned());
+            return differs("its preprocess is not that of this training".to_owned());
         }
         if self.meta.columns.len() != meta.columns.len() {
             let (own, new) = (self.meta.columns.len(), meta.columns.len());
@@ -105,12 +105,12 @@ impl Base {
         for (own, new) in self.meta.columns.iter().zip(&meta.columns) {
             if own.name != new.name || own.size != new.size {
                 return differs(format!(
-                    "its column \"{}\" ({} features) is \"{}\" ({}) of the rows",
-                    own.name, own.size, new.name, new.size
+                    "the rows have column \"{}\" (features: {}) in place of its column \"{}\" (features: {})",
+                    new.name, new.size, own.name, own.size
                 ));
             }
             if own.categories != new.categories || own.hashed != new.hashed {
-                return differs(format!("column \"{}\" has other categories", own.name));
+                return differs(format!("column \"{}\" has other categories than the rows", own.name));
             }
         }
         let classes = |meta: &ModelMeta| -> Option<Vec<String>> {
@@ -124,13 +124,17 @@ impl Base {
         }
         if self.objective != params.objective() {
             return differs(format!(
-                "its objective is \"{}\", and this one's \"{}\"",
+                "its objective is \"{}\", and that of this training \"{}\"",
                 self.objective,
                 params.objective()
             ));
         }
         if self.booster != params.booster() {
-            return differs(format!("its booster is \"{}\", and this one's \"{}\"", self.booster, params.booster()));
+            return differs(format!(
+                "its booster is \"{}\", and that of this training \"{}\"",
+                self.booster,
+                params.booster()
+            ));
         }
         Ok(())
     }

@@ -18,9 +18,9 @@ pub const DESCRIBED: [&str; 4] = [
     NAME,
     "null",
     "\"balanced\", or an object of weights by class, or null",
-    "How much the rows of a class count, times their own weights: \"balanced\" by the inverse of how often the class occurs \
-     among the training rows, as scikit-learn's compute_class_weight; an object, {\"spam\": 5}, by what it says of the class, \
-     and 1 where it says nothing; null counts each row alike.",
+    "The weight of the rows of a class, a factor of their own weights: with \"balanced\" inverse to the frequency of the \
+     class among the training rows, as scikit-learn's compute_class_weight; with an object, {\"spam\": 5}, the weight of \
+     each class, 1 for a class that it lacks; null for the same weight for all classes.",
 ];
 
 /// What was asked for.

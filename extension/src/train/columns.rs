@@ -1,4 +1,4 @@
-//! Rows of a statement become rows of features: which column is what, and how its values are read.
+//! The conversion of a statement's rows to rows of features: the use of each column, and the reading of its values.
 
 use learn::preprocess::{Role, bucket};
 use learn::split::Split;
@@ -280,7 +280,7 @@ impl Reader {
             let others: Vec<String> = infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
             return Err(match others.is_empty() {
                 true => error,
-                false => error.detail(format!("So are values of {}.", others.join(", "))),
+                false => error.detail(format!("The same holds for {}.", others.join(", "))),
             });
         }
         spool.finish()?;

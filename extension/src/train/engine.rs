@@ -625,7 +625,7 @@ impl From<learn::Error> for Error {
                 Error::invalid(message)
             }
             Learn::Memory => Error::new(Code::ERRCODE_OUT_OF_MEMORY, message)
-                .detail("The training library, or the rows on their way to it, asked for more than there is."),
+                .detail("The training library, or the buffer of rows for it, asked for more memory than is available."),
             Learn::NoRows(_) => Error::new(Code::ERRCODE_NO_DATA_FOUND, message),
             Learn::Infinite { .. } => Error::new(Code::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE, message),
             Learn::Split(_)

@@ -1,4 +1,4 @@
-//! What a training tells its caller meanwhile: INFO lines, which go to the client at every client_min_messages.
+//! The messages of a running training to its caller: INFO lines, which go to the client at every client_min_messages.
 
 use std::time::{Duration, Instant};
 

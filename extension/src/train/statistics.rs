@@ -1,4 +1,4 @@
-//! What is known of a column after one pass over it: exact, and in constant memory.
+//! The statistics of a column after one pass over it: exact, and in constant memory.
 //!
 //! Median, mode, histogram and ventiles, which PostgresML stored too, need a sort of the whole column and are left out; the
 //! quantiles, which `pgml.drift` goes by, are those of a sample.

@@ -1,4 +1,4 @@
-//! What walks the trees of an image. Every kernel gives the same bits.
+//! The kernels, which walk the trees of an image. Every kernel gives the same bits.
 
 pub mod compact;
 pub mod keys;

@@ -1,4 +1,5 @@
-//! What an objective does to a prediction, and to the intercept that a file keeps in the space of predictions.
+//! The transform of an objective, for predictions and for the intercept, which a file keeps in the space of
+//! predictions.
 
 use crate::ensemble::Transform;
 use crate::oracle::expectile_margins;

@@ -14,15 +14,15 @@ use crate::random::Random;
 
 const ESTIMATOR: Parameter = row(
     "estimator",
-    Kind::OrNull(&Kind::Refused("only null is possible: what is boosted are trees")),
+    Kind::OrNull(&Kind::Refused("only null is possible: the estimators are trees")),
     "null",
-    "Only null: what is boosted are trees.",
+    "Only null: the estimators are trees.",
 );
 const RATE: Parameter = row(
     "learning_rate",
     Kind::Above(0.0, f64::INFINITY),
     "1.0",
-    "How much each tree counts: smaller steps need more trees.",
+    "The factor of each tree's weight: smaller values need more trees.",
 );
 
 /// `ada_boost` for classes, as scikit-learn's AdaBoostClassifier.
@@ -49,7 +49,7 @@ pub(crate) const REGRESSOR: Family = Family {
             "loss",
             Kind::Choice(&["linear", "square", "exponential"]),
             "\"linear\"",
-            "How much an error counts, as a function of its share of the largest one.",
+            "The loss as a function of an error's ratio to the largest error.",
         ),
         ESTIMATOR,
         RANDOM_STATE,

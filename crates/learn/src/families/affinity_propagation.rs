@@ -23,31 +23,31 @@ pub(crate) const AFFINITY_PROPAGATION: Family = Family {
             name: "damping",
             kind: Kind::Number(0.5, 0.9999999),
             default: "0.5",
-            about: "How much of what was told before is told again: what swings comes to rest.",
+            about: "The damping factor: the share of the previous messages that is kept, against oscillation.",
         },
         Parameter {
             name: "max_iter",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "200",
-            about: "How often all tell each other at most.",
+            about: "The maximum number of iterations.",
         },
         Parameter {
             name: "convergence_iter",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "15",
-            about: "The rows that stand for others are found when they were the same for so many times.",
+            about: "The training ends when the exemplars have stayed the same for this number of iterations.",
         },
         Parameter {
             name: "preference",
             kind: Kind::OrNull(&Kind::Number(f64::NEG_INFINITY, f64::INFINITY)),
             default: "null",
-            about: "How well a row stands for itself, to compare with squared distances below 0: more makes more clusters; null for the median of those.",
+            about: "The preference of each row to be an exemplar, compared with negative squared distances: a larger value gives more clusters; null for the median of those.",
         },
         Parameter {
             name: "affinity",
             kind: Kind::Choice(&["euclidean"]),
             default: "\"euclidean\"",
-            about: "How alike rows are: their squared distance, below 0.",
+            about: "The similarity of two rows: their negative squared distance.",
         },
         Parameter { name: "copy", kind: Kind::Ignored, default: "true", about: "No effect." },
         Parameter { name: "verbose", kind: Kind::Ignored, default: "false", about: "No effect." },
@@ -96,14 +96,10 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     }
     if before.is_empty() {
         let nobody = centroids::labelled(Vec::new(), Vec::new(), width, None);
-        return Ok(nobody.warn("no row came to stand for others: raise damping, max_iter or preference"));
+        return Ok(nobody.warn("no exemplars were found: raise damping, max_iter or preference"));
     }
     let model = model_of(problem, &refined(&messages.similar, &before, control)?);
-    Ok(if settled {
-        model
-    } else {
-        model.warn("the rows that stand for others may not be the best ones: raise damping or max_iter")
-    })
+    Ok(if settled { model } else { model.warn("the exemplars may not be the best ones: raise damping or max_iter") })
 }
 
 fn model_of(problem: &Problem<'_>, exemplars: &[usize]) -> Model {

@@ -1,4 +1,4 @@
-//! What linear families share: rows around their means, and least squares.
+//! The common parts of linear families: rows around their means, and least squares.
 
 use faer::linalg::matmul::matmul;
 use faer::linalg::matmul::triangular::{self, BlockStructure};

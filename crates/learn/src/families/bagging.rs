@@ -24,9 +24,9 @@ const PARAMETERS: [Parameter; 11] = [
     row("bootstrap_features", Kind::Flag, "false", "Whether features are drawn with replacement."),
     row(
         "estimator",
-        Kind::OrNull(&Kind::Refused("only null is possible: what is bagged are trees")),
+        Kind::OrNull(&Kind::Refused("only null is possible: the estimators are trees")),
         "null",
-        "Only null: what is bagged are trees.",
+        "Only null: the estimators are trees.",
     ),
     RANDOM_STATE,
     N_JOBS,

@@ -13,9 +13,13 @@ use super::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, ignored, linear
 use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 
-const MAX_ITER: Parameter = takes("max_iter", COUNT, "300", "The most rounds.");
-const TOL: Parameter =
-    takes("tol", NOT_NEGATIVE, "0.001", "The rounds end where the coefficients together move by less.");
+const MAX_ITER: Parameter = takes("max_iter", COUNT, "300", "The maximum number of rounds.");
+const TOL: Parameter = takes(
+    "tol",
+    NOT_NEGATIVE,
+    "0.001",
+    "The training ends when the sum of the coefficients' changes in a round is smaller.",
+);
 const ALPHA_1: Parameter = takes("alpha_1", NOT_NEGATIVE, "1e-6", "The shape of the prior of the noise's precision.");
 const ALPHA_2: Parameter = takes("alpha_2", NOT_NEGATIVE, "1e-6", "The rate of the prior of the noise's precision.");
 const LAMBDA_1: Parameter =
@@ -38,13 +42,13 @@ pub(crate) const RIDGE: Family = Family {
             "alpha_init",
             Kind::OrNull(&POSITIVE),
             "null",
-            "The first precision of the noise; null for one over the label's variance.",
+            "The initial precision of the noise; null for one over the label's variance.",
         ),
         takes(
             "lambda_init",
             Kind::OrNull(&NOT_NEGATIVE),
             "null",
-            "The first precision of the coefficients; null for 1.",
+            "The initial precision of the coefficients; null for 1.",
         ),
         FIT_INTERCEPT,
         ignored("compute_score", "false"),
@@ -70,7 +74,7 @@ pub(crate) const RELEVANCE: Family = Family {
         ALPHA_2,
         LAMBDA_1,
         LAMBDA_2,
-        takes("threshold_lambda", NOT_NEGATIVE, "10000.0", "Coefficients of a greater precision become 0."),
+        takes("threshold_lambda", NOT_NEGATIVE, "10000.0", "Coefficients with a greater precision become 0."),
         FIT_INTERCEPT,
         ignored("compute_score", "false"),
         ignored("copy_X", "true"),

@@ -26,14 +26,14 @@ const ITERATIONS: Row = row(
     &["num_boost_round", "n_estimators", "num_trees"],
     Kind::Integer(1, 100_000),
     "1000",
-    "How many trees there are.",
+    "The number of trees.",
 );
 const RATE: Row = row(
     "learning_rate",
     &["eta"],
     Kind::OrNull(&POSITIVE),
     "null",
-    "How much of each tree's answer is added; null chooses by the rows and the iterations.",
+    "The learning rate: the factor of each tree's prediction; null chooses it by the number of rows and iterations.",
 );
 const DEPTH: Row = row("depth", &["max_depth"], Kind::Integer(1, 16), "6", "Levels of splits in a tree.");
 const L2: Row = row("l2_leaf_reg", &["reg_lambda"], NOT_NEGATIVE, "3.0", "L2 regularisation of the leaves.");
@@ -42,14 +42,14 @@ const BORDERS: Row = row(
     &["max_bin"],
     Kind::Integer(1, 254),
     "254",
-    "Into how many parts a feature's values are sorted.",
+    "The number of parts into which a feature's values are divided.",
 );
 const SEED: Row = row(
     "random_seed",
     &["random_state"],
     Kind::OrNull(&Kind::Integer(0, i64::MAX)),
     "null",
-    "The seed; null for that of the training.",
+    "The seed; null for the seed of the training.",
 );
 const RSM: Row = row("rsm", &["colsample_bylevel"], Kind::Above(0.0, 1.0), "1.0", "The share of features of a level.");
 
@@ -61,31 +61,49 @@ const TABLE: [Row; 24] = [
     BORDERS,
     SEED,
     RSM,
-    row("random_strength", &[], NOT_NEGATIVE, "1.0", "How much noise there is in the choice of splits at first."),
+    row("random_strength", &[], NOT_NEGATIVE, "1.0", "The initial amount of noise in the choice of splits."),
     row(
         "bootstrap_type",
         &[],
         Kind::OrNull(&Kind::Choice(&["Bayesian", "Bernoulli", "No"])),
         "null",
-        "How rows are weighed or drawn for a tree; null for Bayesian with several classes, else Bernoulli.",
+        "The method by which rows are weighted or drawn for a tree; null for Bayesian with several classes, and otherwise Bernoulli.",
     ),
-    row("bagging_temperature", &[], NOT_NEGATIVE, "1.0", "Bayesian: 0 for equal weights; the more, the less equal."),
-    row("subsample", &[], Kind::Above(0.0, 1.0), "0.8", "Bernoulli: the share of the rows that a tree is chosen by."),
+    row(
+        "bagging_temperature",
+        &[],
+        NOT_NEGATIVE,
+        "1.0",
+        "Bayesian: 0 gives all rows the same weight; larger values make the weights more unequal.",
+    ),
+    row(
+        "subsample",
+        &[],
+        Kind::Above(0.0, 1.0),
+        "0.8",
+        "Bernoulli: the share of the rows by which the splits of a tree are chosen.",
+    ),
     row(
         "leaf_estimation_iterations",
         &[],
         Kind::OrNull(&Kind::Integer(1, 100)),
         "null",
-        "Newton's steps for a leaf; null for 10 with two classes, else 1.",
+        "The number of Newton steps for a leaf; null for 10 with two classes, and otherwise 1.",
     ),
     row(
         "one_hot_max_size",
         &[],
         Kind::Integer(0, 255),
         "2",
-        "With at most so many categories, one is split from the others.",
+        "The maximum number of categories of a column whose splits set one category apart from the others.",
     ),
-    row("nan_mode", &[], Kind::Choice(&["Min", "Max"]), "\"Min\"", "Missing values are below all others, or above."),
+    row(
+        "nan_mode",
+        &[],
+        Kind::Choice(&["Min", "Max"]),
+        "\"Min\"",
+        "Whether missing values count as smaller or as larger than all other values.",
+    ),
     row(
         "auto_class_weights",
         &[],
@@ -111,13 +129,13 @@ const TABLE: [Row; 24] = [
 ];
 
 const REGRESSION_LOSS: Row =
-    row("loss_function", &["objective"], Kind::Choice(&["RMSE", "Poisson"]), "\"RMSE\"", "What is made less.");
+    row("loss_function", &["objective"], Kind::Choice(&["RMSE", "Poisson"]), "\"RMSE\"", "The loss function.");
 const CLASSIFICATION_LOSS: Row = row(
     "loss_function",
     &["objective"],
     Kind::OrNull(&Kind::Choice(&["Logloss", "MultiClass"])),
     "null",
-    "What is made less; null for Logloss with two classes, and MultiClass with more.",
+    "The loss function; null for Logloss with two classes, and MultiClass with more.",
 );
 const REGRESSION: [Parameter; 2 + count(&TABLE)] = names(Some(REGRESSION_LOSS), &TABLE);
 const CLASSIFICATION: [Parameter; 2 + count(&TABLE)] = names(Some(CLASSIFICATION_LOSS), &TABLE);

@@ -19,7 +19,7 @@ const N_INIT: Parameter = Parameter {
     name: "n_init",
     kind: Kind::Integer(1, 1_000_000),
     default: "10",
-    about: "How often centres are drawn, of which the best are kept.",
+    about: "The number of runs with other initial centres, of which the best is kept.",
 };
 
 const SVD_METHOD: Parameter = Parameter {
@@ -43,7 +43,7 @@ pub(crate) const SPECTRAL_CO: Family = Family {
             name: "n_clusters",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "3",
-            about: "How many clusters there are.",
+            about: "The number of clusters.",
         },
         INIT,
         N_INIT,
@@ -69,25 +69,25 @@ pub(crate) const SPECTRAL_BI: Family = Family {
             name: "n_clusters",
             kind: Kind::Any(&[Kind::Integer(1, i32::MAX as i64), Kind::Numbers]),
             default: "3",
-            about: "How many clusters of rows and of features there are; an array of two where they differ.",
+            about: "The number of clusters of rows and of features; an array of two if they differ.",
         },
         Parameter {
             name: "method",
             kind: Kind::Choice(&["bistochastic", "scale", "log"]),
             default: "\"bistochastic\"",
-            about: "How rows and features are made comparable: by sums that become equal, by sums, or by logarithms.",
+            about: "The normalization of rows and features: by iterating to equal sums, by sums, or by logarithms.",
         },
         Parameter {
             name: "n_components",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "6",
-            about: "How many singular vectors are looked at.",
+            about: "The number of singular vectors that are examined.",
         },
         Parameter {
             name: "n_best",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "3",
-            about: "How many of them are used: those nearest to having few different values.",
+            about: "The number of singular vectors that are used: those nearest to having few different values.",
         },
         INIT,
         N_INIT,

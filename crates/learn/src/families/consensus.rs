@@ -19,44 +19,44 @@ pub(crate) const RANSAC: Family = Family {
             "min_samples",
             Kind::OrNull(&Kind::Any(&[Kind::Integer(1, i64::MAX), Kind::Number(0.0, 1.0)])),
             "null",
-            "How many rows a trial fits, or which part of them; null for one more than there are features.",
+            "The number or share of rows that a trial fits; null for one more than there are features.",
         ),
         takes(
             "residual_threshold",
             Kind::OrNull(&NOT_NEGATIVE),
             "null",
-            "The largest loss of a row that agrees; null for the label's median absolute deviation.",
+            "The maximum loss of an inlier; null for the label's median absolute deviation.",
         ),
-        takes("max_trials", Kind::Integer(1, i64::MAX), "100", "The most trials."),
+        takes("max_trials", Kind::Integer(1, i64::MAX), "100", "The maximum number of trials."),
         takes(
             "max_skips",
             Kind::OrNull(&Kind::Integer(0, i64::MAX)),
             "null",
-            "How many trials may find fewer rows that agree than the best; null for any number.",
+            "The maximum number of trials with fewer inliers than the best trial; null for any number.",
         ),
         takes(
             "stop_n_inliers",
             Kind::OrNull(&Kind::Integer(0, i64::MAX)),
             "null",
-            "How many rows that agree are enough; null for never.",
+            "The number of inliers at which the search ends; null for never.",
         ),
         takes(
             "stop_score",
             Kind::OrNull(&Kind::Number(f64::NEG_INFINITY, f64::INFINITY)),
             "null",
-            "Which coefficient of determination of the rows that agree is enough; null for never.",
+            "The r2 on the inliers at which the search ends; null for never.",
         ),
         takes(
             "stop_probability",
             Kind::Number(0.0, 1.0),
             "0.99",
-            "How probably one trial at least must have been without an outlier.",
+            "The probability with which at least one trial has no outlier.",
         ),
         takes(
             "loss",
             Kind::Choice(&["absolute_error", "squared_error"]),
             "\"absolute_error\"",
-            "The loss of a row that residual_threshold is about.",
+            "The loss that is compared with residual_threshold.",
         ),
         RANDOM_STATE,
         takes("estimator", ONLY_LINEAR, "null", "Only null: least squares."),
@@ -189,7 +189,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         }
     }
     let Some((agree, _)) = best else {
-        return Err(given.refuse("residual_threshold", "no trial had a row within it: a larger one is needed"));
+        return Err(given.refuse("residual_threshold", "no trial had an inlier: a larger value is needed"));
     };
     let line = Line::through(problem, &agree, control)?;
     linear_model(problem, line.coefficients, vec![line.intercept], Link::Identity)

@@ -22,19 +22,19 @@ pub(crate) const DBSCAN: Family = Family {
             name: "eps",
             kind: Kind::Above(0.0, f64::INFINITY),
             default: "0.5",
-            about: "Rows that are not farther than this from each other are near.",
+            about: "The maximum distance between two rows that are neighbours.",
         },
         Parameter {
             name: "min_samples",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "5",
-            about: "A row is a core row when so many are near it, itself included; with weights, their sum.",
+            about: "The number of neighbours, or with weights their sum, that make a row a core row; the row itself counts.",
         },
         Parameter {
             name: "metric",
             kind: Kind::Choice(METRICS),
             default: "\"euclidean\"",
-            about: "How distances are measured.",
+            about: "The metric of distances.",
         },
         Parameter {
             name: "p",
@@ -101,7 +101,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let witnesses = witnesses(&rows, &clusters, control)?;
     let found = witnesses.iter().any(|witness| !witness.only_itself);
     let model = witnesses::model(problem.features, problem.width, &witnesses, metric, Some(given.number("eps")))?;
-    Ok(if found { model } else { model.warn("no row has enough others near it: all are noise") })
+    Ok(if found { model } else { model.warn("no row has enough neighbours to be a core row: all rows are noise") })
 }
 
 /// Which rows have enough others near them.

@@ -10,21 +10,25 @@ use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
 
-const ALPHA: Parameter = takes("alpha", NOT_NEGATIVE, "1.0", "What the coefficients cost.");
-const MAX_ITER: Parameter =
-    takes("max_iter", Kind::OrNull(&COUNT), "1000", "The most passes over the coefficients; null for 1000.");
+const ALPHA: Parameter = takes("alpha", NOT_NEGATIVE, "1.0", "The strength of the penalty.");
+const MAX_ITER: Parameter = takes(
+    "max_iter",
+    Kind::OrNull(&COUNT),
+    "1000",
+    "The maximum number of passes over the coefficients; null for 1000.",
+);
 const TOL: Parameter = takes(
     "tol",
     NOT_NEGATIVE,
     "0.0001",
-    "How exact the solution is: the duality gap, as a part of the squares of the label.",
+    "The tolerance of the solution: the duality gap, as a part of the sum of the label's squares.",
 );
 const POSITIVE: Parameter = takes("positive", Kind::Flag, "false", "Whether no coefficient may be negative.");
 const SELECTION: Parameter = takes(
     "selection",
     Kind::Choice(&["cyclic", "random"]),
     "\"cyclic\"",
-    "Whether the coefficients take turns, or are drawn.",
+    "Whether coefficients are updated in turn or at random.",
 );
 
 /// `lasso`, as scikit-learn's Lasso.
@@ -57,12 +61,7 @@ pub(crate) const ELASTIC_NET: Family = Family {
     task: Task::Regression,
     parameters: &[
         ALPHA,
-        takes(
-            "l1_ratio",
-            Kind::Number(0.0, 1.0),
-            "0.5",
-            "The part of the absolute values in the cost; the rest is that of the squares.",
-        ),
+        takes("l1_ratio", Kind::Number(0.0, 1.0), "0.5", "The share of the L1 penalty; the rest is the L2 penalty."),
         FIT_INTERCEPT,
         MAX_ITER,
         TOL,

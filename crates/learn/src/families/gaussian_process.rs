@@ -43,7 +43,12 @@ pub(crate) const REGRESSION: Family = Family {
         ),
         OPTIMIZER,
         RESTARTS,
-        takes("normalize_y", Kind::Flag, "false", "Whether the labels are brought to mean 0 and deviation 1 first."),
+        takes(
+            "normalize_y",
+            Kind::Flag,
+            "false",
+            "Whether the labels are scaled to mean 0 and standard deviation 1 first.",
+        ),
         ignored("copy_X_train", "true"),
         ignored("n_targets", "null"),
         RANDOM_STATE,
@@ -71,9 +76,14 @@ pub(crate) const CLASSIFICATION: Family = Family {
             "max_iter_predict",
             Kind::Integer(1, i32::MAX as i64),
             "100",
-            "The most steps of Newton's method for Laplace's approximation.",
+            "The maximum number of Newton steps for Laplace's approximation.",
         ),
-        takes("multi_class", Kind::Choice(&["one_vs_rest"]), "\"one_vs_rest\"", "How several classes are made of two."),
+        takes(
+            "multi_class",
+            Kind::Choice(&["one_vs_rest"]),
+            "\"one_vs_rest\"",
+            "The method by which several classes are reduced to two.",
+        ),
         ignored("warm_start", "false"),
         ignored("copy_X_train", "true"),
         ignored("n_jobs", "null"),
@@ -91,34 +101,39 @@ const KERNEL: Parameter = takes(
     "kernel",
     KERNELS,
     "null",
-    "How alike two rows are; null for rbf times a constant that is searched for too. As all rows are compared with all, \
-     there may be 20,000 at most.",
+    "The kernel, which is the similarity of two rows; null for rbf times a constant, which is optimized too. Since all rows \
+     are compared with each other, there may be 20,000 rows at most.",
 );
 const KERNEL_OF_CLASSES: Parameter = takes(
     "kernel",
     KERNELS,
     "null",
-    "How alike two rows are; null for rbf with the length scale as it is given, which is not searched for then. As all \
-     rows are compared with all, there may be 8,192 at most, and with n classes, of more than two, 8,192 / √n.",
+    "The kernel, which is the similarity of two rows; null for rbf with the given length scale, which is not optimized then. \
+     Since all rows are compared with each other, there may be 8,192 rows at most, and with n > 2 classes 8,192 / √n.",
 );
 const LENGTH_SCALE: Parameter =
-    takes("length_scale", POSITIVE, "1.0", "Over what distance rows are alike; where the search for it begins.");
-const NU: Parameter = takes("nu", Kind::Number(0.5, 2.5), "1.5", "How smooth the kernel matern is: 0.5, 1.5 or 2.5.");
+    takes("length_scale", POSITIVE, "1.0", "The length scale of the kernel; the initial value of the optimization.");
+const NU: Parameter =
+    takes("nu", Kind::Number(0.5, 2.5), "1.5", "The smoothness of the kernel matern: 0.5, 1.5 or 2.5.");
 const SCALE_MIXTURE: Parameter = takes(
     "scale_mixture",
     POSITIVE,
     "1.0",
-    "How many length scales the kernel rational_quadratic mixes (scikit-learn's RationalQuadratic calls it alpha); where \
-     the search for it begins.",
+    "The mixture of length scales in the kernel rational_quadratic (alpha of scikit-learn's RationalQuadratic); the initial \
+     value of the optimization.",
 );
 const OPTIMIZER: Parameter = takes(
     "optimizer",
     Kind::OrNull(&Kind::Choice(&["fmin_l_bfgs_b"])),
     "\"fmin_l_bfgs_b\"",
-    "Null keeps the kernel as it is given; otherwise the most likely one is searched for, by a method of its own.",
+    "Null keeps the kernel's parameters as given; otherwise they are optimized by their marginal likelihood, by a method of its own.",
 );
-const RESTARTS: Parameter =
-    takes("n_restarts_optimizer", Kind::Integer(0, 1000), "0", "How often the search begins anew, at a random kernel.");
+const RESTARTS: Parameter = takes(
+    "n_restarts_optimizer",
+    Kind::Integer(0, 1000),
+    "0",
+    "The number of restarts of the optimizer, from random parameters of the kernel.",
+);
 
 /// A kernel whose constants may be searched for.
 struct Search {
@@ -236,7 +251,7 @@ fn regress(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
     })?;
     let Some(cholesky) = factor(&kernel, constant, control)? else {
         return Err(
-            given.refuse("alpha", "with it the kernels of the rows are not positive definite; a larger one helps")
+            given.refuse("alpha", "with this value the kernel matrix is not positive definite; a larger value helps")
         );
     };
     cholesky.solve(&mut labels, control)?;

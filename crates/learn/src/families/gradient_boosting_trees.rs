@@ -18,7 +18,12 @@ use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Tas
 const OPEN: Kind = Kind::Number(f64::MIN_POSITIVE, 1.0 - f64::EPSILON);
 
 const COMMON: [Parameter; 19] = [
-    row("learning_rate", Kind::Number(0.0, f64::INFINITY), "0.1", "How much of each tree's answer is added."),
+    row(
+        "learning_rate",
+        Kind::Number(0.0, f64::INFINITY),
+        "0.1",
+        "The learning rate: the factor of each tree's prediction.",
+    ),
     super::trees::trees("100"),
     row("subsample", Kind::Above(0.0, 1.0), "1.0", "The share of the rows that each round has."),
     max_depth("3"),
@@ -32,15 +37,20 @@ const COMMON: [Parameter; 19] = [
         "n_iter_no_change",
         Kind::OrNull(&Kind::Integer(1, MANY)),
         "null",
-        "Stop when the loss on held-back rows has not improved for so many rounds; null for all rounds.",
+        "The training ends when the loss on held-back rows has not improved for this number of rounds; null for never.",
     ),
     row("validation_fraction", OPEN, "0.1", "The share of the rows that are held back to stop by."),
-    row("tol", Kind::Number(0.0, f64::INFINITY), "0.0001", "What is no improvement."),
+    row(
+        "tol",
+        Kind::Number(0.0, f64::INFINITY),
+        "0.0001",
+        "The smallest change of the score that counts as an improvement.",
+    ),
     row(
         "init",
         Kind::OrNull(&Kind::Refused("only null is possible: the first answer is the best constant")),
         "null",
-        "Only null: the first answer is the best constant.",
+        "Only null: the initial prediction is the best constant.",
     ),
     row(
         "criterion",
@@ -59,7 +69,7 @@ const CLASSIFICATION: [Parameter; 20] = join(
         "loss",
         Kind::Choice(&["log_loss", "exponential"]),
         "\"log_loss\"",
-        "What is made less; exponential, for two classes, is AdaBoost's.",
+        "The loss function; exponential, for two classes, is AdaBoost's.",
     )],
     &COMMON,
 );
@@ -69,7 +79,7 @@ const REGRESSION: [Parameter; 21] = join(
             "loss",
             Kind::Choice(&["squared_error", "absolute_error", "huber", "quantile"]),
             "\"squared_error\"",
-            "What is made less.",
+            "The loss function.",
         ),
         row("alpha", OPEN, "0.9", "The quantile of loss quantile, or of the errors that loss huber squares."),
     ],

@@ -1,4 +1,4 @@
-//! What clusterings share.
+//! The common parts of clusterings.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ pub(crate) const RANDOM_STATE: Parameter = Parameter {
     name: "random_state",
     kind: Kind::OrNull(&Kind::Integer(0, i64::MAX)),
     default: "null",
-    about: "The seed of random choices; null for that of the training.",
+    about: "The seed of random choices; null for the seed of the training.",
 };
 
 /// A generator with the seed of `random_state`, or of the training.

@@ -13,8 +13,18 @@ use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 
 const COMMON: [Parameter; 19] = [
-    row("learning_rate", Kind::Above(0.0, f64::INFINITY), "0.1", "How much of each tree's answer is added."),
-    row("max_iter", Kind::Integer(1, 100_000), "100", "Rounds: a tree each, or one a class."),
+    row(
+        "learning_rate",
+        Kind::Above(0.0, f64::INFINITY),
+        "0.1",
+        "The learning rate: the factor of each tree's prediction.",
+    ),
+    row(
+        "max_iter",
+        Kind::Integer(1, 100_000),
+        "100",
+        "The number of rounds; each grows a tree, or a tree for each class.",
+    ),
     row(
         "max_leaf_nodes",
         Kind::OrNull(&Kind::Integer(2, MANY)),
@@ -23,14 +33,9 @@ const COMMON: [Parameter; 19] = [
     ),
     max_depth("null"),
     row("min_samples_leaf", Kind::Integer(1, MANY), "20", "Rows that a leaf must have."),
-    row(
-        "l2_regularization",
-        Kind::Number(0.0, f64::INFINITY),
-        "0.0",
-        "Makes the answers of leaves with few rows small.",
-    ),
+    row("l2_regularization", Kind::Number(0.0, f64::INFINITY), "0.0", "Smooths the values of leaves with few rows."),
     row("max_features", Kind::Above(0.0, 1.0), "1.0", "The share of the features that are tried at a split."),
-    row("max_bins", Kind::Integer(2, 255), "255", "Into how many bins a feature's values are sorted."),
+    row("max_bins", Kind::Integer(2, 255), "255", "The maximum number of bins for a feature's values."),
     row(
         "early_stopping",
         Kind::Any(&[Kind::Flag, Kind::Choice(&["auto"])]),
@@ -43,9 +48,19 @@ const COMMON: [Parameter; 19] = [
         "0.1",
         "The share of the rows that are held back to stop by; null to stop by the rows that are trained on.",
     ),
-    row("n_iter_no_change", Kind::Integer(1, MANY), "10", "Rounds without an improvement, after which to stop."),
-    row("tol", Kind::Number(0.0, f64::INFINITY), "1e-7", "What is no improvement."),
-    row("scoring", Kind::Choice(&["loss"]), "\"loss\"", "What early stopping measures."),
+    row(
+        "n_iter_no_change",
+        Kind::Integer(1, MANY),
+        "10",
+        "The number of rounds without an improvement after which the training ends.",
+    ),
+    row(
+        "tol",
+        Kind::Number(0.0, f64::INFINITY),
+        "1e-7",
+        "The smallest change of the score that counts as an improvement.",
+    ),
+    row("scoring", Kind::Choice(&["loss"]), "\"loss\"", "The metric of early stopping."),
     row(
         "categorical_features",
         Kind::Any(&[Kind::Choice(&["from_dtype"]), Kind::OrNull(&Kind::Refused("it follows from the columns' types"))]),
@@ -65,14 +80,14 @@ const COMMON: [Parameter; 19] = [
 ];
 
 const CLASSIFICATION: [Parameter; 20] =
-    join(&[row("loss", Kind::Choice(&["log_loss"]), "\"log_loss\"", "What is made less.")], &COMMON);
+    join(&[row("loss", Kind::Choice(&["log_loss"]), "\"log_loss\"", "The loss function.")], &COMMON);
 const REGRESSION: [Parameter; 21] = join(
     &[
         row(
             "loss",
             Kind::Choice(&["squared_error", "absolute_error", "gamma", "poisson", "quantile"]),
             "\"squared_error\"",
-            "What is made less.",
+            "The loss function.",
         ),
         row("quantile", Kind::OrNull(&Kind::Number(0.0, 1.0)), "null", "The quantile of loss quantile."),
     ],

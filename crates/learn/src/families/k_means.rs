@@ -23,13 +23,13 @@ pub(crate) const KMEANS: Family = Family {
             name: "max_iter",
             kind: Kind::Integer(1, 1_000_000),
             default: "300",
-            about: "How often the centres are moved at most, each time that they are drawn.",
+            about: "The maximum number of iterations of a run.",
         },
         Parameter {
             name: "tol",
             kind: Kind::Number(0.0, f64::INFINITY),
             default: "0.0001",
-            about: "The centres are found when the sum of their squared moves is at most this share of the mean variance of the features.",
+            about: "A run ends when the sum of the centres' squared moves is at most this share of the mean variance of the features.",
         },
         Parameter {
             name: "algorithm",
@@ -53,21 +53,21 @@ pub(super) const N_CLUSTERS: Parameter = Parameter {
     name: "n_clusters",
     kind: Kind::Integer(1, i32::MAX as i64),
     default: "8",
-    about: "How many clusters there are.",
+    about: "The number of clusters.",
 };
 
 pub(super) const INIT: Parameter = Parameter {
     name: "init",
     kind: Kind::Choice(&["k-means++", "random"]),
     default: "\"k-means++\"",
-    about: "How the first centres are drawn: far from each other, or any rows.",
+    about: "The choice of the initial centres: far from each other, or at random.",
 };
 
 pub(super) const N_INIT: Parameter = Parameter {
     name: "n_init",
     kind: Kind::Any(&[Kind::Choice(&["auto"]), Kind::Integer(1, 1_000_000)]),
     default: "\"auto\"",
-    about: "How often centres are drawn, of which the best are kept; \"auto\" is 1 for k-means++, and more for random.",
+    about: "The number of runs with other initial centres, of which the best is kept; \"auto\" is 1 for k-means++, and more for random.",
 };
 
 /// Rows to find centres for.

@@ -27,19 +27,19 @@ const PARAMETERS: &[Parameter] = &[
         "n_neighbors",
         Kind::Integer(1, i32::MAX as i64),
         "5",
-        "How many training rows speak for a row; at most as many as there are.",
+        "The number of neighbours that are used; at most the number of training rows.",
     ),
     takes(
         "weights",
         Kind::OrNull(&Kind::Choice(&["uniform", "distance"])),
         "\"uniform\"",
-        "Whether a neighbour counts by the inverse of its distance, or all count the same.",
+        "The weight of a neighbour: the inverse of its distance, or the same for all.",
     ),
     takes(
         "metric",
         Kind::Choice(&["minkowski", "euclidean", "l2", "manhattan", "l1", "cityblock", "chebyshev", "cosine"]),
         "\"minkowski\"",
-        "How the distance of two rows is measured.",
+        "The metric of the distance between two rows.",
     ),
     takes("p", POSITIVE, "2", "The power of the metric minkowski: 2 is euclidean, 1 is manhattan."),
     takes(

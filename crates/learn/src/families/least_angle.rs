@@ -14,7 +14,7 @@ const JITTER: Parameter = takes(
     "jitter",
     Kind::OrNull(&NOT_NEGATIVE),
     "null",
-    "The most of a random number that is added to each label, so that no two features have the same angle.",
+    "The upper bound of the random number that is added to each label, so that no two features have the same angle.",
 );
 
 /// `least_angle`, as scikit-learn's Lars.
@@ -22,7 +22,7 @@ pub(crate) const LEAST_ANGLE: Family = Family {
     name: "least_angle",
     task: Task::Regression,
     parameters: &[
-        takes("n_nonzero_coefs", COUNT, "500", "The most coefficients that are not 0."),
+        takes("n_nonzero_coefs", COUNT, "500", "The maximum number of coefficients that are not 0."),
         FIT_INTERCEPT,
         JITTER,
         RANDOM_STATE,
@@ -48,8 +48,8 @@ pub(crate) const LASSO: Family = Family {
     name: "lasso_least_angle",
     task: Task::Regression,
     parameters: &[
-        takes("alpha", NOT_NEGATIVE, "1.0", "What the sizes of the coefficients cost."),
-        takes("max_iter", COUNT, "500", "The most steps."),
+        takes("alpha", NOT_NEGATIVE, "1.0", "The strength of the L1 penalty."),
+        takes("max_iter", COUNT, "500", "The maximum number of steps."),
         takes("positive", Kind::Flag, "false", "Whether no coefficient may be negative."),
         FIT_INTERCEPT,
         JITTER,
@@ -107,7 +107,7 @@ fn fit(problem: &Problem<'_>, given: &Given, way: Way, control: &mut Control<'_>
     let model = linear_model(problem, coefficients, vec![intercept], Link::Identity)?;
     Ok(match ended {
         true => model,
-        false => model.warn("the training ended by max_iter before the way was at its end"),
+        false => model.warn("the training ended by max_iter before the end of the path"),
     })
 }
 

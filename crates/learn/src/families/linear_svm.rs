@@ -14,14 +14,14 @@ use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
 
-const C: Parameter = takes("C", POSITIVE, "1.0", "How much the rows count against the cost of the coefficients.");
-const TOL: Parameter = takes("tol", POSITIVE, "0.0001", "How exact the solution is.");
-const MAX_ITER: Parameter = takes("max_iter", COUNT, "1000", "The most passes over the rows.");
+const C: Parameter = takes("C", POSITIVE, "1.0", "The inverse of the strength of the penalty.");
+const TOL: Parameter = takes("tol", POSITIVE, "0.0001", "The tolerance of the solution.");
+const MAX_ITER: Parameter = takes("max_iter", COUNT, "1000", "The maximum number of passes over the rows.");
 const SCALING: Parameter = takes(
     "intercept_scaling",
     POSITIVE,
     "1.0",
-    "The intercept is the coefficient of a feature that has this value in every row; the larger, the less it costs.",
+    "The intercept is the coefficient of a feature with this value in every row; the larger the value, the smaller its penalty.",
 );
 
 /// `linear_svm` in classification, as scikit-learn's LinearSVC.
@@ -29,24 +29,14 @@ pub(crate) const CLASSIFIER: Family = Family {
     name: "linear_svm",
     task: Task::Classification,
     parameters: &[
-        takes(
-            "penalty",
-            Kind::Choice(&["l2", "l1"]),
-            "\"l2\"",
-            "Whether coefficients cost their squares or their sizes.",
-        ),
-        takes(
-            "loss",
-            Kind::Choice(&["squared_hinge", "hinge"]),
-            "\"squared_hinge\"",
-            "What a score on the wrong side costs.",
-        ),
+        takes("penalty", Kind::Choice(&["l2", "l1"]), "\"l2\"", "Whether the penalty of the coefficients is L2 or L1."),
+        takes("loss", Kind::Choice(&["squared_hinge", "hinge"]), "\"squared_hinge\"", "The loss function."),
         C,
         TOL,
         MAX_ITER,
         FIT_INTERCEPT,
         SCALING,
-        takes("multi_class", Kind::Choice(&["ovr"]), "\"ovr\"", "Each class is told from the rest."),
+        takes("multi_class", Kind::Choice(&["ovr"]), "\"ovr\"", "Several classes are trained as one against the rest."),
         RANDOM_STATE,
         ignored("dual", "\"auto\""),
         ignored("verbose", "0"),
@@ -64,12 +54,12 @@ pub(crate) const REGRESSOR: Family = Family {
     name: "linear_svm",
     task: Task::Regression,
     parameters: &[
-        takes("epsilon", NOT_NEGATIVE, "0.0", "How large an error costs nothing."),
+        takes("epsilon", NOT_NEGATIVE, "0.0", "The error up to which the loss is 0."),
         takes(
             "loss",
             Kind::Choice(&["epsilon_insensitive", "squared_epsilon_insensitive"]),
             "\"epsilon_insensitive\"",
-            "What an error beyond epsilon costs.",
+            "The loss of an error above epsilon.",
         ),
         C,
         TOL,

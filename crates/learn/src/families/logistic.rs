@@ -19,24 +19,24 @@ pub(crate) const LINEAR: Family = Family {
             "penalty",
             Kind::OrNull(&Kind::Choice(&["l2", "l1", "elasticnet", "none"])),
             "\"l2\"",
-            "Which cost the coefficients have: their squares, their absolute values, both as `l1_ratio` says, or none. \
-             Where it is not given, `l1_ratio` says it alone.",
+            "The penalty of the coefficients: L2, L1, both by `l1_ratio`, or none. If penalty is not given, `l1_ratio` alone \
+             decides.",
         ),
         takes(
             "C",
             Kind::Above(0.0, f64::INFINITY),
             "1.0",
-            "How much the rows count against the cost of the coefficients: smaller means smaller coefficients.",
+            "The inverse of the strength of the penalty: smaller values mean smaller coefficients.",
         ),
         takes(
             "l1_ratio",
             Kind::OrNull(&Kind::Number(0.0, 1.0)),
             "0.0",
-            "The part of the absolute values in the cost; the rest is that of the squares.",
+            "The share of the L1 penalty; the rest is the L2 penalty.",
         ),
         FIT_INTERCEPT,
-        takes("tol", NOT_NEGATIVE, "0.0001", "How steep the objective may still be where the search ends."),
-        takes("max_iter", COUNT, "100", "The most steps of the search."),
+        takes("tol", NOT_NEGATIVE, "0.0001", "The optimizer stops when the gradient is at most this."),
+        takes("max_iter", COUNT, "100", "The maximum number of steps of the optimizer."),
         takes(
             "solver",
             Kind::Choice(&["lbfgs", "liblinear", "newton-cg", "newton-cholesky", "sag", "saga"]),

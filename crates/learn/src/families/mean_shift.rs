@@ -19,7 +19,7 @@ pub(crate) const MEAN_SHIFT: Family = Family {
             name: "bandwidth",
             kind: Kind::OrNull(&Kind::Above(0.0, f64::INFINITY)),
             default: "null",
-            about: "Means are of the rows within this distance; null for the average distance of a row within which three tenths of all rows are.",
+            about: "The bandwidth: each mean is of the rows within this distance; null for the average distance of a row within which three tenths of all rows are.",
         },
         Parameter {
             name: "seeds",
@@ -31,13 +31,13 @@ pub(crate) const MEAN_SHIFT: Family = Family {
             name: "bin_seeding",
             kind: Kind::Flag,
             default: "false",
-            about: "Whether to begin from the cells of a grid that have rows, which are fewer, rather than from all rows.",
+            about: "Whether the seeds are the cells of a grid that have rows, which are fewer, instead of all rows.",
         },
         Parameter {
             name: "min_bin_freq",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "1",
-            about: "How many rows a cell of the grid must have.",
+            about: "The minimum number of rows in a cell of the grid.",
         },
         Parameter {
             name: "cluster_all",
@@ -49,7 +49,7 @@ pub(crate) const MEAN_SHIFT: Family = Family {
             name: "max_iter",
             kind: Kind::Integer(0, i32::MAX as i64),
             default: "300",
-            about: "How often each seed moves at most.",
+            about: "The maximum number of moves of each seed.",
         },
         Parameter { name: "n_jobs", kind: Kind::Ignored, default: "null", about: "No effect." },
         RANDOM_STATE,
@@ -84,7 +84,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         }
     }
     if centres.is_empty() {
-        return Err(given.refuse("bandwidth", "no row is within it from any seed"));
+        return Err(given.refuse("bandwidth", "no row is within this distance of any seed"));
     }
     let within = (!given.flag("cluster_all")).then_some(bandwidth);
     let clusters = (0..centres.len() as i32).collect();

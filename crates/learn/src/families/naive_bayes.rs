@@ -15,13 +15,13 @@ pub(crate) const NAIVE_BAYES: Family = Family {
             "priors",
             Kind::OrNull(&Kind::Numbers),
             "null",
-            "How probable each class is before a feature is seen; null for as often as it occurs.",
+            "The prior probability of each class; null for its frequency.",
         ),
         takes(
             "var_smoothing",
             NOT_NEGATIVE,
             "1e-9",
-            "Which part of the largest variance of a feature is added to all variances.",
+            "The share of the largest variance of a feature that is added to all variances.",
         ),
     ],
     joint: false,
@@ -158,7 +158,7 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
     let variances: Array<f64> = stored.array_of("variances", means.len())?;
     let expected = stored.array_of("expected", means.len())?;
     if priors.is_empty() || !means.len().is_multiple_of(priors.len()) {
-        return Err(Error::Model("its means are not so many a class".into()));
+        return Err(Error::Model("its means do not match its classes and features".into()));
     }
     if !variances.iter().all(|variance| *variance > 0.0) {
         return Err(Error::Model("a variance is not above 0".into()));

@@ -21,7 +21,7 @@ pub(crate) const PCA: Family = Family {
             name: "n_components",
             kind: Kind::OrNull(&Kind::Any(&[Kind::Integer(1, i32::MAX as i64), Kind::Above(0.0, 1.0)])),
             default: "null",
-            about: "How many components there are; a fraction for as many as explain more than that share of the variance; null for all.",
+            about: "The number of components; a fraction for as many as explain more than that share of the variance; null for all.",
         },
         Parameter {
             name: "whiten",
@@ -59,7 +59,7 @@ pub(crate) const TRUNCATED_SVD: Family = Family {
             name: "n_components",
             kind: Kind::Integer(1, i32::MAX as i64),
             default: "2",
-            about: "How many components there are.",
+            about: "The number of components.",
         },
         Parameter {
             name: "algorithm",

@@ -25,9 +25,9 @@ pub(crate) const QUANTILE: Family = Family {
             "quantile",
             Kind::Number(1e-9, 1.0 - 1e-9),
             "0.5",
-            "Which part of the labels is to be below the prediction, above 0 and below 1.",
+            "The quantile to predict: the share of labels below the prediction, above 0 and below 1.",
         ),
-        takes("alpha", NOT_NEGATIVE, "1.0", "What the sizes of the coefficients cost."),
+        takes("alpha", NOT_NEGATIVE, "1.0", "The strength of the L1 penalty."),
         FIT_INTERCEPT,
         takes(
             "solver",

@@ -32,7 +32,7 @@ const fn common(max_features_default: &'static str, bootstrap_default: &'static 
             "bootstrap",
             Kind::Flag,
             bootstrap_default,
-            "Whether each tree has rows of its own, drawn with replacement.",
+            "Whether each tree is trained on a bootstrap sample of the rows.",
         ),
         row(
             "max_samples",
@@ -53,7 +53,7 @@ const CLASSIFICATION: Parameter = row(
     "criterion",
     Kind::Choice(&["gini", "entropy", "log_loss"]),
     "\"gini\"",
-    "What a split makes less: how probably two rows have different classes, or the information in the class.",
+    "The criterion of a split: Gini impurity, or entropy.",
 );
 const REGRESSION: Parameter = row(
     "criterion",
@@ -62,7 +62,7 @@ const REGRESSION: Parameter = row(
         Kind::Refused("\"absolute_error\" is not possible here"),
     ]),
     "\"squared_error\"",
-    "What a split makes less: squared errors, or the deviance of a Poisson distribution.",
+    "The criterion of a split: squared error, or the deviance of a Poisson distribution.",
 );
 
 const FOREST_CLASSIFICATION: [Parameter; 18] = join(&[CLASSIFICATION, MONOTONIC_CST], &common("\"sqrt\"", "true"));

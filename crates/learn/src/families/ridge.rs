@@ -20,7 +20,7 @@ const ALPHA: Parameter = takes(
     "alpha",
     Kind::Any(&[NOT_NEGATIVE, Kind::Numbers]),
     "1.0",
-    "What the squares of the coefficients cost; an array for one number a target.",
+    "The strength of the L2 penalty; an array has one number for each target.",
 );
 const SOLVER: Parameter = takes(
     "solver",
@@ -29,12 +29,12 @@ const SOLVER: Parameter = takes(
     "No effect: the solution is computed directly, and all solvers have the same.",
 );
 const POSITIVE: Parameter = takes("positive", Kind::Flag, "false", "Whether no coefficient may be negative.");
-const TOL: Parameter = takes("tol", NOT_NEGATIVE, "0.0001", "How exact the solution is where `positive` is true.");
+const TOL: Parameter = takes("tol", NOT_NEGATIVE, "0.0001", "The tolerance of the solution if `positive` is true.");
 const MAX_ITER: Parameter = takes(
     "max_iter",
     Kind::OrNull(&super::usual::COUNT),
     "null",
-    "The most passes over the coefficients where `positive` is true; null for 15000.",
+    "The maximum number of passes over the coefficients if `positive` is true; null for 15000.",
 );
 
 /// `ridge` in regression, as scikit-learn's Ridge.
@@ -64,7 +64,7 @@ pub(crate) const CLASSIFIER: Family = Family {
     name: "ridge",
     task: Task::Classification,
     parameters: &[
-        takes("alpha", NOT_NEGATIVE, "1.0", "What the squares of the coefficients cost."),
+        takes("alpha", NOT_NEGATIVE, "1.0", "The strength of the L2 penalty."),
         FIT_INTERCEPT,
         POSITIVE,
         MAX_ITER,

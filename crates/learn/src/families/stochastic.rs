@@ -12,50 +12,50 @@ use crate::Error;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::random::Random;
 
-const MAX_ITER: Parameter = takes("max_iter", COUNT, "1000", "The most passes over the rows.");
+const MAX_ITER: Parameter = takes("max_iter", COUNT, "1000", "The maximum number of passes over the rows.");
 const TOL: Parameter = takes(
     "tol",
     Kind::OrNull(&NOT_NEGATIVE),
     "0.001",
-    "The training ends where the objective has not become less by this for n_iter_no_change passes; null for never.",
+    "The training ends when the objective has not decreased by this amount for n_iter_no_change passes; null for never.",
 );
-const SHUFFLE: Parameter = takes("shuffle", Kind::Flag, "true", "Whether each pass has the rows in another order.");
+const SHUFFLE: Parameter = takes("shuffle", Kind::Flag, "true", "Whether the rows are shuffled before each pass.");
 const EARLY_STOPPING: Parameter = takes(
     "early_stopping",
     Kind::Flag,
     "false",
-    "Whether the score of rows that are held back, rather than the objective, says when to end.",
+    "Whether the score on rows that are held back, instead of the objective, decides when the training ends.",
 );
 const VALIDATION_FRACTION: Parameter = takes(
     "validation_fraction",
     Kind::Number(1e-9, 1.0 - 1e-9),
     "0.1",
-    "The part of the rows that early_stopping holds back.",
+    "The share of the rows that early_stopping holds back.",
 );
 const N_ITER_NO_CHANGE: Parameter =
-    takes("n_iter_no_change", COUNT, "5", "How many passes without a gain end the training.");
+    takes("n_iter_no_change", COUNT, "5", "The number of passes without improvement after which the training ends.");
 const AVERAGE: Parameter = takes(
     "average",
     Kind::Any(&[Kind::Flag, COUNT]),
     "false",
-    "Whether the model is the mean of those after each row; a number for those from that row on.",
+    "Whether the coefficients are averaged over all rows' updates; a number averages from that row on.",
 );
-const PENALTY_ALPHA: Parameter = takes("alpha", NOT_NEGATIVE, "0.0001", "What the coefficients cost.");
+const PENALTY_ALPHA: Parameter = takes("alpha", NOT_NEGATIVE, "0.0001", "The strength of the penalty.");
 const L1_RATIO: Parameter = takes(
     "l1_ratio",
     Kind::OrNull(&Kind::Number(0.0, 1.0)),
     "0.15",
-    "The part of the absolute values in the cost where penalty is \"elasticnet\".",
+    "The share of the L1 penalty if penalty is \"elasticnet\".",
 );
 const EPSILON: Parameter =
-    takes("epsilon", NOT_NEGATIVE, "0.1", "How large an error costs nothing, or from where on it counts linearly.");
+    takes("epsilon", NOT_NEGATIVE, "0.1", "The error up to which the loss is 0 or, with huber, quadratic.");
 
 const fn penalty(default: &'static str) -> Parameter {
     takes(
         "penalty",
         Kind::OrNull(&Kind::Choice(&["l2", "l1", "elasticnet"])),
         default,
-        "Which cost the coefficients have: their squares, their absolute values, both as `l1_ratio` says; null for none.",
+        "The penalty of the coefficients: L2, L1, or both by `l1_ratio`; null for none.",
     )
 }
 
@@ -64,13 +64,13 @@ const fn rate(default: &'static str) -> Parameter {
         "learning_rate",
         Kind::Choice(&["constant", "optimal", "invscaling", "adaptive", "pa1", "pa2"]),
         default,
-        "How long the steps are: eta0; 1 / (alpha * (t0 + t)); eta0 / t^power_t; eta0, a fifth where there was no gain; \
-         or as the passive-aggressive algorithms have it.",
+        "The step size: eta0; 1 / (alpha * (t0 + t)); eta0 / t^power_t; eta0, divided by five when the loss no longer falls; \
+         or that of the passive-aggressive algorithms.",
     )
 }
 
 const fn eta0(default: &'static str) -> Parameter {
-    takes("eta0", POSITIVE, default, "The first length of the steps.")
+    takes("eta0", POSITIVE, default, "The initial step size.")
 }
 
 const fn power_t(default: &'static str) -> Parameter {
@@ -82,7 +82,7 @@ const fn power_t(default: &'static str) -> Parameter {
     )
 }
 
-const AGGRESSIVENESS: Parameter = takes("C", POSITIVE, "1.0", "The longest step.");
+const AGGRESSIVENESS: Parameter = takes("C", POSITIVE, "1.0", "The maximum step size.");
 
 /// `stochastic_gradient_descent` in regression, as scikit-learn's SGDRegressor.
 pub(crate) const REGRESSOR: Family = Family {
@@ -93,7 +93,7 @@ pub(crate) const REGRESSOR: Family = Family {
             "loss",
             Kind::Choice(&["squared_error", "huber", "epsilon_insensitive", "squared_epsilon_insensitive"]),
             "\"squared_error\"",
-            "What an error costs.",
+            "The loss function.",
         ),
         penalty("\"l2\""),
         PENALTY_ALPHA,
@@ -141,7 +141,7 @@ pub(crate) const CLASSIFIER: Family = Family {
                 "squared_epsilon_insensitive",
             ]),
             "\"hinge\"",
-            "What a score on the wrong side costs; \"log_loss\" and \"modified_huber\" give probabilities.",
+            "The loss function; \"log_loss\" and \"modified_huber\" give probabilities.",
         ),
         penalty("\"l2\""),
         PENALTY_ALPHA,
@@ -220,7 +220,7 @@ pub(crate) const PASSIVE_AGGRESSIVE_REGRESSOR: Family = Family {
             "loss",
             Kind::Choice(&["epsilon_insensitive", "squared_epsilon_insensitive"]),
             "\"epsilon_insensitive\"",
-            "Whether steps end at C (PA-I), or are damped by it (PA-II).",
+            "Whether C bounds the steps (PA-I) or damps them (PA-II).",
         ),
         EPSILON,
         RANDOM_STATE,
@@ -257,7 +257,7 @@ pub(crate) const PASSIVE_AGGRESSIVE_CLASSIFIER: Family = Family {
             "loss",
             Kind::Choice(&["hinge", "squared_hinge"]),
             "\"hinge\"",
-            "Whether steps end at C (PA-I), or are damped by it (PA-II).",
+            "Whether C bounds the steps (PA-I) or damps them (PA-II).",
         ),
         RANDOM_STATE,
         AVERAGE,

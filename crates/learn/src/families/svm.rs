@@ -69,7 +69,7 @@ pub(crate) const REGRESSION: Family = Family {
     task: Task::Regression,
     parameters: &[
         COST,
-        takes("epsilon", NOT_NEGATIVE, "0.1", "By how much a prediction may be wrong without a cost."),
+        takes("epsilon", NOT_NEGATIVE, "0.1", "The error up to which the loss is 0."),
         KERNEL,
         DEGREE,
         GAMMA,
@@ -92,16 +92,17 @@ pub(crate) const NU_REGRESSION: Family = Family {
     ..REGRESSION
 };
 
-const COST: Parameter = takes("C", POSITIVE, "1.0", "What a row on the wrong side of its margin costs.");
+const COST: Parameter =
+    takes("C", POSITIVE, "1.0", "The penalty of an error: a larger C means a weaker regularisation.");
 const NU: Parameter = takes(
     "nu",
     Kind::Above(0.0, 1.0),
     "0.5",
-    "The most rows on the wrong side of their margin and the least support vectors, as a share of the rows.",
+    "An upper bound of the share of margin errors, and a lower bound of the share of support vectors.",
 );
 const KERNEL: Parameter =
-    takes("kernel", Kind::Choice(&["linear", "poly", "rbf", "sigmoid"]), "\"rbf\"", "How alike two rows are.");
-const DEGREE: Parameter = takes("degree", Kind::Integer(0, 1000), "3", "The power of the kernel poly.");
+    takes("kernel", Kind::Choice(&["linear", "poly", "rbf", "sigmoid"]), "\"rbf\"", "The kernel.");
+const DEGREE: Parameter = takes("degree", Kind::Integer(0, 1000), "3", "The degree of the kernel poly.");
 const GAMMA: Parameter = takes(
     "gamma",
     Kind::Any(&[Kind::Choice(&["scale", "auto"]), NOT_NEGATIVE]),
@@ -109,29 +110,33 @@ const GAMMA: Parameter = takes(
     "The factor in the kernels rbf, poly and sigmoid; \"auto\" is one over the number of features, \"scale\" that divided \
      by the variance of all of them.",
 );
-const COEF0: Parameter =
-    takes("coef0", Kind::Number(f64::NEG_INFINITY, f64::INFINITY), "0.0", "What the kernels poly and sigmoid add.");
+const COEF0: Parameter = takes(
+    "coef0",
+    Kind::Number(f64::NEG_INFINITY, f64::INFINITY),
+    "0.0",
+    "The constant term in the kernels poly and sigmoid.",
+);
 const SHRINKING: Parameter = takes("shrinking", Kind::Flag, "true", "No effect: the solution is the same.");
-const TOL: Parameter = takes("tol", POSITIVE, "0.001", "How exact the solution is.");
+const TOL: Parameter = takes("tol", POSITIVE, "0.001", "The tolerance of the solution.");
 const CACHE_SIZE: Parameter =
-    takes("cache_size", POSITIVE, "200", "How many megabytes of kernels are kept during the training.");
+    takes("cache_size", POSITIVE, "200", "The size of the kernel cache during the training, in megabytes.");
 const MAX_ITER: Parameter = takes(
     "max_iter",
     Kind::Integer(-1, i64::MAX),
     "-1",
-    "The most iterations for each two classes; -1 for 100 a row, and at least 10 million.",
+    "The maximum number of iterations for each pair of classes; -1 for 100 times the number of rows, and at least 10 million.",
 );
 const PROBABILITY: Parameter = takes(
     "probability",
     Kind::Flag,
     "false",
-    "Whether there are probabilities, which take five trainings more, rather than scores.",
+    "Whether the model gives probabilities, which take five more trainings, instead of scores.",
 );
 const BREAK_TIES: Parameter = takes(
     "break_ties",
     Kind::Flag,
     "false",
-    "Whether scores decide between classes with as many votes, rather than the order of the classes.",
+    "Whether scores decide between classes with equally many votes, instead of the order of the classes.",
 );
 const DECISION_FUNCTION_SHAPE: Parameter = ignored("decision_function_shape", "\"ovr\"");
 const VERBOSE: Parameter = ignored("verbose", "false");

@@ -1,4 +1,4 @@
-//! What the tests of families share.
+//! The common parts of the families' tests.
 
 // Not every family has tests that need all of it.
 #![allow(dead_code)]

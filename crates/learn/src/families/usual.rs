@@ -1,5 +1,5 @@
-//! What many families have in common: hyperparameters under the same name, weights of classes, and how often a loop
-//! looks up.
+//! The common parts of many families: hyperparameters under the same name, weights of classes, and how often a loop
+//! checks for interrupts.
 
 use super::algebra::feature_means;
 use super::forms::linear::{self, Link};
@@ -32,7 +32,7 @@ pub(crate) const RANDOM_STATE: Parameter = takes(
     "random_state",
     Kind::OrNull(&Kind::Integer(0, i64::MAX)),
     "null",
-    "The seed of every random choice; null for the one of the training.",
+    "The seed of every random choice; null for the seed of the training.",
 );
 
 /// The seed of a training: the hyperparameter `random_state`, or else the problem's own.

@@ -1,4 +1,4 @@
-//! How a training says what it is at, and is told to stop.
+//! The progress reports of a training, and the request to stop it.
 
 use crate::Error;
 use crate::rows::Stop;

@@ -1,4 +1,4 @@
-//! What a family takes, and what it was given.
+//! The hyperparameters of a family, and the values that a call gives them.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! What a family learns from.
+//! The rows, labels and weights from which a family learns.
 
 use faer::Mat;
 

@@ -1,4 +1,4 @@
-//! What a graph's outputs mean: the values of a prediction.
+//! The meaning of a graph's outputs: the values of a prediction.
 
 use std::collections::HashSet;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What flows along the edges of a graph while it becomes a program.
+//! The values on the edges of a graph while it becomes a program.
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! What the library says, made fit to be read by the user of a database.
+//! The library's messages, rewritten for users of a database.
 
 /// The first sentence or so of an error or a log line, without time, source file, checked condition, stack trace and
 /// help text.

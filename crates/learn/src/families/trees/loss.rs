@@ -1,4 +1,5 @@
-//! What boosting makes less, round by round: a loss of a score and a label, by its first and second derivatives.
+//! The losses that boosting minimises round by round: functions of a score and a label, by their first and second
+//! derivatives.
 
 /// A loss. Scores are what the trees add up to.
 #[derive(Debug, Clone, Copy, PartialEq)]

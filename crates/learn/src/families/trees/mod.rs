@@ -1,4 +1,4 @@
-//! What families of tree ensembles share: binned features, the growing of a tree, and hyperparameters.
+//! The common parts of families of tree ensembles: binned features, the growing of a tree, and hyperparameters.
 
 pub(crate) mod bins;
 pub(crate) mod boost;
@@ -40,12 +40,12 @@ pub(crate) const MANY: i64 = i32::MAX as i64;
 const SHARE: Kind = Kind::Above(0.0, 1.0);
 
 pub(crate) const fn trees(default: &'static str) -> Parameter {
-    row("n_estimators", Kind::Integer(1, 100_000), default, "How many trees there are.")
+    row("n_estimators", Kind::Integer(1, 100_000), default, "The number of trees.")
 }
 
 pub(crate) const fn max_depth(default: &'static str) -> Parameter {
     const KIND: Kind = Kind::OrNull(&Kind::Integer(1, MANY));
-    row("max_depth", KIND, default, "Splits on the longest path of a tree; null for no limit.")
+    row("max_depth", KIND, default, "The maximum depth of a tree; null for no limit.")
 }
 
 pub(crate) const MIN_SAMPLES_SPLIT: Parameter = row(
@@ -76,7 +76,7 @@ pub(crate) const MIN_IMPURITY_DECREASE: Parameter = row(
     "min_impurity_decrease",
     Kind::Number(0.0, f64::INFINITY),
     "0.0",
-    "What a split must gain, weighted by its share of the rows.",
+    "The minimum decrease of impurity by a split, weighted by the node's share of the rows.",
 );
 pub(crate) const CCP_ALPHA: Parameter = row(
     "ccp_alpha",
