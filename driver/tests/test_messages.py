@@ -26,6 +26,23 @@ async def test_a_row_that_cannot_be_copied_is_shown_with_its_column(spec):
     await connection.close()
 
 
+async def test_a_parameter_that_the_server_takes_for_text_wants_a_cast(spec):
+    """As those of `pgml.predict(project, $1)`, which has overloads."""
+    connection = await howdah.connect(**spec)
+    for value in (5, 1.5, [1.0, 2.0]):
+        with pytest.raises(howdah.DataError, match=r"expected str, got") as caught:
+            await connection.fetchval("select upper($1)", value)
+        assert "The server takes this parameter for text" in caught.value.hint
+        assert ("= any(...)" in caught.value.hint) == isinstance(value, list)
+    assert await connection.fetchval("select upper($1::real[]::text)", [1.0, 2.0]) == "{1,2}"
+    with pytest.raises(howdah.DataError) as caught:
+        await connection.fetchval("select 1 + $1", "a")
+    assert caught.value.hint is None
+    await connection.close()
+    with howdah.dbapi.connect(**spec) as synchronous, pytest.raises(howdah.dbapi.DataError, match="HINT: .*`real"):
+        synchronous.execute("select upper(%s)", (5,))
+
+
 async def test_a_timeout_says_how_long_it_was(spec):
     connection = await howdah.connect(**spec, command_timeout=0.08)
     with pytest.raises(asyncio.TimeoutError, match=r"^no answer within the timeout of 0\.0[345]\d? seconds$"):

@@ -62,6 +62,16 @@ async def test_predictions_are_those_of_sql(spec, project):
     await connection.close()
 
 
+async def test_what_is_no_matrix_is_said(spec, project):
+    connection = await howdah.connect(**spec)
+    for features in ([[1.0, 2.0]], [], None):
+        with pytest.raises(
+            TypeError, match=rf"expected a matrix, such as numpy\.array\(.*, got {type(features).__name__}"
+        ):
+            await connection.predict(project, features)
+    await connection.close()
+
+
 async def test_probabilities_are_those_of_sql(spec, project):
     connection = await howdah.connect(**{**spec, "database": project})
     await connection.train(

@@ -1,4 +1,4 @@
-"""What the installed asyncpg would be, for those who ask for its version before they use it."""
+"""The metadata of an installed asyncpg, for programs that ask for its version before they use it."""
 
 from __future__ import annotations
 

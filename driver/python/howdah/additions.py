@@ -26,7 +26,7 @@ async def run_transaction(
     delay: float = 0.01,
     max_delay: float = 1.0,
 ) -> _T:
-    """Run a coroutine function in a transaction, again when it fails for another transaction's sake.
+    """Run a coroutine function in a transaction, and again if the server aborts it because of another transaction.
 
     The server ends a transaction with a serialization failure or a deadlock when nothing is wrong with it but the
     moment. It is rolled back then, and `fn` called again after a short while, so `fn` should do nothing outside of
@@ -43,7 +43,7 @@ async def run_transaction(
     attempts : int, default 10
         How many times to try in all.
     delay : float, default 0.01
-        Seconds to wait after the first failure, about; each time twice as long.
+        Seconds to wait after the first failure, roughly; twice as long after each further one.
     max_delay : float, default 1.0
         The longest wait, in seconds.
 
@@ -139,9 +139,9 @@ async def train(
     Raises
     ------
     PostgresError
-        What the server has against it.
+        The server refuses the training.
     TypeError
-        An option that `pgml.train` has not.
+        `pgml.train` has no such option.
 
     Examples
     --------
@@ -173,9 +173,9 @@ async def import_model(
         Seconds for the import.
     **options
         The other arguments of `pgml.import_model` by name: `format`, `task`, `features` and `classes` (sequences of
-        names; the classes that a model of scikit-learn's interface knows are taken from it), `sample` (a row: a
-        sequence, an array or a dict by features; NaN and None are missing), `expected` (what the model predicts for
-        it: a number, a sequence or the class), and `deploy` (a bool).
+        names; a model with scikit-learn's interface has its classes itself), `sample` (a row: a sequence, an array or a
+        dict by features; NaN and None are missing), `expected` (the model's prediction for the sample: a number, a
+        sequence or the class), and `deploy` (a bool).
 
     Returns
     -------
@@ -185,9 +185,9 @@ async def import_model(
     Raises
     ------
     PostgresError
-        The model cannot be read, its names do not agree, or it predicts something else for the sample.
+        The model cannot be read, its names do not agree, or its prediction for the sample is not `expected`.
     TypeError
-        An option that `pgml.import_model` has not, or something that is no model.
+        `pgml.import_model` has no such option, or `model` is not a model.
 
     Examples
     --------
@@ -211,7 +211,7 @@ async def export_model(
     Parameters
     ----------
     model : str or int
-        A project, whose deployed model is meant, or the id of a model.
+        A project, for its deployed model, or the id of a model.
     format : str, optional
         `json` for an XGBoost model as JSON, `safetensors` for any but XGBoost's with all that `import_model` needs.
     timeout : float, optional

@@ -1,4 +1,4 @@
-"""What a server can do, for servers that speak PostgreSQL's protocol are not all PostgreSQL."""
+"""The capabilities of a server, since not all servers that speak PostgreSQL's protocol are PostgreSQL."""
 
 from __future__ import annotations
 

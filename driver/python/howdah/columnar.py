@@ -44,23 +44,22 @@ async def fetch_columns(
 
     The values go from the wire into Arrow's buffers without becoming Python objects. NULLs are in validity bitmaps.
     Numbers, bool, date, timestamps, time, interval (a duration: a month is 30 days, a year 365), uuid, bytea, text,
-    json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays
-    of one dimension are lists and composites structs; the values of other types are text as the server writes it.
-    Codecs set on the connection are left aside.
+    json and jsonb (text) have Arrow types of their own, a numeric declared with its precision is a decimal, arrays of
+    one dimension are lists and composites structs; the values of other types are text as the server writes it. Codecs
+    of the connection are not used.
 
     Parameters
     ----------
     query, args, timeout, values
         As in :meth:`fetch`.
     dictionary : sequence of str
-        The names of text columns that are to keep each different text once.
+        The names of text columns that keep each different text once (dictionary encoding).
 
     Returns
     -------
     Columns
-        Something that Arrow's libraries take without copying (`pyarrow.table(columns)`,
-        `polars.DataFrame(columns)`), and of which each column is something that NumPy takes
-        (`numpy.asarray(columns["delay"])`).
+        The columns. Arrow's libraries take them without copying (`pyarrow.table(columns)`,
+        `polars.DataFrame(columns)`), and NumPy takes each column (`numpy.asarray(columns["delay"])`).
 
     Examples
     --------
@@ -97,13 +96,13 @@ async def copy_columns_to_table(
     table_name : str
         The table.
     source : object with Arrow's C interface
-        A table of pyarrow, polars or pandas, a record batch, or what :meth:`fetch_columns` gives.
+        A table of pyarrow, polars or pandas, a record batch, or the result of :meth:`fetch_columns`.
     columns : list of str, optional
         The table's columns, in the order of the source's; by default those of the source's names.
     schema_name : str, optional
         The table's schema.
     timeout : float, optional
-        Seconds for the whole.
+        Seconds for the whole operation.
 
     Returns
     -------
@@ -113,7 +112,7 @@ async def copy_columns_to_table(
     Raises
     ------
     TypeError
-        A column has a type that the table's does not take.
+        A column has a type that the table's column does not accept.
     OverflowError
         A value is out of the range of its column.
 
@@ -158,7 +157,7 @@ async def predict(self: Connection[Any], project_name: str, features: Any, *, ti
     PostgresError
         There is no such project or model, or it has another number of features.
     TypeError, ValueError
-        `features` is no such matrix.
+        `features` is not a matrix of that kind.
 
     Examples
     --------
@@ -194,14 +193,14 @@ async def predict_proba(
     Returns
     -------
     numpy.ndarray of float32, or list of array.array
-        A row for each row, a column for each class.
+        A row for each row of `features`, a column for each class.
 
     Raises
     ------
     PostgresError
         There is no such project or model, it is not one that classifies, or it has another number of features.
     TypeError, ValueError
-        `features` is no such matrix.
+        `features` is not a matrix of that kind.
 
     Examples
     --------
@@ -228,7 +227,7 @@ async def predict_proba(
 
 
 async def explain(self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Say what each feature contributes to the prediction of each row of a matrix: exact SHAP values.
+    """Explain the predictions for the rows of a matrix by the contribution of each feature: exact SHAP values.
 
     The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
     deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
@@ -252,7 +251,7 @@ async def explain(self: Connection[Any], project_name: str, features: Any, *, ti
     PostgresError
         There is no such project or model, it has another number of features, or it cannot be explained.
     TypeError, ValueError
-        `features` is no such matrix.
+        `features` is not a matrix of that kind.
 
     Examples
     --------
@@ -308,7 +307,11 @@ def _matrix(features: Any) -> Any:
             features = numpy.column_stack([numpy.asarray(column) for column in features])
     shape = getattr(features, "shape", None)
     if shape is None:
-        features = memoryview(features)
+        try:
+            features = memoryview(features)
+        except TypeError as error:
+            given = type(features).__name__
+            raise TypeError(f'expected a matrix, such as numpy.array(rows, dtype="float32"), got {given}') from error
         shape = features.shape
     if len(shape) != 2:
         raise ValueError(f"expected a matrix of two dimensions, got {len(shape)}")

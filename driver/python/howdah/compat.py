@@ -1,4 +1,4 @@
-"""What the newest Python has and the oldest supported one has not."""
+"""Parts of the newest Python that the oldest supported one does not have."""
 
 from __future__ import annotations
 

@@ -63,25 +63,25 @@ async def connect(
 ) -> Any:
     """Connect to a server.
 
-    What is not given comes from the environment (PGHOST and the like), the service file and the password file, as with
-    libpq.
+    Values that are not given come from the environment (PGHOST and the like), the service file and the password file,
+    as with libpq.
 
     Parameters
     ----------
     dsn : str, optional
         A URI: `postgres://user:password@host1:port1,host2:port2/database?option=value`, with libpq's options
-        (`sslmode`, `connect_timeout`, `channel_binding`, ...); unknown ones are settings of the server. Or libpq's
-        words: `host=... port=... dbname=... user=...`.
+        (`sslmode`, `connect_timeout`, `channel_binding`, ...); unknown options are settings of the server. Or libpq's
+        keyword form: `host=... port=... dbname=... user=...`.
     host : str or list of str, optional
         Host names, addresses or directories of Unix sockets, tried one after the other.
     port : int or list of int, optional
         One port for all hosts or one for each.
     user, database : str, optional
-        Who logs in, and to which database.
+        The user who logs in, and the database.
     password : str or callable, optional
         The password, or a function or coroutine function that gives it.
     passfile, service, servicefile : str or path, optional
-        Where passwords are, and a service with the file that describes it.
+        The password file, the name of a service, and the service file.
     loop : asyncio.AbstractEventLoop, optional
         The loop; the running one by default.
     timeout : float, default 60
@@ -93,12 +93,12 @@ async def connect(
     max_cacheable_statement_size : int, default 15360
         Queries longer than this are not kept; 0 for any.
     command_timeout : float, optional
-        Seconds for each operation that is not given its own.
+        Seconds for each operation that has no `timeout` of its own.
     ssl : bool, str or ssl.SSLContext, optional
         One of libpq's modes (`prefer` by default over TCP), or a context; True is `verify-full` with the system's
         certificates.
     direct_tls : bool, optional
-        Whether to begin with TLS at once, without asking the server; a context of one's own then has to offer the
+        Whether to begin with TLS at once, without asking the server; a context of your own then has to offer the
         protocol `postgresql` (:meth:`ssl.SSLContext.set_alpn_protocols`).
     connection_class : type
         The class of the connection, derived from :class:`Connection`.
@@ -107,7 +107,7 @@ async def connect(
     server_settings : dict, optional
         Settings of the session.
     target_session_attrs : {"any", "primary", "standby", "prefer-standby", "read-write", "read-only"}, optional
-        What the server has to be.
+        The kind of server that is accepted.
     krbsrvname, gsslib : str, optional
         The service name and the library for GSSAPI.
 

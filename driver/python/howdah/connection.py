@@ -62,8 +62,8 @@ class ConnectionMeta(type):
 class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
     """A session with a server, made by :func:`connect`.
 
-    Queries may be asked at the same time, by any number of tasks: they travel together, and are answered in the order
-    in which they were asked. Within a transaction's block the connection belongs to the tasks of the block.
+    Any number of tasks may run queries at the same time: the queries travel together, and are answered in the order in
+    which they were started. Within a transaction's block the connection belongs to the tasks of the block.
 
     Examples
     --------
@@ -175,7 +175,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
         isolation : {"read_uncommitted", "read_committed", "repeatable_read", "serializable"}, optional
             The isolation level; the server's default without it.
         readonly : bool, default False
-            Whether nothing is to be written.
+            Whether the transaction is read-only.
         deferrable : bool, default False
             Whether a serializable transaction that only reads may wait at its beginning so that it cannot fail.
 
@@ -220,7 +220,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
     def pipeline(self) -> pipeline.Pipeline[RecordT]:
         """Send queries without waiting for their answers, within a block.
 
-        Queries of tasks that run at the same time travel together without this too.
+        Queries of tasks that run at the same time travel together without a pipeline, too.
 
         Returns
         -------
@@ -450,7 +450,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
             raise exceptions.InterfaceError("connection is closed")
 
     async def close(self, *, timeout: Optional[float] = None) -> None:
-        """Close the connection politely.
+        """Close the connection gracefully.
 
         Parameters
         ----------
@@ -504,7 +504,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
                 transaction._give_lease_back()
 
     async def reset(self, *, timeout: Optional[float] = None) -> None:
-        """Make the session as new: no transaction, cursors, settings, listeners or advisory locks.
+        """Reset the session: no transaction, cursors, settings, listeners or advisory locks remain.
 
         Parameters
         ----------
@@ -518,7 +518,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
                 await self.execute(query)
 
     def get_reset_query(self) -> str:
-        """Return the commands that make the session as new, which a derived class may change."""
+        """Return the commands that reset the session; a derived class may override this method."""
         if self._reset_query is None:
             self._reset_query = capabilities.reset_commands(self._server_caps)
         return self._reset_query

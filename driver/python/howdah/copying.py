@@ -84,13 +84,13 @@ async def copy_from_table(
     table_name : str
         The table.
     output : path, file or coroutine function
-        Where the data goes; a coroutine function is called with each piece of it, as bytes.
+        The target of the data; a coroutine function is called with each piece of the data, as bytes.
     columns : list of str, optional
         The columns to copy; all by default.
     schema_name : str, optional
         The table's schema.
     timeout : float, optional
-        Seconds for the whole.
+        Seconds for the whole operation.
     format, oids, delimiter, null, header, quote, escape, force_quote, encoding
         As in SQL's COPY.
 
@@ -205,7 +205,7 @@ async def copy_to_table(
     schema_name : str, optional
         The table's schema.
     timeout : float, optional
-        Seconds for the whole.
+        Seconds for the whole operation.
     format, oids, freeze, delimiter, null, header, quote, escape, force_quote, force_not_null, force_null, encoding
         As in SQL's COPY.
     where : str, optional
@@ -262,7 +262,7 @@ async def copy_records_to_table(
     schema_name : str, optional
         The table's schema.
     timeout : float, optional
-        Seconds for the whole.
+        Seconds for the whole operation.
     where : str, optional
         The condition of rows to keep, as SQL.
 

@@ -143,7 +143,7 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
 
 
 class CursorIterator(BaseCursor[RowT]):
-    """The rows of a query, fetched so many at a time."""
+    """The rows of a query, fetched `prefetch` at a time."""
 
     __slots__ = ("_buffer", "_prefetch", "_timeout")
 
@@ -264,7 +264,7 @@ class Cursor(BaseCursor[RowT]):
         Returns
         -------
         int
-            How many there were to skip.
+            The number of rows that were skipped.
         """
         self._check_ready()
         if n <= 0:

@@ -86,24 +86,24 @@ def train(
     y_column_name : str
         The column to predict: a number or a boolean, for a classification any type. Rows where it is NULL are left out.
     dsn : str, optional
-        As for :func:`howdah.connect`. It reaches the workers as it is, with a password that is in it.
+        As for :func:`howdah.connect`. The workers get it unchanged, with the password if it has one.
     task : {"regression", "classification"}
-        What is predicted.
+        The task of the model.
     hyperparams : mapping, optional
         XGBoost's parameters; `n_estimators` (100) is the number of rounds. Its `objective` is the task's by default.
     features : sequence of str, optional
         The columns to predict from, all numbers or booleans: by default all but `y_column_name`. NULL is a missing
         value.
     where : str, optional
-        SQL that says which rows to train from, so that others are left to :func:`pgml.evaluate`.
+        An SQL condition for the rows to train from; the other rows are left for `pgml.evaluate`.
     split_by : str, optional
-        A column whose hash says which chunk a row belongs to. Needed for a view; a table is cut by its pages.
+        A column whose hash decides to which chunk a row belongs. Needed for a view; a table is divided by its pages.
     chunks : int, optional
-        How many chunks: by default one per 250,000 rows, and at least four per worker.
+        The number of chunks: by default one per 250,000 rows, and at least four per worker.
     deploy : bool, optional
-        Whether the model is deployed; None for only if nothing is deployed yet.
+        Whether the model is deployed; None deploys it only if the project has no deployment yet.
     **options
-        More for :func:`howdah.connect`, here and on the workers: `host`, `password`, `ssl` and the others.
+        Further arguments of :func:`howdah.connect`, here and on the workers: `host`, `password`, `ssl` and so on.
 
     Returns
     -------
@@ -115,7 +115,7 @@ def train(
     ValueError
         Another task, a column that the relation does not have, a feature that is no number, no rows, or one class.
     howdah.dbapi.Error
-        What the server refuses.
+        The server refuses a statement.
 
     Examples
     --------

@@ -129,7 +129,7 @@ class Fetching(Generic[RecordT]):
         args : iterable of sequences or of mappings
             The argument lists, or the values of `:name` parameters.
         timeout : float, optional
-            Seconds for the whole.
+            Seconds for the whole operation.
         record_class : type, optional
             As in :meth:`fetch`.
 

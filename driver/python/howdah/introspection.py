@@ -1,4 +1,4 @@
-"""What the server is asked about types that are not built in."""
+"""The queries about types that are not built in."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ async def add_listener(self: Connection[Any], channel: str, callback: Callable[.
     Parameters
     ----------
     channel : str
-        The channel, which the session is made to listen to.
+        The channel; the session begins to listen to it.
     callback : callable
         A function or coroutine function, called with the connection, the process id of the backend that sent the
         notification, the channel and the payload.
@@ -150,14 +150,14 @@ async def add_listener(self: Connection[Any], channel: str, callback: Callable[.
 
 
 async def remove_listener(self: Connection[Any], channel: str, callback: Callable[..., Any]) -> None:
-    """Call a function no more for a channel's notifications.
+    """Undo :meth:`add_listener`.
 
     Parameters
     ----------
     channel : str
-        The channel; the session stops listening to it with its last function.
+        The channel; without a function left for the channel, the session stops listening to it.
     callback : callable
-        What was given to :meth:`add_listener`.
+        The function that was given to :meth:`add_listener`.
     """
     if self.is_closed() or channel not in self._callbacks.channels:
         return
@@ -212,7 +212,8 @@ def add_query_logger(self: Connection[Any], callback: Callable[..., Any], *, at_
     callback : callable
         A function or coroutine function, called with a :class:`LoggedQuery`.
     at_once : bool, default False
-        Whether a function is called before who asked has the answer, in place of in the loop's next turn.
+        Whether the function is called before the caller of the query gets the answer, instead of in the loop's next
+        turn.
     """
     found = _Callback.from_callable(callback)
     self._callbacks.queries.add(found._replace(at_once=at_once and not found.is_async))

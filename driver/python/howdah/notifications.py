@@ -11,7 +11,7 @@ from . import exceptions
 
 
 class Notification(NamedTuple):
-    """What `NOTIFY` sent.
+    """A notification that `NOTIFY` sent.
 
     Attributes
     ----------

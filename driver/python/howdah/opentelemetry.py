@@ -70,12 +70,12 @@ def instrument(
     Parameters
     ----------
     target : Connection, Pool, dbapi.Connection or dbapi.Pool
-        What is to be watched. A connection that a pool lends is watched until it is closed.
+        The connection or pool to instrument. A connection that a pool lends stays instrumented until it is closed.
     tracer_provider, meter_provider : optional
         OpenTelemetry's; the global ones by default.
     query_text : bool, default True
-        Whether spans have the query's text. Of a query without parameters, strings and numbers become `?`; values of
-        parameters are never told.
+        Whether spans have the query's text. In a query without parameters, strings and numbers become `?`; values of
+        parameters are never recorded.
     pool_name : str, optional
         The name of the pool in its metrics; address and database by default.
 

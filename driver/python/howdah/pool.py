@@ -305,7 +305,7 @@ class Pool(Fetching[RecordT]):
         Parameters
         ----------
         dsn : str, optional
-            Where to connect to, as a URI.
+            The server to connect to, as a URI.
         **connect_kwargs
             Arguments for :func:`connect`.
         """
@@ -408,7 +408,7 @@ class Pool(Fetching[RecordT]):
         return PoolAcquireContext(self, timeout)
 
     async def release(self, connection: Any, *, timeout: Optional[float] = None) -> None:
-        """Give a connection back.
+        """Return a connection to the pool.
 
         A transaction that is still open is rolled back, cursors are closed, and if anything in the session may have
         changed (settings, advisory locks, `LISTEN`) it is reset.
@@ -416,7 +416,7 @@ class Pool(Fetching[RecordT]):
         Parameters
         ----------
         connection : Connection
-            What :meth:`acquire` gave. Given back already, nothing happens.
+            The connection that :meth:`acquire` gave. If it was returned already, nothing happens.
         timeout : float, optional
             Seconds; by default what was said to :meth:`acquire`.
 
@@ -443,7 +443,7 @@ class Pool(Fetching[RecordT]):
     close = pool_maintenance.close
 
     def terminate(self) -> None:
-        """Drop all connections at once, whoever has them."""
+        """Drop all connections at once, lent ones too."""
         if self._closed:
             return
         self._check_init()
@@ -454,7 +454,7 @@ class Pool(Fetching[RecordT]):
             holder.terminate()
 
     async def expire_connections(self) -> None:
-        """Have every connection that is open now replaced, when it is next acquired or given back."""
+        """Replace every connection that is open now, when it is next acquired or released."""
         self._generation += 1
 
     def _check_init(self) -> None:

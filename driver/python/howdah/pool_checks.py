@@ -1,4 +1,4 @@
-"""What a pool's arguments have to be."""
+"""The checks of a pool's arguments."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def create_pool(
     Parameters
     ----------
     dsn : str, optional
-        Where to connect to, as a URI.
+        The server to connect to, as a URI.
     init_size : int, optional
         Connections to begin with, from `min_size` to `max_size`; by default `min_size`.
     min_size : int, default 10
@@ -57,7 +57,7 @@ def create_pool(
     init : coroutine function, optional
         Called with each new connection.
     reset : coroutine function, optional
-        Called with each connection that comes back, in place of the pool's own reset.
+        Called with each connection that is returned, in place of the pool's own reset.
     loop : asyncio.AbstractEventLoop, optional
         The loop, by default the current one.
     connection_class : type, optional
@@ -70,10 +70,10 @@ def create_pool(
         The part of `max_lifetime`, from 0 to 1, by which connections may be replaced earlier, each by chance, so that
         they are not replaced all at once.
     health_check_interval : float, default 0.0
-        A connection that was idle for so many seconds is asked an empty query before it is lent, and replaced if it
-        does not answer; 0 for never.
+        Before the pool lends a connection that was idle for longer than this many seconds, it sends an empty query, and
+        replaces the connection if it does not answer; 0 for never.
     health_check_timeout : float, default 5.0
-        Seconds within which it has to answer.
+        Seconds within which a connection has to answer that query.
     **connect_kwargs
         Arguments for :func:`connect`.
 
@@ -87,7 +87,7 @@ def create_pool(
     ValueError
         A size or a time makes no sense.
     TypeError
-        A class is not a subclass of what it has to be.
+        `connection_class` or `record_class` is not a subclass of `Connection` or `Record`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a pool hands out in place of a connection: it works until it is given back."""
+"""The proxy that a pool lends in place of a connection: it works until it is given back."""
 
 from __future__ import annotations
 

@@ -304,7 +304,7 @@ async def copy_records_to_table(
 
 
 def add_query_logger(self: Pool[Any], callback: Callable[..., Any], *, at_once: bool = False) -> None:
-    """Call a function after each query on any of the connections, those that are yet to be opened too.
+    """Call a function after each query on any connection of the pool, later connections included.
 
     Parameters
     ----------
@@ -398,7 +398,7 @@ async def predict_proba(self: Pool[Any], project_name: str, features: Any, *, ti
     Returns
     -------
     numpy.ndarray of float32, or list of array.array
-        A row for each row, a column for each class.
+        A row for each row of `features`, a column for each class.
     """
     async with self.acquire() as connection:
         return await connection.predict_proba(project_name, features, timeout=timeout)
@@ -422,7 +422,7 @@ async def explain(self: Pool[Any], project_name: str, features: Any, *, timeout:
 
 
 async def run_transaction(self: Pool[Any], fn: Callable[[Any], Awaitable[_T]], **options: Any) -> _T:
-    """Run a coroutine function in a transaction of one of the connections, again when it fails for another's sake.
+    """Run a coroutine function in a transaction of one of the connections, by :meth:`Connection.run_transaction`.
 
     Parameters
     ----------

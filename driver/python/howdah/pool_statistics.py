@@ -1,4 +1,4 @@
-"""What a pool counts."""
+"""The statistics of a pool."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ class PoolStatistics(NamedTuple):
     idle : int
         Connections that are open and free.
     in_use : int
-        Connections that somebody has.
+        Connections that are lent.
     waiting : int
         Tasks that wait for a connection.
     acquired : int
         How many times a connection was handed out.
     waited : int
-        How many of these had to wait for one to become free, or to be opened.
+        How many of these had to wait until a connection was free or opened.
     wait_seconds : float
-        How long they waited, together.
+        The sum of these waits, in seconds.
     resets : int
         How many times the server was asked to reset the session.
     resets_spared : int
-        How many times it was not, because nothing in the session had changed.
+        How many resets were left out, because nothing in the session had changed.
     connections_opened : int
         Connections opened.
     connections_closed : int
         Connections closed, or lost.
     health_checks_failed : int
-        Idle connections that were replaced because they did not answer.
+        Idle connections that were replaced because they did not answer the health check.
     """
 
     size: int
@@ -79,7 +79,7 @@ class Counts:
 
 
 def get_statistics(self: Pool[Any]) -> PoolStatistics:
-    """What the pool has, and what it has done since it was made.
+    """Return the pool's connections by state, and its counts since it was made.
 
     Returns
     -------

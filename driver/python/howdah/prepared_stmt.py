@@ -89,12 +89,12 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         *args, **values
             The arguments, by position or by name.
         analyze : bool, default False
-            Whether to run it, and give the times too; what it writes is rolled back.
+            Whether to run the statement and give the times too; its changes are rolled back.
 
         Returns
         -------
         list
-            What EXPLAIN says, decoded from JSON.
+            The output of EXPLAIN, decoded from JSON.
         """
         args = self._arguments(args, values)
         options = "FORMAT JSON, VERBOSE, ANALYZE" if analyze else "FORMAT JSON, VERBOSE"
@@ -192,7 +192,7 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         args : iterable of sequences or of mappings
             The argument lists.
         timeout : float, optional
-            Seconds for the whole.
+            Seconds for the whole operation.
 
         Returns
         -------
@@ -214,7 +214,7 @@ class PreparedStatement(connresource.ConnectionResource, Generic[RowT]):
         args : iterable of sequences or of mappings
             The argument lists, taken piece by piece while they are sent.
         timeout : float, optional
-            Seconds for the whole.
+            Seconds for the whole operation.
 
         Examples
         --------

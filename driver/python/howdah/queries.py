@@ -152,7 +152,7 @@ async def executemany(
         The argument lists, taken piece by piece while they are sent (of an asynchronous iterable all at first); or
         the values of `:name` parameters.
     timeout : float, optional
-        Seconds for the whole.
+        Seconds for the whole operation.
 
     Examples
     --------

@@ -58,15 +58,15 @@ class _Loader(importlib.abc.Loader):
 
 
 def install_as_asyncpg() -> None:
-    """Put howdah in the place of asyncpg: from now on `import asyncpg` gives howdah, in this process.
+    """Put howdah in the place of asyncpg: after this call `import asyncpg` gives howdah, in this process.
 
-    Call it before anything imports asyncpg; whether asyncpg is installed does not matter: who asks for its version is
-    told 0.32.0. Loggers have asyncpg's names then.
+    Call this function before anything imports asyncpg. asyncpg need not be installed. Programs that ask for
+    its version get 0.32.0, and loggers get asyncpg's names.
 
     Raises
     ------
     RuntimeError
-        The real asyncpg has been imported already, so that some would go on using it.
+        The real asyncpg has been imported already, so some modules would go on using it.
 
     Examples
     --------

@@ -18,7 +18,7 @@ def split_server_version_string(version_string: str) -> ServerVersion:
     Parameters
     ----------
     version_string : str
-        What the server reports as ``server_version``, or what ``postgres --version`` prints after the name.
+        The server's ``server_version``, or the text that ``postgres --version`` prints after the name.
 
     Raises
     ------

@@ -363,9 +363,9 @@ def drop_statements(connection: Connection[Any]) -> None:
 
 
 async def reload_schema_state(self: Connection[Any]) -> None:
-    """Forget what is known of the database's types, because they have been changed.
+    """Forget the cached types of the database, because they have been changed.
 
-    The driver notices most changes by itself; this avoids the :exc:`OutdatedSchemaCacheError` by which it says so.
+    The driver notices most changes itself, and raises :exc:`OutdatedSchemaCacheError`; this method avoids that error.
     """
     holder = None if self._pool_holder is None else self._pool_holder()
     if holder is not None:

@@ -39,7 +39,7 @@ class TrainingProgress(NamedTuple):
     Attributes
     ----------
     message : str
-        What the server said.
+        The text of the server's report.
     rows_read : int or None
         Rows read, while it reads.
     round : int or None

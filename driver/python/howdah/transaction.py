@@ -43,12 +43,13 @@ class Transaction(connresource.ConnectionResource):
     Made by :meth:`Connection.transaction`; used as a block (``async with``), or by :meth:`start`, :meth:`commit` and
     :meth:`rollback`.
 
-    A block has the connection to itself: tasks that are made inside of it, by ``asyncio.gather`` and the like, belong
-    to it, others wait with their queries until it ends. So does a block within a block: of the outer one's tasks, those
-    made inside of the inner one belong to it, others wait. A transaction that is started by hand belongs to nobody.
+    A block has the connection to itself. Tasks that are made inside the block (by ``asyncio.gather``, for example)
+    belong to it; queries of other tasks wait until it ends. The same holds for a block within a block: tasks that are
+    made inside the inner block belong to it, and the other tasks of the outer block wait. A transaction that is started
+    by :meth:`start` excludes no task.
 
-    The command that begins the transaction travels with the first one that follows it, so what the server may have
-    against it is said there.
+    The command that begins the transaction travels with the first command in it, so an error of the server about the
+    beginning is raised by that first command.
 
     Examples
     --------
@@ -255,7 +256,7 @@ class Transaction(connresource.ConnectionResource):
 
     @connresource.guarded
     async def commit(self) -> None:
-        """Commit the transaction, or give up the savepoint and keep what was done since.
+        """Commit the transaction, or release the savepoint, which keeps the changes since it was set.
 
         Raises
         ------
@@ -268,7 +269,7 @@ class Transaction(connresource.ConnectionResource):
 
     @connresource.guarded
     async def rollback(self) -> None:
-        """Undo all that was done since the block was started.
+        """Roll back all changes since the transaction or the savepoint was started.
 
         Raises
         ------

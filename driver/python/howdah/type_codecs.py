@@ -32,7 +32,7 @@ async def set_type_codec(
     decoder: Callable[[Any], Any],
     format: str = "text",
 ) -> None:
-    """Have values of a type turned by functions of the program.
+    """Encode and decode values of a type by functions of the program.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ async def set_type_codec(
     schema : str, default "public"
         The schema it is in; that of built-in types is "pg_catalog".
     encoder : callable
-        Takes a value, gives what `format` says.
+        Takes a value, and returns it in the form of `format`.
     decoder : callable
-        Takes what `format` says, gives a value.
+        Takes the form of `format`, and returns a value.
     format : {"text", "binary", "tuple"}
-        What the functions exchange: str, bytes in the type's binary form, or a tuple, the form of which is the
-        type's own (of a composite: its attributes).
+        The form that the functions exchange: str, bytes in the type's binary form, or a tuple, whose elements depend
+        on the type (for a composite type its attributes).
 
     Raises
     ------
@@ -104,16 +104,16 @@ async def reset_type_codec(self: Connection[Any], typename: str, *, schema: str 
 async def set_builtin_type_codec(
     self: Connection[Any], typename: str, *, schema: str = "public", codec_name: Any, format: Optional[str] = None
 ) -> None:
-    """Have values of a type turned as those of a built-in one.
+    """Encode and decode values of a type like those of a built-in type.
 
     Parameters
     ----------
     typename, schema : str
-        The type, which travels as the other does.
+        The type, whose form on the wire is that of the built-in type.
     codec_name : str or int
         The built-in type's name or number, or "pg_contrib.hstore".
     format : {"text", "binary"}, optional
-        Only in this form; by default in any that there is.
+        The only form to use; by default any form that exists.
 
     Raises
     ------
@@ -137,7 +137,7 @@ async def set_builtin_type_codec(
 async def decode_json(
     self: Connection[Any], encoder: Callable[[Any], str] = json.dumps, decoder: Callable[[str], Any] = json.loads
 ) -> None:
-    """Have json and jsonb values decoded and encoded, in place of being text.
+    """Decode and encode json and jsonb values, which are text by default.
 
     Parameters
     ----------
@@ -155,11 +155,12 @@ async def decode_json(
 
 
 async def decode_far_dates(self: Connection[Any], becoming: far_dates.Becoming = "text") -> None:
-    """Say what becomes of dates and timestamps that Python's classes do not hold.
+    """Choose the values for dates and timestamps that Python's classes cannot hold.
 
-    Those are the infinities, those before Christ and those after the year 9999. Without this, infinities are
-    Python's first and last moment, which stand for them in arguments too, and the others are errors. All dates and
-    timestamps are decoded by Python functions then, which takes longer; :meth:`fetch_columns` is as before.
+    These are the infinities, dates before Christ and dates after the year 9999. By default infinities are Python's
+    first and last date or timestamp, also in arguments, and the other dates are errors. After
+    this call all dates and timestamps are decoded by Python functions, which takes longer; :meth:`fetch_columns` is
+    not affected.
 
     Parameters
     ----------

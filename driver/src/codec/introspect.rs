@@ -1,4 +1,4 @@
-//! What is asked of the server about types that are not built in, and what its answers mean.
+//! The queries to the server about types that are not built in, and the meaning of their answers.
 //!
 //! One query gives the types asked for and everything they are made of, the parts before the wholes. Its columns are
 //! of built-in types, so that it can be read before any type is known.

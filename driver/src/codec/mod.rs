@@ -1,4 +1,5 @@
-//! How values travel: one codec a PostgreSQL type, looked up by oid, compiled into row decoders and argument encoders.
+//! The conversion of values: one codec for each PostgreSQL type, looked up by oid, compiled into row decoders and
+//! argument encoders.
 //!
 //! - [`Registry`] is what one connection knows of types: the built-in ones ([`catalog`]), those learnt from the server
 //!   by [`introspect`]'s query (arrays, composites, domains, enums, ranges), and those the program set by itself.
@@ -6,7 +7,7 @@
 //! - [`RowDecoder`] is the codecs of a statement's columns, compiled once.
 //! - [`Context`] is what all of them need while they run; it costs nothing to make and lives for one call.
 //!
-//! Whatever a server sends is checked: a wrong length, count or type ends in `ProtocolError`, never in a read past the
+//! All bytes of a server are checked: a wrong length, count or type ends in `ProtocolError`, never in a read past the
 //! value or in memory that no received byte backs.
 
 use std::sync::Arc;

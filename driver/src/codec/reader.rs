@@ -1,4 +1,4 @@
-//! Bytes of one value, read from the front, every length checked against what is there.
+//! Bytes of one value, read from the front, every length checked against the remaining bytes.
 
 use pyo3::prelude::*;
 

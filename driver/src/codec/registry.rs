@@ -1,4 +1,4 @@
-//! What one connection knows of types.
+//! The types that one connection knows.
 //!
 //! A codec is looked for among those that the program set, then the built-in ones, then those learnt from the server.
 //! A built-in array or range whose element the program has given a codec of its own is made anew around that.

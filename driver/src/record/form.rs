@@ -1,4 +1,5 @@
-//! What becomes of a row: a record, a tuple, a dict, or whatever a class makes of the values by their columns' names.
+//! The form of a row: a record, a tuple, a dict, or the object that a class makes of the values by their columns'
+//! names.
 
 use pyo3::ffi;
 use pyo3::prelude::*;

@@ -1,4 +1,4 @@
-//! What the Python classes call that is not of one verb: what the session is, and how it stands.
+//! The methods for the Python classes that belong to no single verb: the properties and the state of the session.
 
 use std::sync::atomic::Ordering;
 

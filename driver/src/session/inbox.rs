@@ -1,4 +1,4 @@
-//! The bytes that have come and are not yet read.
+//! The bytes that were received and are not read yet.
 //!
 //! The transport reads straight into the free end of one buffer. What is whole is read in place; only the beginning of
 //! a message that is not whole yet is moved, to the front. The buffer grows with the bytes that really come, never by

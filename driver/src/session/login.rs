@@ -1,4 +1,5 @@
-//! Proving who the user is: the library's exchange, with what the driver knows and in asyncpg's words.
+//! The proof of the user's identity: the exchange of `wire`, with the driver's credentials and asyncpg's error
+//! messages.
 
 use wire::backend::authentication;
 use wire::login::{Account, ChannelBinding, Error, Exchange, Password};

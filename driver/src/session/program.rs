@@ -5,10 +5,11 @@ use std::sync::Arc;
 use pyo3::exceptions::PyAssertionError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyTuple, PyType};
+use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::errors;
 use super::statement::short;
+use crate::codec::catalog::TEXT;
 use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
@@ -17,6 +18,10 @@ use crate::record::form::Form;
 /// The hint to who gives a list where one value is wanted.
 const ONE_VALUE: &str =
     "A parameter takes one value: compare with those of a list by `= any(...)` in place of `in (...)`.";
+
+/// The hint to who gives no text where the server has found no better type than text, as for `pgml.predict('p', $1)`.
+const TAKEN_FOR_TEXT: &str = "The server takes this parameter for text. If it is not, cast it in the query: to \
+                              `int`, `float8` or, for an array of features, `real[]`.";
 
 /// How a statement's arguments are written and its rows read; made once.
 pub struct Program {
@@ -301,9 +306,16 @@ fn refused(
         let new = errors::new(py, "DataError", &message);
         let kind = arg.get_type().name()?;
         let listed = ["list", "tuple", "set", "frozenset"].iter().any(|known| kind == *known);
+        let mut hints = Vec::new();
         // What is atomic has no value that could be written as a list.
         if listed && codec.kind() == Kind::Scalar && codec.is_atomic() {
-            new.value(py).setattr("hint", ONE_VALUE)?;
+            hints.push(ONE_VALUE);
+        }
+        if codec.oid() == TEXT && !arg.is_instance_of::<PyString>() {
+            hints.push(TAKEN_FOR_TEXT);
+        }
+        if !hints.is_empty() {
+            new.value(py).setattr("hint", hints.join(" "))?;
         }
         new.set_cause(py, Some(error.clone_ref(py)));
         Ok(new)

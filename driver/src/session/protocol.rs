@@ -1,4 +1,4 @@
-//! What asyncio calls: a buffered protocol, which lends the transport its own memory to read into.
+//! The methods that asyncio calls: a buffered protocol, which lends the transport its own memory to read into.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering;

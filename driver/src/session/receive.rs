@@ -1,4 +1,4 @@
-//! Answers on their way in: each message to the request that is being answered, each answer to who waits for it.
+//! Received messages: each goes to the request that it answers, each result to the operation that waits for it.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,4 @@
-//! What an operation asks of the session.
+//! The requests of operations to the session.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};

@@ -1,4 +1,4 @@
-//! Requests on their way out: who may send, what is written, and when it is handed to the socket.
+//! Requests on their way out: the right to send, the bytes that are written, and the moment when they go to the socket.
 
 use std::sync::atomic::Ordering;
 

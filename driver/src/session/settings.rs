@@ -1,4 +1,4 @@
-//! What a session knows of its server: the parameters it reports, and the types.
+//! A session's knowledge of its server: the parameters that it reports, and the types.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Prepared statements: what the server said of them, and how their arguments and rows are turned.
+//! Prepared statements: the server's descriptions of them, and the conversion of their arguments and rows.
 
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

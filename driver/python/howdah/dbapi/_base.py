@@ -49,12 +49,12 @@ class BaseCursor:
 
     @property
     def statusmessage(self) -> Optional[str]:
-        """What the server said of the last command, as `INSERT 0 1`."""
+        """The server's status of the last command, such as `INSERT 0 1`."""
         return None if self._tag is None else self._tag.decode()
 
     @property
     def lastrowid(self) -> None:
-        """Always None: `RETURNING` gives what a row has become."""
+        """Always None: use `RETURNING` to get values of inserted rows."""
         return
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ _PATIENCE = 5
 
 
 class Commands:
-    """What a connection runs for its cursors.
+    """The commands that a connection runs for its cursors.
 
     One thread at a time has the session, by the lock. A transaction that is due begins with the first command.
     """

@@ -243,13 +243,13 @@ class Connection(Commands, Generic[CursorRowT]):
 
     @property
     def asynchronous(self) -> connection.Connection[Any]:
-        """The connection of asyncpg's interface that this one drives; what it gives to await is for :meth:`wait`."""
+        """The same connection with asyncpg's interface; pass its awaitables to :meth:`wait`."""
         return self._inner
 
     def wait(self, awaitable: Awaitable[_T]) -> _T:
-        """Run something to be awaited to its end, on this thread.
+        """Run an awaitable to its end, on this thread.
 
-        It is in the transaction that is open, and begins none.
+        The call is part of the open transaction, and begins none.
 
         Parameters
         ----------
@@ -259,7 +259,7 @@ class Connection(Commands, Generic[CursorRowT]):
         Returns
         -------
         object
-            What came of it.
+            The result of the awaitable.
 
         Examples
         --------
@@ -280,7 +280,7 @@ class Connection(Commands, Generic[CursorRowT]):
         Returns
         -------
         Columns
-            Something that Arrow's libraries and NumPy take without copying.
+            Columns that Arrow's libraries and NumPy take without copying.
         """
         return self.cursor(columns=True).execute(operation, parameters).fetch_columns()
 
@@ -314,13 +314,13 @@ class Connection(Commands, Generic[CursorRowT]):
             self._simple(f"RELEASE SAVEPOINT {name}")
 
     def ping(self) -> None:
-        """Ask the server for nothing, to learn whether it is there; this begins no transaction."""
+        """Send an empty query, to learn whether the server answers; this begins no transaction."""
         with self._lock:
             self._check()
             self._simple(";")
 
     def cancel(self) -> None:
-        """Cancel what the connection is doing for another thread, which gets an :exc:`OperationalError`."""
+        """Cancel the command that another thread runs on the connection: that thread gets :exc:`OperationalError`."""
         if self.closed:
             return
         inner, session = self._inner, self._session
@@ -343,7 +343,7 @@ class Connection(Commands, Generic[CursorRowT]):
     def add_query_logger(self, callback: Callable[[LoggedQuery], object]) -> None:
         """Call a function after each command of the connection and its cursors.
 
-        What is run by :meth:`wait` is told to the query loggers of :attr:`asynchronous`.
+        Operations that :meth:`wait` runs go to the query loggers of :attr:`asynchronous` instead.
 
         Parameters
         ----------
@@ -457,13 +457,13 @@ def connect(
     Parameters
     ----------
     dsn : str, optional
-        A URI (`postgres://user@host/database`) or libpq's words (`host=... dbname=...`). What is not given comes from
-        the environment, as with libpq.
+        A URI (`postgres://user@host/database`) or libpq's words (`host=... dbname=...`). Values that are not given come
+        from the environment, as with libpq.
     autocommit : bool, default False
         Whether each command is a transaction of its own. If not, the first command begins one, which
         :meth:`Connection.commit` ends.
     row_factory : callable, optional
-        What makes the rows of cursors: :func:`dict_row`, `class_row(kind)`; tuples by default.
+        The factory of the cursors' rows: :func:`dict_row`, `class_row(kind)`; tuples by default.
     timeout : float, default 60
         Seconds for connecting.
     **options

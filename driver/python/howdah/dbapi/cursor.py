@@ -151,7 +151,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._at = place
 
     def fetch_arrow_table(self) -> Any:
-        """Refuse: the rows are Python objects already. `connection.cursor(columns=True)` makes a cursor that can."""
+        """Raise an error: the rows are Python objects already. Use `connection.cursor(columns=True)`."""
         raise NotSupportedError("columns are for a cursor made by connection.cursor(columns=True)")
 
     def copy_in(self, operation: str, source: Any) -> int:
@@ -202,7 +202,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         file : file
             Where the data comes from or goes to; of bytes or of text, which is UTF-8 then.
         size : int
-            Of no meaning here.
+            Ignored.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         return self.copy_in(sql, file)
 
     def mogrify(self, operation: str, parameters: Optional[Arguments] = None) -> bytes:
-        """Return a command with its values written into it, to be looked at or put together.
+        """Return a command with its values written into it, to show it or to combine it with others.
 
         :meth:`execute` sends values apart from the command, so the server may see them as other types than here.
 

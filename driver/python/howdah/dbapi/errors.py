@@ -21,7 +21,7 @@ class Warning(Exception):
 class Diagnostics:
     """The fields of a server's message, by psycopg's names: `diag.constraint_name`, `diag.message_primary` and so on.
 
-    What the server did not say is None.
+    Fields that the message does not have are None.
     """
 
     # Their names here, where those are others.

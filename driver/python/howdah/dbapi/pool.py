@@ -36,13 +36,13 @@ class Pool(Generic[CursorRowT]):
     dsn : str, optional
         As for :func:`connect`.
     min_size : int, default 0
-        How many connections to make at once, so that a mistake shows.
+        How many connections to open at once; errors of the parameters then show at once.
     max_size : int, default 10
         How many connections there may be.
     timeout : float, default 30
         Seconds that who borrows waits for a connection to come back.
     max_idle : float, default 300
-        Seconds after which a connection that nobody has borrowed is replaced; 0 for never.
+        Seconds after which an idle connection is replaced; 0 for never.
     autocommit, row_factory, **options
         As for :func:`connect`.
 

@@ -1,4 +1,4 @@
-"""What a cursor's rows are: their columns, and what makes of a row what the program wants."""
+"""The rows of a cursor: their columns, and the factories that give rows the type that the program wants."""
 
 from __future__ import annotations
 

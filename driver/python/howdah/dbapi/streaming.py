@@ -55,7 +55,7 @@ class StreamCursor(Cursor[CursorRowT]):
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
-        """Refuse: rows of many commands are not streamed."""
+        """Raise an error: rows of many commands are not streamed."""
         raise NotSupportedError("executemany() is for a cursor that does not stream")
 
     def fetchone(self) -> Optional[CursorRowT]:
@@ -79,7 +79,7 @@ class StreamCursor(Cursor[CursorRowT]):
         return super().fetchall()
 
     def scroll(self, value: int, mode: str = "relative") -> None:
-        """Refuse: what has been fetched is gone."""
+        """Raise an error: rows that have been fetched are not kept."""
         raise NotSupportedError("scroll() is for a cursor that does not stream")
 
     def close(self) -> None:
@@ -93,7 +93,7 @@ class StreamCursor(Cursor[CursorRowT]):
             yield row
 
     def _fill(self, count: int) -> None:
-        """Fetch so many rows more, all with 0; none when there are no more."""
+        """Fetch `count` more rows, or all with 0; none when there are no more."""
         if self._portal is None:
             return
         self._check()

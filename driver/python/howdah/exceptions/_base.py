@@ -1,8 +1,8 @@
 """The exceptions that stand for more than one error code, or for none.
 
-What the server reports becomes a :class:`PostgresError` (or, below the rank of an error, a
-:class:`PostgresLogMessage`) of the class that belongs to its SQLSTATE. What the client finds wrong is an
-:class:`InterfaceError` (the caller's doing) or an :class:`InternalClientError` (nobody's wish).
+An error of the server becomes a :class:`PostgresError`, a notice or warning a :class:`PostgresLogMessage`, of the class
+that belongs to its SQLSTATE. An error that the client itself finds is an :class:`InterfaceError` (a mistake of the
+caller) or an :class:`InternalClientError` (a fault of the client).
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class PostgresMessage(metaclass=PostgresMessageMeta):
     context, internal_query : str or None
         The stack of what was being executed, and the text of a command that the server made itself.
     schema_name, table_name, column_name, data_type_name, constraint_name : str or None
-        What the error is about.
+        The object that the error is about.
     server_source_filename, server_source_line, server_source_function : str or None
         Where the server raised it.
     """
@@ -226,7 +226,7 @@ class UnknownPostgresError(FatalPostgresError):
 
 
 class InterfaceMessage:
-    """What the errors and warnings of the client have in common: a detail and a hint."""
+    """The base of the client's errors and warnings: a detail and a hint."""
 
     args: tuple[Any, ...]
 

@@ -67,12 +67,12 @@ class BitString:
         bytes_ : bytes, optional
             The bits; zeros if left out.
         bitlength : int, optional
-            How many bits of them count; all by default.
+            The number of bits that count; all by default.
 
         Raises
         ------
         ValueError
-            `bitlength` bits do not need exactly so many bytes.
+            `bytes_` does not have the length that `bitlength` bits need.
         """
         if bytes_ is None:
             bitlength = bitlength or 0
