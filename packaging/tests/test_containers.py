@@ -92,9 +92,14 @@ class Image:
 
     do_volume = do_expose
 
+    def ids(self, user):
+        """The numbers of an account of its own: by its name chroot takes the group from this machine's, if it is here."""
+        accounts = (line.split(":") for line in (self.folder / "etc" / "passwd").read_text().splitlines())
+        return next(f"{uid}:{gid}" for name, _, uid, gid, *_ in accounts if name == user)
+
     def start(self, user, command, environment, output):
         """Starts a program in it."""
-        entered = ["chroot", f"--userspec={user}", str(self.folder), *command]
+        entered = ["chroot", f"--userspec={self.ids(user)}", str(self.folder), *command]
         return subprocess.Popen(
             ["unshare", "--mount", "sh", "-ec", ENTER, "sh", str(self.folder), *entered],
             env={"PATH": "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C", **environment},

@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import re
 import shutil
 import signal
 import socket
@@ -164,7 +165,10 @@ def test_the_pooler_installs_starts_upgrades_and_goes(packages, tmp_path, purged
     owner = CONFIGURATION.stat()
     assert (owner.st_uid, owner.st_gid, owner.st_mode & 0o777) == (0, pwd.getpwnam("howdah").pw_gid, 0o640)
     assert "is valid: " in run("howdah-pooler", "check", CONFIGURATION)
-    assert "howdah-pooler" in run("zcat", "/usr/share/man/man1/howdah-pooler.1.gz")
+    page = run("zcat", "/usr/share/man/man1/howdah-pooler.1.gz")
+    assert "howdah\\-pooler\\-check(1)" in page
+    for command in re.findall(r"howdah\\-pooler\\-(\w+)\(1\)", page):
+        assert f"howdah\\-pooler\\-{command}" in run("zcat", f"/usr/share/man/man1/howdah-pooler-{command}.1.gz")
     run("bash", "-n", "/usr/share/bash-completion/completions/howdah-pooler")
     psql(cluster, "CREATE ROLE howdah_test LOGIN PASSWORD 'secret'", **AS_POSTGRES)
     port = free_port()

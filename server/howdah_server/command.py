@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 
@@ -20,11 +21,13 @@ def arguments(words):
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     show = commands.add_parser("demo", help="train a model and predict with it, on a server that ends with the demo")
     show.add_argument("--rows", type=int, default=demo.ROWS, help=f"rows to train on ({demo.ROWS})")
-    up = commands.add_parser("up", help="start the server of DIR, which is made where there is none")
-    run = commands.add_parser("run", help="the same, until Ctrl-C or SIGTERM")
+    up = commands.add_parser("up", help="start the server of DIR, and create DIR if it is missing")
+    run = commands.add_parser("run", help="run the server of DIR in the foreground, until Ctrl-C or SIGTERM")
     for command in (up, run):
         command.add_argument(
-            "--port", type=int, help="listen on this port of localhost too (by default on a socket in DIR alone)"
+            "--port",
+            type=int,
+            help="listen on this port of localhost too, for this start (by default only on a socket in DIR)",
         )
     down = commands.add_parser("down", help="end the server of DIR; its data stay")
     status = commands.add_parser(
@@ -64,10 +67,14 @@ def run_demo(chosen):
 def run_up(chosen):
     """`howdah-server up DIR`"""
     server = Server(chosen.dir)
+    before = server.last_port()
     server.start(chosen.port)
     print("The server is up." if server.started else "The server is up already.")
     tell(server)
-    print(f"howdah-server psql {chosen.dir}, howdah-server down {chosen.dir}; the log is {server.log}")
+    if server.started and chosen.port is None and before is not None:
+        print(f"It listens on its socket alone; the last start had --port {before}, which holds for one start.")
+    folder = shlex.quote(chosen.dir)
+    print(f"howdah-server psql {folder}, howdah-server down {folder}; the log is {server.log}")
 
 
 def run_run(chosen):
@@ -75,7 +82,8 @@ def run_run(chosen):
     server = Server(chosen.dir)
     server.start(chosen.port)
     if not server.started:
-        raise Problem(f"the server of {server.folder} runs already: howdah-server down {chosen.dir} ends it")
+        folder = shlex.quote(chosen.dir)
+        raise Problem(f"the server of {server.folder} runs already: howdah-server down {folder} ends it")
     with server:
         print("The server is up, until Ctrl-C.")
         tell(server)
@@ -106,7 +114,7 @@ def run_psql(chosen):
     """`howdah-server psql DIR`"""
     server = known(chosen.dir)
     if server.pid() is None:
-        raise Problem(f"the server is down: howdah-server up {chosen.dir}")
+        raise Problem(f"the server is down: howdah-server up {shlex.quote(chosen.dir)} starts it")
     command = server.psql_command(*chosen.options)
     os.execve(command[0], command, environment())
 
@@ -115,7 +123,7 @@ def known(folder):
     """The server of a folder that has one."""
     server = Server(folder)
     if not server.exists():
-        raise Problem(f"{server.folder} holds no server: howdah-server up {folder} makes one")
+        raise Problem(f"{server.folder} holds no server: howdah-server up {shlex.quote(folder)} makes one")
     return server
 
 

@@ -33,7 +33,7 @@ def run(rows):
                 show(server, block)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    print("\nThat was it; the server is gone. One that stays, and its psql:\n")
+    print("\nThe demo is over, and its server is removed. To start a server that stays, and to connect to it:\n")
     print("    howdah-server up data\n    howdah-server psql data")
 
 

@@ -10,7 +10,9 @@ DIR/.s.PGSQL... the socket; it admits the account that the server runs as, and r
 import contextlib
 import fcntl
 import os
+import re
 import secrets
+import shlex
 import shutil
 import signal
 import socket
@@ -47,8 +49,14 @@ local  replication  all               peer map=howdah
 host   all          all  127.0.0.1/32  scram-sha-256
 host   all          all  ::1/128       scram-sha-256
 """
-# Whoever made the database may have dropped it, or the extension: a start brings them back.
+# Whoever made the database may have dropped it, or the extension: a start brings them back. A standby has what its
+# primary has.
 PREPARE = f"""\
+SELECT pg_is_in_recovery() AS standby
+\\gset
+\\if :standby
+\\quit
+\\endif
 SELECT 'CREATE DATABASE {DATABASE}' WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = '{DATABASE}')
 \\gexec
 \\connect {DATABASE}
@@ -73,6 +81,9 @@ class Server:
     """The server of a folder, whether it runs or not."""
 
     def __init__(self, folder):
+        # Of a shell's variable that is not set; it would be the working folder.
+        if not os.fspath(folder):
+            raise Problem("the name of the folder is empty")
         self.folder = Path(os.path.abspath(folder))
         self.data = self.folder / "data"
         self.log = self.folder / "log"
@@ -97,11 +108,16 @@ class Server:
 
     @property
     def url(self):
-        """A URL to connect by TCP, with the superuser's password; None for a server that does not listen there."""
+        """A URL to connect by TCP, with the superuser's password; None for a server that does not listen there.
+
+        A standby has its primary's password, and no file with it; so has a folder whose file somebody has removed.
+        """
         listens, port = self._address()
         if not listens:
             return None
-        return f"postgresql://{SUPERUSER}:{(self.folder / 'password').read_text().strip()}@127.0.0.1:{port}/{DATABASE}"
+        file = self.folder / "password"
+        password = f":{file.read_text().strip()}" if file.exists() else ""
+        return f"postgresql://{SUPERUSER}{password}@127.0.0.1:{port}/{DATABASE}"
 
     def _address(self):
         """Whether the server listens on TCP, and its port."""
@@ -109,6 +125,15 @@ class Server:
         if len(lines) < 6:
             return False, SOCKET_PORT
         return bool(lines[5].strip()), int(lines[3])
+
+    def last_port(self):
+        """The port of localhost that the last start was given, None if it had none."""
+        try:
+            options = (self.data / "postmaster.opts").read_text()
+        except OSError:
+            return None
+        port = re.search(r'"port=(\d+)"', options)
+        return int(port[1]) if port and '"listen_addresses=localhost"' in options else None
 
     def psql_command(self, *arguments, database=DATABASE):
         """The command of PostgreSQL's psql for this server."""
@@ -188,12 +213,12 @@ class Server:
         longest = SOCKET_BYTES - len("/.s.PGSQL.65535")
         if len(path) > longest:
             raise Problem(
-                f"the path of {self.folder} is {len(path)} bytes long, and a socket can lie in one of {longest} "
-                "at most: choose a shorter one, or a symbolic link to this one"
+                f"the path of {self.folder} is {len(path)} bytes long, and the path of a socket's folder may have "
+                f"{longest} at most: choose a shorter path, or a symbolic link to this folder"
             )
         if b"\n" in path:
             raise Problem(
-                "the path of the folder has a line break in it, which PostgreSQL does not take: choose another"
+                "the path of the folder has a line break, which PostgreSQL does not accept: choose another folder"
             )
         if self.folder.exists() and not self.folder.is_dir():
             raise Problem(f"{self.folder} is a file: a folder is needed")
@@ -205,13 +230,18 @@ class Server:
             raise Problem(
                 f"{self.folder} is a data folder of PostgreSQL itself: choose another folder, and load a dump there"
             )
-        strange = sorted(name for name in there - OURS if not name.startswith(".s.PGSQL."))
-        if strange and not self.exists():
-            raise Problem(
-                f"{self.folder} holds other files ({strange[0]}): choose an empty folder, or one that does not exist"
-            )
         if self.exists():
             self._check_version()
+            return
+        strange = {self.folder: [name for name in there - OURS if not name.startswith(".s.PGSQL.")]}
+        if "data" in there:
+            # It gets its name when it is whole, so these are somebody else's.
+            strange[self.data] = os.listdir(self.data)
+        for place, names in strange.items():
+            if names:
+                raise Problem(
+                    f"{place} holds other files ({min(names)}): choose an empty folder, or one that does not exist"
+                )
 
     def _check_version(self):
         try:
@@ -220,17 +250,16 @@ class Server:
             raise self._not_ours() from error
         if version != str(programs.MAJOR):
             raise Problem(
-                f"{self.data} is of PostgreSQL {version}, and this is PostgreSQL {programs.MAJOR}: dump it with the "
-                "PostgreSQL that it is of (pg_dumpall), and load the dump into another folder"
+                f"{self.data} has data of PostgreSQL {version}, and howdah-server has PostgreSQL {programs.MAJOR}: "
+                f"dump the data with PostgreSQL {version} (pg_dumpall), and load the dump into another folder"
             )
 
     def _check_port(self, port):
         listens, its = self._address()
         if port is not None and (not listens or its != port):
             has = f"on port {its}" if listens else "without a port"
-            raise Problem(
-                f"the server of {self.folder} runs already, {has}: end it first (howdah-server down {self.folder})"
-            )
+            down = f"howdah-server down {shlex.quote(str(self.folder))}"
+            raise Problem(f"the server of {self.folder} runs already, {has}: end it first ({down})")
 
     def _prepare_folder(self, owner):
         """Gives the folder to the account of the server, which must be able to reach it."""
@@ -310,7 +339,8 @@ class Server:
         if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
             self.log.rename(self.folder / "log.old")
         begin = self.log.stat().st_size if self.log.exists() else 0
-        with open(self.log, "a") as log:
+        # Failed statements are in it as they were written, passwords too.
+        with open(os.open(self.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a") as log:
             give(self.log, owner)
             # A session of its own: Ctrl-C is for the program that started it.
             self._process = subprocess.Popen(
@@ -367,12 +397,22 @@ class Server:
         """Two that start or stop the server at once do it one after the other."""
         with contextlib.ExitStack() as stack:
             try:
-                lock = os.open(self.folder / "lock", os.O_RDONLY | os.O_CREAT, 0o644)
+                lock = os.open(self.folder / "lock", os.O_RDONLY | os.O_CREAT, 0o600)
             except PermissionError as error:
                 raise self._not_ours() from error
             stack.callback(os.close, lock)
+            # When the folder has its owner.
+            stack.callback(self._keep_lock, lock)
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+    def _keep_lock(self, lock):
+        """Leaves the lock to the account of the server: another that may read it could hold it for ever."""
+        if os.geteuid() == 0:
+            place = self.folder.stat()
+            os.fchown(lock, place.st_uid, place.st_gid)
+        if os.geteuid() in (0, os.fstat(lock).st_uid):
+            os.fchmod(lock, 0o600)
 
     # Stopping
 

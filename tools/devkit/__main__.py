@@ -38,7 +38,8 @@ def arguments():
     commands.add_parser("lint", help="rustfmt, clippy, ruff and, where it is installed, cargo-deny")
     bench = commands.add_parser("bench", help="run the benches, build and packages included")
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
-    commands.add_parser("wheels", help="make the Python packages")
+    wheels = commands.add_parser("wheels", help="make the Python packages")
+    wheels.add_argument("--only", choices=["server", "driver"], help="one of the packages")
     commands.add_parser("deb", help="make the Debian packages")
     commands.add_parser("docs", help="make the documentation's site")
     commands.add_parser("clean", help="end the server of `up` and remove all that was made")
@@ -172,11 +173,11 @@ def run_bench(chosen):
         raise Problem(f"bench/run ended with status {done.returncode}")
 
 
-def run_wheels(_chosen):
+def run_wheels(chosen):
     """`make wheels`"""
     from devkit.wheels import wheels
 
-    wheels()
+    wheels(chosen.only)
 
 
 def run_deb(_chosen):

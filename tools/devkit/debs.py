@@ -2,6 +2,7 @@
 
 import gzip
 import platform
+import re
 import shutil
 import subprocess
 import tempfile
@@ -64,7 +65,12 @@ def pooler_deb(program, folder):
         strip(program, root / "usr/bin/howdah-pooler")
         put(root / "lib/systemd/system/howdah-pooler.service", PACKAGING / "howdah-pooler.service")
         put(root / "etc/howdah/howdah.toml", PACKAGING / "howdah.toml")
-        write_zipped(root / "usr/share/man/man1/howdah-pooler.1.gz", said(program, "man"))
+        page = said(program, "man")
+        write_zipped(root / "usr/share/man/man1/howdah-pooler.1.gz", page)
+        # Those that it refers to.
+        for command in re.findall(rb"howdah\\-pooler\\-(\w+)\(1\)", page):
+            place = root / f"usr/share/man/man1/howdah-pooler-{command.decode()}.1.gz"
+            write_zipped(place, said(program, "man", command.decode()))
         for shell, place in COMPLETIONS.items():
             put(root / place).write_bytes(said(program, "completions", shell))
         for script in SCRIPTS:

@@ -45,12 +45,21 @@ PostgreSQL 18 with machine learning in SQL (the extension pgml of Howdah), witho
 """
 
 
-def wheels():
-    """All wheels, and the driver's source distribution."""
+def wheels(only=None):
+    """The wheels of the server and those of the driver with its source distribution, or one of the two."""
     build_for_packages()
-    extension.build(postgres.tree(postgres.NEWEST).headers_config)
-    with timed("packing howdah-server"):
-        note(str(server_wheel(DIST)))
+    if only != "driver":
+        extension.build(postgres.tree(postgres.NEWEST).headers_config)
+        with timed("packing howdah-server"):
+            note(str(server_wheel(DIST)))
+    if only != "server":
+        driver_wheels()
+    for wheel in sorted(DIST.iterdir()):
+        note(f"{wheel.relative_to(ROOT)} ({wheel.stat().st_size >> 10} kB)")
+
+
+def driver_wheels():
+    """The driver's wheels and its source distribution."""
     python_for("wheels")
     python = python_for("cross")
     for interpreter in pythons():
@@ -65,8 +74,6 @@ def wheels():
         note(f"no wheels for aarch64: Rust's standard library for it is missing (`rustup target add {CROSS}`)")
     with timed("packing the driver's source"):
         maturin(python, "sdist", f"--out={DIST}", f"--manifest-path={DRIVER / 'Cargo.toml'}")
-    for wheel in sorted(DIST.iterdir()):
-        note(f"{wheel.relative_to(ROOT)} ({wheel.stat().st_size >> 10} kB)")
 
 
 def has_standard_library(target):
