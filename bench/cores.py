@@ -12,8 +12,9 @@ are given for each number of workers:
   stands still for the rest of it, wherever it is: what others wait for meanwhile is in the figure.
 
 In all three every worker serves the database from the first client on (`database_workers`): by default it would be one
-until that is busy, which one that is held to a share never is. Then ten clients with pools of one, two and five
-connections on eight workers, by default and with all of them on the database: what the slowest got of the mean.
+until that is busy, which one that is held to a share never is. The CPU of four and of eight workers by default is
+measured beside. Then ten clients with pools of one, two and five connections on eight workers, by default and with all
+of them on the database: what the slowest got of the mean.
 """
 
 import contextlib
@@ -74,6 +75,7 @@ def measure(quick):
         report.plot("capacity", title, "workers", "statements a second", capacity, kind="bar")
         if not with_counts:
             report.leave_out("hand-overs between workers", "the page of metrics has no counter of them")
+        by_default(report, {"1": sides["1"]} | {str(count): start(count, SIZE, 0) for count in (4, 8)}, rounds, seconds)
         in_shares(report, sides, rounds, seconds)
         for size in POOLS:
             few = {"1": start(1, size, 0), "8": start(8, size, 0), "all 8": start(8, size, 8)}
@@ -147,6 +149,19 @@ def spread_out(report, mode, sides, rounds, seconds):
         )
         report.add(f"{case}: CPU a statement", pairs["cost"], target=1.1 if name != "2" else None, at_most=True)
     return taken
+
+
+def by_default(report, sides, rounds, seconds):
+    """As many workers, of which those serve the database that it keeps busy."""
+    for side in sides.values():
+        # Workers join second by second.
+        side.run("simple", CLIENTS, 4 * seconds)
+    for mode in MODES:
+        taken = in_turn(sides, rounds, lambda side, mode=mode: side.run(mode, CLIENTS, seconds))
+        for name in ("4", "8"):
+            case = f"{mode}, {name} workers by default / 1"
+            report.add(f"{case}: CPU a statement", over(taken, name, "cost"), target=1.1, at_most=True)
+            report.add(f"{case}: statements a second, on this machine's cores", over(taken, name, "rate"))
 
 
 def over(taken, name, what):

@@ -36,6 +36,9 @@ from devkit.server import SUPERUSER, Server, environment, free_port
 # What pgbench runs, by name.
 SCRIPTS = {"-S": ["-S"], "TPC-B": [], "ORM": ["-f", ROOT / "bench" / "orm.sql"]}
 MODES = ("simple", "extended", "prepared")
+UNSHARED = "pipelining = 0"
+# The pooler's own: connections enough for each kind of session to have some.
+DEFAULT_SIZE = 20
 CLIENTS = (1, 10, 100, 1000)
 # How clients reach the pooler.
 TCP, UNIX = "TCP", "Unix socket"
@@ -277,10 +280,14 @@ def measure(quick):
                 both = sides | ({"direct": direct} if script == "-S" and clients == 100 and mode != "extended" else {})
                 rates[case] = compare(report, both, case, rounds, seconds)
         draw(report, rates)
-        without_pipelining(report, start, sizes["-S"], rounds, seconds)
+        # Where clients cannot share connections another number of them is best.
+        lent = best_size(start, "howdah", "-S", quick, UNSHARED)
+        report.content["pool_sizes"]["-S, " + UNSHARED] = {"howdah": lent}
+        without_pipelining(report, start, sizes["-S"] | {"howdah": lent}, rounds, seconds)
         kept_texts(report, start, of_selects, sizes["-S"]["howdah"], rounds, seconds)
         lone_client(report, start, sizes["-S"]["howdah"], direct, rounds, seconds)
-        sessions(report, of_selects["howdah"], rounds, seconds)
+        with start("howdah", DEFAULT_SIZE) as howdah:
+            sessions(report, howdah, rounds, seconds)
         splitting(report, start, sizes["-S"]["howdah"], rounds, seconds)
         beyond(report, start, of_selects["howdah"], direct, rounds, seconds)
     return report
@@ -298,14 +305,14 @@ def others(report):
         )
 
 
-def best_size(start, name, script, quick):
+def best_size(start, name, script, quick, settings=""):
     """The pool size with the most transactions a second at 100 clients."""
     found = {}
     for size in SIZES[script][1:3] if quick else SIZES[script]:
-        with start(name, size) as side:
+        with start(name, size, settings) as side:
             found[size] = side.measure("simple", 100, script, 1 if quick else 2)
     say.note(
-        f"{name}, {script}, 100 clients, by pool size: "
+        f"{name}, {script}, 100 clients{', ' * bool(settings)}{settings}, by pool size: "
         + ", ".join(f"{size}: {tps:,.0f}" for size, tps in found.items())
     )
     return max(found, key=found.get)
@@ -380,7 +387,7 @@ def draw(report, rates):
 
 def without_pipelining(report, start, sizes, rounds, seconds):
     """What the pooler costs as one that only lends connections."""
-    with start("howdah", sizes["howdah"], "pipelining = 0") as plain, start("pgbouncer", sizes["pgbouncer"]) as other:
+    with start("howdah", sizes["howdah"], UNSHARED) as plain, start("pgbouncer", sizes["pgbouncer"]) as other:
         for clients in (1, 100):
             sides = {"howdah": plain, "pgbouncer": other}
             taken, costs = both_in_turn(sides, "-S", "simple", clients, rounds, seconds)

@@ -107,18 +107,18 @@ def page(found, benches):
 
 
 def losses(found):
-    """Where another is better in every round."""
-    rows = [
-        [f"[{name}](#{name})", case["case"], figure(case)]
-        for name, (_, content) in found.items()
-        for case in content["cases"]
-        if is_lost(case)
-    ]
+    """Where another is better in every round; a row for each situation, with all that is lost in it."""
+    lost = {}
+    for name, (_, content) in found.items():
+        for case in filter(is_lost, content["cases"]):
+            situation, _, what = case["case"].rpartition(": ")
+            lost.setdefault((f"[{name}](#{name})", situation), []).append(f"{what}: {figure(case)}")
+    rows = [[bench, situation, "<br>".join(figures)] for (bench, situation), figures in lost.items()]
     lines = ["## Where Howdah loses", ""]
     if not rows:
         return "\n".join([*lines, "In no comparison is another better in every round."])
     lines += ["In these comparisons the other side is better in every round:", ""]
-    return "\n".join([*lines, *table(["bench", "comparison", "figure"], rows)])
+    return "\n".join([*lines, *table(["bench", "situation", "comparison"], rows)])
 
 
 def is_lost(case):

@@ -25,6 +25,16 @@ from devkit.server import SUPERUSER, Server, end_with, environment, free_port, i
 # The least that Patroni takes: how long the leader's key outlives it, how often it looks.
 TTL = 20
 LOOP_WAIT = 1
+# The settings of the cluster, which docs/guide/production.md shows.
+DCS = {
+    "ttl": TTL,
+    "loop_wait": LOOP_WAIT,
+    "retry_timeout": 3,
+    "synchronous_mode": True,
+    "synchronous_mode_strict": True,
+    "primary_start_timeout": 0,
+    "postgresql": {"use_pg_rewind": True, "use_slots": True},
+}
 
 
 def programs():
@@ -84,15 +94,7 @@ class Node(Server):
             "restapi": {"listen": f"127.0.0.1:{self.rest_port}", "connect_address": f"127.0.0.1:{self.rest_port}"},
             "etcd3": {"host": f"127.0.0.1:{self.etcd_port}"},
             "bootstrap": {
-                "dcs": {
-                    "ttl": TTL,
-                    "loop_wait": LOOP_WAIT,
-                    "retry_timeout": 3,
-                    "synchronous_mode": True,
-                    "synchronous_mode_strict": True,
-                    "primary_start_timeout": 0,
-                    "postgresql": {"use_pg_rewind": True, "use_slots": True},
-                },
+                "dcs": DCS,
                 "initdb": [{"encoding": "UTF8"}, {"locale": "C"}, "no-sync"],
             },
             "postgresql": {
