@@ -33,6 +33,12 @@ def test_help_has_a_sentence_for_every_target():
     assert sorted(listed) == sorted(wanted)
 
 
+def test_one_of_the_packages_for_pip_can_be_asked_for():
+    assert make("--dry-run", "wheels", "ONLY=server").stdout.endswith(" wheels --only server\n")
+    done = make("wheels", "ONLY=both")
+    assert done.returncode != 0 and "choose from 'server', 'driver'" in done.stderr
+
+
 def programs(folder, names):
     """A folder with links to these programs and no others."""
     folder.mkdir()
