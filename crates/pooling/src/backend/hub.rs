@@ -40,8 +40,20 @@ const RETRY: Duration = Duration::from_secs(5);
 /// The shortest time between two questions whether the hub is there.
 const PING: Duration = Duration::from_secs(1);
 
-/// Whether a text may hold a LISTEN.
+/// Whether a text may hold a LISTEN: where a statement begins, at the text's beginning or behind a semicolon.
 fn may_listen(text: &[u8]) -> bool {
+    let blank = |byte: &u8| byte.is_ascii_whitespace() || matches!(*byte, 0 | 0x0b);
+    let begins_otherwise = |text: &[u8]| {
+        let first = text.iter().find(|byte| !blank(byte));
+        // A comment may stand before the statement.
+        first.is_none_or(|first| !matches!(first, b'l' | b'L' | b'-' | b'/' | b';'))
+    };
+    if begins_otherwise(text) {
+        let semicolon = memchr::memchr(b';', text);
+        if semicolon.and_then(|at| text.get(at + 1..)).is_none_or(|rest| rest.iter().all(blank)) {
+            return false;
+        }
+    }
     let begins = |at: usize| text.get(at..at + 6).is_some_and(|word| word.eq_ignore_ascii_case(b"listen"));
     text.len() <= LONGEST && memchr::memchr2_iter(b'l', b'L', text).any(begins)
 }
@@ -74,8 +86,8 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
         return false;
     }
     if !may_hear(core, key) {
-        if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
-            ears.leave(&channels);
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.ears.get_or_insert_default().leave(&channels);
         }
         return false;
     }
@@ -88,12 +100,11 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
 fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let Some(home) = client.route.home else { return false };
-    let own = client.session.pins.any() && !client.ears.as_ref().is_some_and(|ears| ears.listens());
-    // A LISTEN that was sent when there was no hub pins the client to its connection as soon as it has finished.
-    let listens = |verdict: &Verdict| channels_of(verdict).next().is_some();
+    // A LISTEN that is on its way for the client's own connection pins the client as soon as it has finished.
+    let (at_hub, elsewhere) =
+        client.ears.as_ref().map_or((false, false), |ears| (ears.are_at_hub(), ears.are_elsewhere()));
+    let own = elsewhere || client.session.pins.any() && !at_hub;
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    let by_hub = client.ears.as_ref().is_some_and(|ears| !ears.is_idle());
-    let own = own || !by_hub && server.is_some_and(|server| server.exchange.may_hold(listens));
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());

@@ -72,6 +72,8 @@ pub struct Ears {
     sent: BTreeSet<Rc<str>>,
     /// The channels among these that the hub does not listen to yet: nothing more of the client is worked on before.
     awaited: BTreeSet<Rc<str>>,
+    /// Whether a LISTEN may be on its way that is for the client's own connection.
+    own: bool,
     /// Notifications that the client gets when it is idle.
     held: VecDeque<Held>,
     held_bytes: usize,
@@ -82,7 +84,17 @@ pub struct Ears {
 impl Ears {
     /// Whether the client has no channels, no notifications and no LISTEN under way.
     pub fn is_idle(&self) -> bool {
-        !self.listens() && !self.has_news() && self.sent.is_empty()
+        !self.listens() && !self.has_news() && !self.own && self.sent.is_empty()
+    }
+
+    /// Whether the client listens by the hub, or has a LISTEN on its way for that.
+    pub fn are_at_hub(&self) -> bool {
+        !self.own && (self.listens() || !self.sent.is_empty())
+    }
+
+    /// Whether a LISTEN may be on its way that is for the client's own connection: further ones follow that.
+    pub fn are_elsewhere(&self) -> bool {
+        self.own
     }
 
     /// Whether the hub must listen to a channel for the client.
@@ -118,6 +130,7 @@ impl Ears {
     /// Notes that a LISTEN to these channels is about to be sent for the client's own connection: by the hub the client
     /// hears only the channels of finished LISTENs. A LISTEN that was sent before and undone may be remembered still.
     pub fn leave(&mut self, channels: &[Rc<str>]) {
+        self.own = true;
         for channel in channels {
             self.sent.remove(channel);
             self.awaited.remove(channel);
@@ -137,6 +150,7 @@ impl Ears {
 
     /// Notes that no LISTEN is on its way to the server any more.
     pub fn arrived(&mut self) {
+        self.own = false;
         let awaited = &self.awaited;
         self.sent.retain(|channel| awaited.contains(channel));
         self.settle();
@@ -147,6 +161,7 @@ impl Ears {
         if self.listens() {
             self.fail(Fault::Lost);
         }
+        self.own |= !self.sent.is_empty();
         self.sent.clear();
         self.awaited.clear();
         self.settle();
@@ -602,7 +617,10 @@ mod tests {
         let mut ears = Ears::default();
         ears.send(&"a".into(), false);
         ears.lose();
-        assert!(ears.fault().is_none() && ears.is_idle() && !ears.awaits());
+        assert!(ears.fault().is_none() && !ears.awaits());
+        assert!(ears.are_elsewhere() && !ears.is_idle(), "the LISTEN goes by the client's own connection now");
+        ears.arrived();
+        assert!(ears.is_idle());
         listen(&mut ears, "a");
         ears.lose();
         assert_eq!(ears.fault(), Some(Fault::Lost));
