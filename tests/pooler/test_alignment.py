@@ -121,6 +121,22 @@ def test_nothing_of_a_client_reaches_a_server_before_the_alignment_is_answered(s
         use(other)
 
 
+def test_sessions_that_need_no_alignment_go_before_one_that_does_and_not_for_long(server, ground, pipelining):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        holder, x, *alike = (stack.enter_context(Raw(pooler.port)) for _ in range(26))
+        assert x.sql("SET default_tablespace = 'pg_default'") == "C:SET Z:I"
+        assert holder.sql("BEGIN") == "C:BEGIN Z:T"
+        for number, client in enumerate([x, *alike]):
+            client.send(query(f"INSERT INTO aligned VALUES ('{'x' if client is x else number}')"))
+            wait_until(lambda number=number: pooler.show("POOLS")[0]["cl_waiting"] == str(number + 1))
+        assert holder.sql("COMMIT") == "C:COMMIT Z:I"
+        for client in (x, *alike):
+            assert client.ask() == "C:INSERT 0 1 Z:I"
+        order = ground.value("SELECT string_agg(who, ' ' ORDER BY ctid) FROM aligned").split()
+        assert order == [str(number) for number in range(1, 17)] + ["x"] + [str(number) for number in range(17, 25)]
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nothing(server, ground, pipelining, form):
     with contextlib.ExitStack() as stack:

@@ -29,6 +29,7 @@ use crate::reactor::turns;
 use crate::router::unit::{self, Way};
 use crate::state::Core;
 use crate::state::client::Client;
+use crate::state::pool::Pool;
 use crate::state::server::Server;
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
@@ -148,43 +149,18 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     if pool.limits.paused {
         return None;
     }
-    let settings = &core.config.settings;
-    let depth = pool.depth(settings);
     if let Some((own, _)) = client.checkout.pipelined() {
         let server = core.servers.get(own.0)?;
-        let pipeline = server.pipeline()?;
-        let room = pipeline.units.len() < settings.pipeline_depth.max(1) * 4;
-        return (room && !pipeline.closed && !server.life.retire && in_line(client, server)).then_some(own);
+        return has_room(client, server, core.config.settings.pipeline_depth.max(1) * 4).then_some(own);
     }
-    // While others wait for a connection to themselves, pipelined connections keep no more than their share, and never
-    // all.
-    let usual = if settings.pipeline_connections > 0 { settings.pipeline_connections } else { core.reactor.cores };
-    let usual = usual.div_ceil(pool.common.count());
-    let queue = !pool.queue.waiting.is_empty() || pool.connections.owes;
+    let best = emptiest(core, pool, client);
     let room = pool.room();
-    let share = if queue { usual.min(room.saturating_sub(1)) } else { usize::MAX };
-    let mut best: Option<(ServerKey, usize)> = None;
-    for &pipeline_key in pool.connections.pipelined.iter().take(share) {
-        let Some(server) = core.servers.get(pipeline_key.0) else { continue };
-        let Some(pipeline) = server.pipeline() else { continue };
-        let used = pipeline.units.len();
-        if used < depth
-            && !pipeline.closed
-            && !server.life.retire
-            && in_line(client, server)
-            && best.is_none_or(|(_, least)| used < least)
-        {
-            best = Some((pipeline_key, used));
-        }
+    let few = pool.connections.pipelined.len() < usual(core, pool).min(room);
+    if is_short(pool) || (best.is_some() && !few) {
+        return best;
     }
-    let few = pool.connections.pipelined.len() < usual.min(room);
-    if queue || (best.is_some() && !few) {
-        return best.map(|(pipeline, _)| pipeline);
-    }
-    let grows = few && best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room;
-    let best = best.map(|(pipeline, _)| pipeline);
     if pool.connections.idle.is_empty() {
-        if grows {
+        if best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room {
             turns::later(core, After::Widen(pool_key));
         }
         return best;
@@ -202,6 +178,35 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     }
     checkout::assign(core, server, key);
     None
+}
+
+/// The number of pipelined connections that a pool makes of its connections though one would do.
+fn usual(core: &Core, pool: &Pool) -> usize {
+    let set = core.config.settings.pipeline_connections;
+    let all = if set > 0 { set } else { core.reactor.cores };
+    all.div_ceil(pool.common.count())
+}
+
+/// Whether clients wait for a connection to themselves.
+fn is_short(pool: &Pool) -> bool {
+    !pool.queue.waiting.is_empty() || pool.connections.owes
+}
+
+/// The pipelined connection with the fewest units, of those that can take one more of a client's. While others wait for
+/// a connection to themselves, pipelined connections keep no more than their share, and never all.
+pub fn emptiest(core: &Core, pool: &Pool, client: &Client) -> Option<ServerKey> {
+    let depth = pool.depth(&core.config.settings);
+    let share = if is_short(pool) { usual(core, pool).min(pool.room().saturating_sub(1)) } else { usize::MAX };
+    let shared = pool.connections.pipelined.iter().take(share);
+    let servers = shared.filter_map(|key| Some((*key, core.servers.get(key.0)?)));
+    let open = servers.filter(|(_, server)| has_room(client, server, depth));
+    open.min_by_key(|(_, server)| server.pipeline().map(|pipeline| pipeline.units.len())).map(|(key, _)| key)
+}
+
+/// Whether a unit of a client's can follow the units of a pipelined connection, fewer than `depth`.
+fn has_room(client: &Client, server: &Server, depth: usize) -> bool {
+    let open = server.pipeline().is_some_and(|pipeline| pipeline.units.len() < depth && !pipeline.closed);
+    open && !server.life.retire && in_line(client, server)
 }
 
 /// Sends a unit down a pipelined connection.
@@ -230,7 +235,8 @@ fn send_down(
         messages::pass_said(core, key, message);
     }
     let server = core.servers.get_mut(server_key.0)?;
-    let client = core.clients.get_mut(key.0);
+    // The client has left if its unit could not be sent.
+    let client = core.clients.get_mut(key.0).filter(|client| client.checkout.pipelined().is_some());
     let (pool_key, place) = (server.pool, server.at.place);
     let (pipeline, exchange) = server.pipeline_and_exchange();
     let pipeline = pipeline?;
@@ -240,8 +246,7 @@ fn send_down(
     pipeline.history.extend_from_slice(unit.bytes);
     let mut owner = None;
     let mut kept = None;
-    // The client has left if its unit could not be sent.
-    if let Some(client) = client.filter(|client| client.checkout.pipelined().is_some()) {
+    if let Some(client) = client {
         kept = binds_kept(client, &exchange.requests);
         client.prepared.portals.clear();
         client.times.transaction_since = None;

@@ -5,7 +5,7 @@ use crate::model::turn::{After, Turn};
 use balancer::Want;
 
 use crate::backend::align;
-use crate::pools::checks;
+use crate::pools::{checks, order};
 use crate::reactor::turns;
 use crate::router::{choose, members};
 use crate::state::Core;
@@ -55,7 +55,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
 
 /// Checks this server connection out for the next client that waits in its pool; whether there was one.
 pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> bool {
-    while let Some(next) = core.pools.get_mut(pool_key.0).and_then(|pool| pool.next_waiting(&core.clients)) {
+    while let Some(next) = order::next(core, pool_key, server) {
         if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
             assign(core, server, next);
             turns::give_turn(core, Turn::Client(next));

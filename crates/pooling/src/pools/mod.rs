@@ -9,6 +9,7 @@ pub mod grow;
 pub mod handover;
 pub mod limits;
 pub mod neighbours;
+pub mod order;
 pub mod size;
 pub mod upkeep;
 pub mod welcome;

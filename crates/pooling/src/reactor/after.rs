@@ -11,7 +11,7 @@ use crate::model::turn::After;
 
 use crate::backend::{aligned, cancel, close, down, gone, hub, logged_in};
 use crate::frontend::{enter, leave, looked_up};
-use crate::pools::{free, grow};
+use crate::pools::{free, grow, order};
 use crate::reactor::feed;
 use crate::router::roles;
 use crate::state::Core;
@@ -61,16 +61,19 @@ pub fn run_after(core: &mut Core) {
 
 /// Gives room in pipelined connections to the clients that wait for it, in order, while there is any.
 fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
+    let mut turned_away = false;
     loop {
-        let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+        let Some(pool) = core.pools.get(pool_key.0) else { return };
         let depth = pool.depth(&core.config.settings);
         let servers = &core.servers;
         let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline());
         if pool.limits.paused || !room.clone().any(|pipeline| !pipeline.closed && pipeline.units.len() < depth) {
             return;
         }
-        let Some(key) = pool.queue.sharing.pop_front() else { return };
-        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(key) = order::next_sharer(core, pool_key, turned_away) else { return };
+        let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
+            continue;
+        };
         let Some(since) = client.checkout.stop_waiting() else { continue };
         core.pipelines.waited = core.now.saturating_duration_since(since);
         pool.counts.totals.wait_time += core.pipelines.waited;
@@ -80,8 +83,9 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
             client.checkout.may_share = false;
         }
         core.pipelines.waited = Duration::ZERO;
-        // The client found no pipelined connection with its settings: the others must not overtake it for long.
-        if core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key)) {
+        // The client found no pipelined connection with its settings: clients behind it may.
+        let waits_on = core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key));
+        if waits_on && std::mem::replace(&mut turned_away, true) {
             return;
         }
     }

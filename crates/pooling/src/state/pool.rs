@@ -119,6 +119,8 @@ pub struct Queue {
     pub waiting: VecDeque<ClientKey>,
     /// Clients that wait to be greeted.
     pub greeting: Vec<ClientKey>,
+    /// The number of clients that have gone before the first one, and that first one.
+    pub passed: Option<(ClientKey, u32)>,
     /// Clients that are in the pool.
     pub clients: usize,
     /// The time at which the pool's last client left.
@@ -251,14 +253,15 @@ impl Pool {
         since.get(1).copied()
     }
 
-    /// Takes the client that has waited longest off the queues.
-    pub fn next_waiting(&mut self, clients: &Slots<Client>) -> Option<ClientKey> {
+    /// The client that has waited longest, whichever queue it is in.
+    pub fn first_waiting(&self, clients: &Slots<Client>) -> Option<ClientKey> {
         let since =
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
-        match (since(self.queue.waiting.front()), since(self.queue.sharing.front())) {
-            (Some(one), Some(other)) if other < one => self.queue.sharing.pop_front(),
-            (None, _) if self.queue.waiting.is_empty() => self.queue.sharing.pop_front(),
-            _ => self.queue.waiting.pop_front(),
+        let (one, other) = (self.queue.waiting.front(), self.queue.sharing.front());
+        match (since(one), since(other)) {
+            (Some(first), Some(second)) if second < first => other.copied(),
+            (None, _) if one.is_none() => other.copied(),
+            _ => one.copied(),
         }
     }
 

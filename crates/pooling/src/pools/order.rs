@@ -1,0 +1,80 @@
+//! The order of the clients that wait in a pool: first come, first served, but for sessions with the settings of a
+//! connection.
+//!
+//! Bringing a session in line costs about as much as a statement. If each connection went to the client that has waited
+//! longest, sessions of a few different settings would have every connection brought in line for every statement, and
+//! no connection would keep to one kind of session. So clients for which nothing must be brought in line may go before
+//! the first client, a bounded number of times: then the first client gets the next connection whatever its settings.
+
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+
+use crate::backend::align;
+use crate::pipeline::send;
+use crate::state::Core;
+
+/// The number of waiting clients that are looked at, of each queue.
+const LOOKED_AT: usize = 64;
+
+/// The number of clients that may go before the first one.
+const PASSES: u32 = 16;
+
+/// Takes the client off the queues that a free server connection goes to: the one that has waited longest, or one
+/// behind it that needs no alignment.
+pub fn next(core: &mut Core, pool_key: PoolKey, server: ServerKey) -> Option<ClientKey> {
+    let first = core.pools.get(pool_key.0)?.first_waiting(&core.clients)?;
+    let chosen = if suits(core, server, first) || !may_be_passed(core, pool_key, first) {
+        first
+    } else {
+        let queue = &core.pools.get(pool_key.0)?.queue;
+        let looked_at = queue.waiting.iter().take(LOOKED_AT).chain(queue.sharing.iter().take(LOOKED_AT));
+        looked_at.copied().find(|key| suits(core, server, *key)).unwrap_or(first)
+    };
+    take(core, pool_key, first, chosen);
+    Some(chosen)
+}
+
+/// Takes a client off the queue of those that share: the first one, or, behind a first one that was `turned_away`, one
+/// whose settings a pipelined connection with room has.
+pub fn next_sharer(core: &mut Core, pool_key: PoolKey, turned_away: bool) -> Option<ClientKey> {
+    let pool = core.pools.get(pool_key.0)?;
+    let first = pool.queue.sharing.front().copied()?;
+    let mut chosen = first;
+    if turned_away {
+        if !may_be_passed(core, pool_key, first) {
+            return None;
+        }
+        let mut others = pool.queue.sharing.iter().skip(1).take(LOOKED_AT).copied();
+        let shares = |client| send::emptiest(core, pool, client).is_some();
+        chosen = others.find(|key| core.clients.get(key.0).is_some_and(shares))?;
+    }
+    take(core, pool_key, first, chosen);
+    Some(chosen)
+}
+
+/// Whether a session on a server connection has the settings of a waiting client.
+fn suits(core: &Core, server: ServerKey, key: ClientKey) -> bool {
+    let Some(target) = align::target(core, key) else { return false };
+    core.servers.get(server.0).is_some_and(|server| server.known.session.meets(&target))
+}
+
+/// Whether others may go before this client, which is the first.
+fn may_be_passed(core: &Core, pool_key: PoolKey, first: ClientKey) -> bool {
+    let passed = core.pools.get(pool_key.0).and_then(|pool| pool.queue.passed);
+    passed.is_none_or(|(of, times)| of != first || times < PASSES)
+}
+
+/// Takes a client off the queues, and notes whether it goes before the first one.
+fn take(core: &mut Core, pool_key: PoolKey, first: ClientKey, chosen: ClientKey) {
+    let Some(queue) = core.pools.get_mut(pool_key.0).map(|pool| &mut pool.queue) else { return };
+    queue.passed = match queue.passed {
+        _ if chosen == first => None,
+        Some((of, times)) if of == first => Some((first, times + 1)),
+        _ => Some((first, 1)),
+    };
+    for queue in [&mut queue.waiting, &mut queue.sharing] {
+        if let Some(place) = queue.iter().take(LOOKED_AT + 1).position(|waiting| *waiting == chosen) {
+            queue.remove(place);
+            return;
+        }
+    }
+}
