@@ -136,22 +136,25 @@ const fn classes() -> [u8; 256] {
 
 static CLASSES: [u8; 256] = classes();
 
-fn class(byte: u8) -> u8 {
+const fn class(byte: u8) -> u8 {
     CLASSES[byte as usize]
 }
 
-const fn folded() -> [u8; 256] {
+const fn in_words() -> [u8; 256] {
     let mut table = [0; 256];
     let mut byte = 0;
     while byte < 256 {
-        table[byte] = (byte as u8).to_ascii_lowercase();
+        if class(byte as u8) & (START | DIGIT | DOLLAR) != 0 {
+            table[byte] = (byte as u8).to_ascii_lowercase();
+        }
         byte += 1;
     }
     table
 }
 
-/// Words are short: looking their letters up one by one costs half of what a loop for long texts does.
-static FOLDED: [u8; 256] = folded();
+/// The bytes of words in lower case; zero for a byte that is in no word. Words are short: looking their letters up one
+/// by one costs half of what a loop for long texts does.
+static IN_WORDS: [u8; 256] = in_words();
 
 /// The byte at a place, zero beyond the end: no statement has a zero byte, so it stands for the end.
 fn at(sql: &[u8], place: usize) -> u8 {
@@ -303,12 +306,13 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
             }
             _ => (),
         }
-        self.place = run(self.sql, self.place, START | DIGIT | DOLLAR);
+        let (rest, text) = (self.sql.get(self.from..).unwrap_or_default(), &mut self.out.text);
+        let start = text.len();
+        text.extend(rest.iter().map(|&byte| IN_WORDS[byte as usize]).take_while(|&folded| folded != 0));
+        self.place = self.from + text.len() - start;
         let begins = self.first;
         self.told(Token::Word);
-        let (raw, text) = (self.sql.get(self.from..self.place).unwrap_or_default(), &mut self.out.text);
-        let start = text.len();
-        text.extend(raw.iter().map(|&byte| FOLDED[byte as usize]));
+        let text = &mut self.out.text;
         if begins {
             self.verbatim = matches!(text.get(start..), Some(b"set" | b"do"));
         }

@@ -302,7 +302,7 @@ impl Pooler {
                     .filter_map(|(place, name)| Some(owned((name, server.known.session.vars.get(place)?))))
                     .collect(),
                 read_only: server.known.session.read_only,
-                statements: server.known.statements.names().collect(),
+                statements: server.known.statements.names().map(|(name, doubtful)| (name.to_vec(), doubtful)).collect(),
             }
         })
         .collect()

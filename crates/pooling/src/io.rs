@@ -217,9 +217,11 @@ pub enum Got {
     Closed(Option<io::Error>),
 }
 
-/// The size to which an output buffer is kept between two uses; a larger one is given back to the allocator, so that an
-/// idle connection costs next to nothing.
+/// The size to which a client's output buffer is kept between two uses; a larger one is given back to the allocator, so
+/// that an idle client costs next to nothing.
 const KEPT: usize = 256;
+/// The same for a server connection: there are few of those, and a pipelined one sends the units of many clients at once.
+const KEPT_BY_SERVERS: usize = 16_384;
 /// The number of bytes encrypted at once: those of one read are in one write again, and a slow reader costs no more
 /// than this twice.
 const SEALED: usize = 65_536;
@@ -244,6 +246,8 @@ pub struct Io {
     /// Bytes that were read and are not yet worked on: a message that is not whole, or those of a client that waits.
     pub rest: Vec<u8>,
     out: Vec<u8>,
+    /// The size to which `out` is kept between two uses.
+    kept: usize,
     sent: usize,
     /// Bytes read in all.
     pub received: u64,
@@ -261,10 +265,16 @@ impl Io {
             told_of_room: false,
             rest: Vec::new(),
             out: Vec::new(),
+            kept: KEPT,
             sent: 0,
             received: 0,
             tls: None,
         }
+    }
+
+    /// The socket of a server connection.
+    pub fn of_server(socket: Box<dyn Socket>) -> Self {
+        Self { kept: KEPT_BY_SERVERS, ..Self::new(socket) }
     }
 
     /// Watches the socket for something to read, and while it is being connected, for the outcome.
@@ -419,7 +429,7 @@ impl Io {
 
     fn all_sent(&mut self) {
         self.sent = 0;
-        if self.out.capacity() > KEPT { self.out = Vec::new() } else { self.out.clear() }
+        if self.out.capacity() > self.kept { self.out = Vec::new() } else { self.out.clear() }
     }
 
     fn flush_tls(&mut self) -> io::Result<()> {

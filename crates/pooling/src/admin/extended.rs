@@ -37,7 +37,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
     }
     match client.prepared.statements.get(names.statement).cloned() {
         Some(statement) => {
-            client.prepared.portals = [(names.portal.into(), Some(statement))].into();
+            client.prepared.portals.insert(b"", Some(statement));
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
         None => result::failed(core, key, &Error::NoPrepared),
@@ -90,7 +90,7 @@ pub fn close(client: &mut Client, body: &[u8]) -> Result<(), wire::Error> {
 
 /// The command of the last Bind. The console has one portal, whatever its name.
 fn bound(client: &Client) -> Option<Rc<Statement>> {
-    client.prepared.portals.values().next().cloned().flatten()
+    client.prepared.portals.statement(b"").cloned()
 }
 
 /// The text of a statement.

@@ -69,8 +69,11 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
     }
     let Some(mut target) = target(core, key) else { return false };
     target.read_only |= members::is_only_read(core, server);
-    let Some(server) = core.servers.get_mut(server_key.0) else { return false };
+    let (Some(server), Some(client)) = (core.servers.get_mut(server_key.0), core.clients.get_mut(key.0)) else {
+        return false;
+    };
     if server.known.session.meets(&target) {
+        client.session.vars.unite(&mut server.known.session.vars);
         return true;
     }
     let alignment = server.known.session.alignment(&target, &core.parameters.tracked);
@@ -93,6 +96,9 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     let settings = &core.config.settings;
     let Some(server) = core.servers.get_mut(key.0) else { return false };
     let residue = std::mem::take(&mut server.known.residue);
+    if residue == Residue::Nothing {
+        return false;
+    }
     let custom = if residue == Residue::Session { settings.server_reset_query.as_str() } else { "" };
     let words = custom.to_ascii_uppercase();
     let discards = words.contains("DISCARD ALL");

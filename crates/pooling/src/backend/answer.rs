@@ -248,6 +248,9 @@ fn takes_copy(core: &mut Core, key: ServerKey) {
 
 /// Whether a message of this type is for no client.
 fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
+    if !stray(tag) {
+        return false;
+    }
     let Some(server) = core.servers.get(key.0) else { return true };
     let pipeline = server.is_pipelined();
     // A client that listens has a connection to itself; a notification in a pipelined connection is for no client,
@@ -256,7 +259,7 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
         return true;
     }
     // For example, the server goes down: no request is under way there, and no client is tied to the connection.
-    stray(tag) && server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
+    server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
 }
 
 /// Notes that the request at the head has been answered, if this type of message answers it.

@@ -152,7 +152,7 @@ fn take_up(
     purpose: Purpose,
 ) -> Option<ServerKey> {
     let slot = ServerKey(core.servers.vacant());
-    let mut io = Io::new(socket);
+    let mut io = Io::of_server(socket);
     if let Err(error) = sockets::watch_server(core, slot, &mut io) {
         let why = format!("cannot watch a socket: {error}");
         match purpose {
@@ -266,7 +266,7 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     let how = if login.wants_tls() { "with" } else { "without" };
     let (host, port) = (server.at.host.clone(), server.at.port);
     let Ok(socket) = core.reactor.network.connect(&server.at.address, settings) else { return false };
-    let mut io = Io::new(socket);
+    let mut io = Io::of_server(socket);
     // The first event will set this; before it the socket is not even connected.
     io.readable = false;
     if sockets::watch_server(core, key, &mut io).is_err() {

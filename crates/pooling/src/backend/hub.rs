@@ -74,7 +74,7 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
             messages::look_at(core, key, body.strip_suffix(b"\0").unwrap_or(body))
         }
         frontend::tag::EXECUTE => {
-            let bound = client.prepared.portal(frontend::portal(body)).cloned();
+            let bound = client.prepared.portals.statement(frontend::portal(body)).cloned();
             let bound = bound.filter(|statement| may_listen(statement.text()));
             bound.and_then(|statement| messages::look_at_statement(core, key, &statement))
         }

@@ -142,7 +142,7 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
     }
     let last = server.exchange.requests.is_empty();
     hub_asks::ears_settle(client, failed, last);
-    client.prepared.transaction_ended(last);
+    client.prepared.portals.transaction_ended(last);
 }
 
 /// Counts a unit that has ended, and the transaction with it.

@@ -20,7 +20,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
             return Some((internal, b"unnamed prepared statement".as_slice().into()));
         }
         ("42P05", Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
-            return Some((statement.name(), name.clone()));
+            return Some((statement.name().to_vec(), name.clone()));
         }
         _ => return None,
     };
@@ -32,7 +32,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
     let named = client.prepared.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
     let name = named.map(|(name, _)| name.clone());
     // A statement that servers keep without a name has none for its client either.
-    (name.is_some() || statement.is_shared()).then(|| (statement.name(), name.unwrap_or_default()))
+    (name.is_some() || statement.is_shared()).then(|| (statement.name().to_vec(), name.unwrap_or_default()))
 }
 
 /// The name that is bound on the server for a client that has no unnamed statement: the server may have another

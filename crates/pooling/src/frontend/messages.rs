@@ -2,7 +2,6 @@
 //! names of prepared statements in place of the client's, and first prepares a statement on a server that does not have
 //! it.
 
-use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +10,7 @@ use crate::model::extent::{Message, Said};
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::request::Request;
-use crate::model::statement::{Statement, reading};
+use crate::model::statement::{Name, Statement, reading};
 use crate::model::turn::Step;
 use classify::{Verdict, Words};
 use wire::Header;
@@ -70,7 +69,8 @@ fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Opt
         // The Query is too long to be kept: its words so far show what it may do.
         tag::QUERY => look_at_part(core, key, left.get(HEADER..).unwrap_or_default()),
         tag::EXECUTE => {
-            let bound = client.prepared.portal(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
+            let bound =
+                client.prepared.portals.statement(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
             bound.and_then(|statement| look_at_statement(core, key, &statement))
         }
         _ => None,
@@ -102,7 +102,7 @@ fn note(
             begin(client, server, now);
             client.input.unsynced = true;
             let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
-            server.exchange.requests.push_back(Request::Execute(client.prepared.portal(portal).cloned()));
+            server.exchange.requests.push_back(Request::Execute(client.prepared.portals.statement(portal).cloned()));
         }
         // A server that takes in a COPY ignores it.
         tag::SYNC if !server.exchange.copying => {
@@ -295,7 +295,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     begin(client, server, now);
     client.input.unsynced = true;
     let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
-    client.prepared.portals.insert(names.portal.into(), statement.clone());
+    client.prepared.portals.insert(names.portal, statement.clone());
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -456,20 +456,20 @@ fn parse_is_safe(server: &Server) -> bool {
 
 /// The statement that a client means, made known to the server, and its name there. A name that the client does not
 /// have is passed on as it is, and the server's error is the right one.
-fn name_on_server<'a>(
+fn name_on_server(
     client: &Client,
     server: &mut Server,
-    name: &'a [u8],
+    name: &[u8],
     renames: bool,
     limit: usize,
-) -> (Option<Rc<Statement>>, Cow<'a, [u8]>) {
+) -> (Option<Rc<Statement>>, Name) {
     if name.is_empty() {
         let Some(statement) = client.prepared.unnamed.clone() else {
             return (None, NO_UNNAMED.into());
         };
         if statement.is_shared() && server.known.statements.uses(&statement) {
             let name = statement.name();
-            return (Some(statement), name.into());
+            return (Some(statement), name);
         }
         let is_there = server.known.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
         if !is_there || !parse_is_safe(server) {
@@ -486,7 +486,7 @@ fn name_on_server<'a>(
         Some(statement) if renames => {
             prepare(server, &statement, limit);
             let name = statement.name();
-            (Some(statement), name.into())
+            (Some(statement), name)
         }
         known => (known, name.into()),
     }

@@ -9,12 +9,10 @@ use wire::backend;
 
 use crate::model::lexing::Reading;
 use crate::model::pins::Pins;
+use crate::model::portals::Portals;
 use crate::model::session::{Change, Confirmed, Pending, Sets};
 use crate::model::statement::Statement;
 use crate::model::vars::{OWN, Tracked, Vars, assigned};
-
-/// The most portals that are remembered beyond their units, however long a client pipelines.
-const MOST_PORTALS: usize = 1000;
 
 /// The reason why a client's messages are being thrown away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -184,22 +182,10 @@ pub struct Prepared {
     /// Its unnamed statement.
     pub unnamed: Option<Rc<Statement>>,
     /// Its portals in the open transaction, with their statements.
-    pub portals: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
+    pub portals: Portals,
 }
 
 impl Prepared {
-    /// The statement of a portal, if that is known.
-    pub fn portal(&self, name: &[u8]) -> Option<&Rc<Statement>> {
-        self.portals.get(name)?.as_ref()
-    }
-
-    /// Forgets the portals of a transaction that has ended, unless a Bind of the next unit is on its way already.
-    pub fn transaction_ended(&mut self, last: bool) {
-        if last || self.portals.len() > MOST_PORTALS {
-            self.portals.clear();
-        }
-    }
-
     /// The name that a Parse gives, unless the client has it already.
     pub fn new_name(&self, parse: &wire::frontend::Parse<'_>) -> Option<Box<[u8]>> {
         (!parse.name.is_empty() && !self.statements.contains_key(parse.name)).then(|| parse.name.into())

@@ -6,7 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use classify::Same;
 
-use crate::model::statement::{Statement, StatementId};
+use crate::model::statement::{Name, Statement, StatementId};
 
 /// A statement as a server connection knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Prepared {
 
 impl Prepared {
     /// Its name on the server.
-    pub fn name(&self) -> Vec<u8> {
+    pub fn name(&self) -> Name {
         self.id.name(self.generation)
     }
 
@@ -98,7 +98,7 @@ impl Known {
     }
 
     /// The names of all statements, and whether the server may have lost them.
-    pub fn names(&self) -> impl Iterator<Item = (Vec<u8>, bool)> {
+    pub fn names(&self) -> impl Iterator<Item = (Name, bool)> {
         self.by_id.values().map(|prepared| (prepared.name(), prepared.doubtful))
     }
 

@@ -39,6 +39,7 @@ mod ledger;
 pub mod lexing;
 pub mod pins;
 pub mod pipeline;
+pub mod portals;
 pub mod quota;
 pub mod relay;
 pub mod request;

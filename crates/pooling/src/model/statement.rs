@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use classify::{Same, Verdict};
+use smallvec::SmallVec;
 
 use crate::model::digest::digest;
 use crate::model::fingerprint::Fingerprint;
@@ -37,13 +38,16 @@ impl StatementId {
 
     /// The name that servers know a generation of the statement by. No client can guess it, to put its own statement
     /// under it.
-    pub fn name(self, generation: u64) -> Vec<u8> {
+    pub fn name(self, generation: u64) -> Name {
         const PREFIX: &[u8] = b"howdah_";
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        let mut name = Vec::with_capacity(PREFIX.len() + 40);
-        name.extend_from_slice(PREFIX);
-        let digit = |of: u128| DIGITS[(of & 15) as usize];
-        name.extend((0..32).rev().map(|place| digit(self.0 >> (4 * place))));
+        let mut name = Name::from_slice(PREFIX);
+        let digit = |half: u8| DIGITS[usize::from(half & 15)];
+        let mut digits = [0; 32];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte)]);
+        }
+        name.extend_from_slice(&digits);
         if generation > 0 {
             name.push(b'_');
             name.extend_from_slice(generation.to_string().as_bytes());
@@ -51,6 +55,9 @@ impl StatementId {
         name
     }
 }
+
+/// The name of a statement on a server.
+pub type Name = SmallVec<[u8; 64]>;
 
 /// A definition: a text with its parameter types.
 #[derive(Debug)]
@@ -103,7 +110,7 @@ impl Carried {
 
 impl Statement {
     /// The name that servers know the statement by.
-    pub fn name(&self) -> Vec<u8> {
+    pub fn name(&self) -> Name {
         self.id.name(self.generation.get())
     }
 

@@ -175,6 +175,16 @@ impl Vars {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
+    /// Makes equal values one copy, so that the next comparison looks at none of them. Which copy stays does not depend
+    /// on the side, so the copies of all sessions that meet become one.
+    pub fn unite(&mut self, other: &mut Self) {
+        if Rc::ptr_eq(&self.0, &other.0) || self.0 != other.0 {
+            return;
+        }
+        let (keeps, gives_up) = if Rc::as_ptr(&self.0) < Rc::as_ptr(&other.0) { (self, other) } else { (other, self) };
+        gives_up.0 = keeps.0.clone();
+    }
+
     /// Whether nothing would be changed by [`Vars::write_changes`].
     pub fn same(&self, server: &Self) -> bool {
         Rc::ptr_eq(&self.0, &server.0)

@@ -236,7 +236,10 @@ fn send_down(
     }
     let server = core.servers.get_mut(server_key.0)?;
     // The client has left if its unit could not be sent.
-    let client = core.clients.get_mut(key.0).filter(|client| client.checkout.pipelined().is_some());
+    let mut client = core.clients.get_mut(key.0).filter(|client| client.checkout.pipelined().is_some());
+    if let Some(client) = &mut client {
+        client.session.vars.unite(&mut server.known.session.vars);
+    }
     let (pool_key, place) = (server.pool, server.at.place);
     let (pipeline, exchange) = server.pipeline_and_exchange();
     let pipeline = pipeline?;

@@ -33,12 +33,14 @@ pub fn run_check(core: &mut Core, key: ServerKey) {
 /// Whether a server connection is older than it may be. Each may become a bit less old than `server_lifetime` says,
 /// so that those that were opened together are not replaced together.
 pub fn is_old(core: &Core, server: &Server) -> bool {
-    let settings = &core.config.settings;
-    let entry = core.pools.get(server.pool.0).and_then(|pool| core.config.database(&pool.name.database));
-    let lifetime = entry.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime);
-    let Some(limit) = lifetime.limit() else { return false };
-    let share = f64::from(u32::try_from(settings.server_lifetime_jitter.min(100)).unwrap_or(100)) / 100.0;
+    let Some(limit) = core.pools.get(server.pool.0).and_then(|pool| pool.limits.lifetime) else { return false };
+    let jitter = u32::try_from(core.config.settings.server_lifetime_jitter.min(100)).unwrap_or(100);
+    let age = core.now.saturating_duration_since(server.life.since);
+    // Most connections are younger than any limit that the jitter can give.
+    if age < limit / 100 * (100 - jitter) {
+        return false;
+    }
     // The process id on the server serves as a random number that needs no place of its own.
     let spread = f64::from(server.cancels.key.pid.unsigned_abs().wrapping_mul(2_654_435_769)) / f64::from(u32::MAX);
-    core.now.saturating_duration_since(server.life.since) >= limit.mul_f64(1.0 - share * spread)
+    age >= limit.mul_f64(1.0 - f64::from(jitter) / 100.0 * spread)
 }

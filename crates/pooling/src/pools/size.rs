@@ -37,6 +37,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     pool.limits.size = config.pool_size(&pool.name.database, &pool.name.user);
     pool.limits.minimum =
         database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.limits.size);
+    pool.limits.lifetime = database.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime).limit();
     pool.limits.reserve = config.reserve(&pool.name.database, &pool.name.user);
     pool.limits.quota =
         Quota { database: config.database_servers(&pool.name.database), user: config.user_servers(&pool.name.user) };

@@ -112,7 +112,7 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
 /// catalog has come: then they may have left anything there.
 pub fn doubt_session(core: &mut Core, key: ServerKey) {
     let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };
-    let Some(knowledge) = knowledge(core, pool).cloned() else { return };
+    let Some(knowledge) = knowledge(core, pool) else { return };
     let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let before = std::mem::replace(&mut server.known.mark, mark);

@@ -79,6 +79,8 @@ pub struct Limits {
     pub quota: Quota,
     /// Connections kept open while the pool is in use.
     pub minimum: usize,
+    /// The age from which server connections are replaced, if there is one.
+    pub lifetime: Option<Duration>,
     /// Whether units may share a server connection.
     pub pipelining: bool,
     /// Whether PAUSE keeps clients from server connections.
@@ -202,6 +204,7 @@ impl Pool {
                 reserve: 0,
                 quota: Quota::default(),
                 minimum: 0,
+                lifetime: None,
                 pipelining: false,
                 paused: false,
                 kept: false,
