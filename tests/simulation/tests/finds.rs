@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use simulation::schedule::Step::{self, Kill, Leave, Order, Pass, Say, Send, Settle, Tell, Turn, Work};
+use simulation::schedule::Step::{self, Kill, Leave, Order, Pass, Say, Send, Settle, Strike, Tell, Turn, Work};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -190,6 +190,46 @@ fn a_listen_that_was_undone_does_not_take_the_next_one_along() {
         say(0, 5, &[32]),
         say(0, 6, &[193, 37]),
         say(0, 5, &[36, 33, 37]),
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client that has listened by its own connection listens by the shared one, which has not read yet what the client was
+/// told there: it hears that once.
+#[test]
+fn what_the_own_connection_has_told_is_not_told_again_by_the_shared_one() {
+    let setup = Setup {
+        clients: 2,
+        pool_size: 1,
+        pipelining: false,
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 20,
+        wait: 5,
+        idle_in_transaction: 0,
+        reports_search_path: false,
+        ..Setup::default()
+    };
+    let steps = [
+        Send { who: 0, bytes: ALL },
+        Turn,
+        say(0, 2, &[33, 63, 32]),
+        say(1, 6, &[32]),
+        Send { who: 0, bytes: ALL },
+        say(1, 1, &[33, 204, 34]),
+        Turn,
+        Strike { who: 1, how: 0 },
+        Settle,
+        Pass { time: Duration::from_secs(25) },
+        say(0, 1, &[37, 6, 106]),
+        say(0, 2, &[184, 201]),
+        Turn,
+        say(0, 0, &[33, 27]),
+        Work { who: 1, messages: 3 },
+        Send { who: 0, bytes: ALL },
+        Turn,
+        Work { who: 0, messages: 3 },
+        Work { who: 0, messages: 2 },
+        Tell { who: 0, bytes: ALL },
     ];
     holds(&setup, &steps);
 }

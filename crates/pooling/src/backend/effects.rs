@@ -87,6 +87,7 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
         server.known.residue = server.known.residue.max(Residue::Anything);
     } else {
         client.session.pins.finished(text, verdict);
+        client.session.listened_alone |= text == b"LISTEN";
     }
     if verdict.is_none_or(|verdict| verdict.is_ddl) && client.session.creates_temporary() {
         client.session.pins.hold();

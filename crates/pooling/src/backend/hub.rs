@@ -118,9 +118,10 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
 /// Has the hub listen to channels for a client.
 fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
     let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    let ahead = core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.session.listened_alone));
     for channel in channels {
         let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
-        let want = listening.hub.want(channel, key);
+        let want = listening.hub.want(channel, key, ahead);
         if let Some(client) = core.clients.get_mut(key.0) {
             client.ears.get_or_insert_default().send(channel, want == Want::Heard);
         }

@@ -1,6 +1,7 @@
 //! The channels of LISTEN, as plain values: those of a client's session, and those of the hub, the one connection of a
 //! pool that listens for all of its clients.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::rc::Rc;
 
@@ -99,15 +100,15 @@ impl Ears {
 
     /// Whether the hub must listen to a channel for the client.
     pub fn needs(&self, channel: &str) -> bool {
-        self.hears(channel) != Hears::No
+        self.hears(channel) != Hears::No || self.awaited.contains(channel)
     }
 
-    /// Whether the client gets the notifications on a channel.
+    /// Whether the client gets the notifications on a channel. Those that come before its LISTEN is sent are not for it.
     pub fn hears(&self, channel: &str) -> Hears {
         let noted = |noted: &Noted| matches!(noted, Noted::Listen(to) if **to == *channel);
         if self.channels.contains(channel) {
             Hears::Yes
-        } else if self.sent.contains(channel) || self.noted.iter().any(noted) {
+        } else if self.sent.contains(channel) && !self.awaited.contains(channel) || self.noted.iter().any(noted) {
             Hears::Perhaps
         } else {
             Hears::No
@@ -347,17 +348,22 @@ pub enum Want {
 }
 
 impl<K: Copy + PartialEq> Hub<K> {
-    /// A client wants to listen to a channel.
-    pub fn want(&mut self, channel: &Rc<str>, who: K) -> Want {
-        if let Some(known) = self.channels.get_mut(channel) {
-            if !known.listeners.contains(&who) {
-                known.listeners.push(who);
-            }
-            return if known.confirmed { Want::Heard } else { Want::Later };
+    /// A client wants to listen to a channel. One that is `ahead` of the hub has it ask anew: with the answer the hub has
+    /// read all notifications that were committed before.
+    pub fn want(&mut self, channel: &Rc<str>, who: K, ahead: bool) -> Want {
+        let fresh = Channel { confirmed: false, listeners: Vec::new() };
+        let (is_new, known) = match self.channels.entry(channel.clone()) {
+            Entry::Vacant(place) => (true, place.insert(fresh)),
+            Entry::Occupied(known) => (false, known.into_mut()),
+        };
+        if !known.listeners.contains(&who) {
+            known.listeners.push(who);
         }
-        self.channels.insert(channel.clone(), Channel { confirmed: false, listeners: vec![who] });
-        self.asked.push_back(Ask::Channel(channel.clone(), true));
-        Want::Ask
+        if is_new || ahead {
+            self.asked.push_back(Ask::Channel(channel.clone(), true));
+            return Want::Ask;
+        }
+        if known.confirmed { Want::Heard } else { Want::Later }
     }
 
     /// Notes the answer to the first request: gives the channel and the clients that wait for it, unless it is given
@@ -576,19 +582,25 @@ mod tests {
     fn one_connection_listens_for_all_and_no_longer_than_anybody() {
         let mut hub = Hub::default();
         let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
-        assert_eq!([hub.want(&a, 1), hub.want(&a, 2), hub.want(&b, 2)], [Want::Ask, Want::Later, Want::Ask]);
+        assert_eq!(
+            [hub.want(&a, 1, false), hub.want(&a, 2, false), hub.want(&b, 2, false)],
+            [Want::Ask, Want::Later, Want::Ask]
+        );
         let statements: Vec<String> = hub.asked().map(Ask::statement).collect();
         assert_eq!(statements, ["LISTEN \"a\"", "LISTEN \"b\""]);
         assert_eq!(hub.answered(), Some((a.clone(), vec![1, 2])));
-        assert_eq!(hub.want(&a, 3), Want::Heard);
+        assert_eq!(hub.want(&a, 3, false), Want::Heard);
         assert_eq!((hub.audience("a"), hub.audience("b"), hub.audience("c")), (vec![1, 2, 3], vec![2], vec![]));
         assert_eq!(hub.sweep(|who, _| who != 2), [Ask::Channel(b.clone(), false)]);
         assert_eq!(hub.everybody(), [1, 3]);
         // The channel is wanted again before the answers have come: the first answer is not the last word.
-        assert_eq!(hub.want(&b, 4), Want::Ask);
+        assert_eq!(hub.want(&b, 4, false), Want::Ask);
         assert_eq!([hub.answered(), hub.answered()], [None, None]);
         assert_eq!(hub.answered(), Some((b, vec![4])));
         assert_eq!((hub.ping(), hub.answered(), hub.asked().count()), (Ask::Ping, None, 0));
+        // Who may have been told more than the hub has read waits for an answer of its own.
+        assert_eq!((hub.want(&a, 5, true), hub.want(&a, 6, false)), (Want::Ask, Want::Heard));
+        assert_eq!(hub.answered(), Some((a, vec![1, 3, 5, 6])));
         hub.sweep(|_, _| false);
         assert!(hub.is_unused());
     }
@@ -608,6 +620,7 @@ mod tests {
         // The LISTEN that was sent before has been answered.
         ears.arrived();
         assert!(ears.awaits() && ears.needs("a") && ears.needs("b"));
+        assert_eq!(ears.hears("a"), Hears::No, "its LISTEN has not been sent");
         assert!(!ears.heard("a") && ears.awaits());
         assert!(ears.heard("b") && !ears.awaits() && !ears.heard("b"));
     }

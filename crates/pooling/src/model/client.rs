@@ -70,6 +70,9 @@ pub struct Session {
     pub pins: Pins,
     /// Whether its transaction may have changed settings in a way that is not followed.
     pub unclear: bool,
+    /// Whether it has listened by a connection of its own: then it may have been told notifications that the connection
+    /// which listens for all has not read yet.
+    pub listened_alone: bool,
     /// The way in which its session reads statements, and the settings for which that was found.
     pub reading: Option<(Vars, Sets, Reading)>,
 }

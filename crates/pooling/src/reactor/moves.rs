@@ -168,6 +168,8 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);
     (client.prepared.renamed, client.identity.minor, client.identity.admin) = (renamed, minor, admin);
     (client.deeds, client.times.request_since) = (deeds, request_since);
+    // Where it comes from it may have been told more than the connection that listens here has read.
+    client.session.listened_alone = true;
     client.input.suspended = core.is_suspended();
     lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
     client.identity.cancel_key = cancel_key;
