@@ -3,5 +3,6 @@
 pub mod connection;
 pub mod receive;
 pub mod retry;
+pub mod room;
 pub mod send;
 pub mod stall;

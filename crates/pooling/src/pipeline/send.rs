@@ -23,13 +23,12 @@ use wire::backend::Status;
 
 use crate::backend::align;
 use crate::frontend::messages;
-use crate::pipeline::connection;
+use crate::pipeline::{connection, room};
 use crate::pools::checkout;
 use crate::reactor::turns;
 use crate::router::unit::{self, Way};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::pool::Pool;
 use crate::state::server::Server;
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
@@ -151,12 +150,12 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     }
     if let Some((own, _)) = client.checkout.pipelined() {
         let server = core.servers.get(own.0)?;
-        return has_room(client, server, core.config.settings.pipeline_depth.max(1) * 4).then_some(own);
+        return room::has_room(client, server, core.config.settings.pipeline_depth.max(1) * 4).then_some(own);
     }
-    let best = emptiest(core, pool, client);
+    let best = room::emptiest(core, pool, client);
     let room = pool.room();
-    let few = pool.connections.pipelined.len() < usual(core, pool).min(room);
-    if is_short(pool) || (best.is_some() && !few) {
+    let few = pool.connections.pipelined.len() < room::usual(core, pool).min(room);
+    if room::is_short(pool) || (best.is_some() && !few) {
         return best;
     }
     if pool.connections.idle.is_empty() {
@@ -178,35 +177,6 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     }
     checkout::assign(core, server, key);
     None
-}
-
-/// The number of pipelined connections that a pool makes of its connections though one would do.
-fn usual(core: &Core, pool: &Pool) -> usize {
-    let set = core.config.settings.pipeline_connections;
-    let all = if set > 0 { set } else { core.reactor.cores };
-    all.div_ceil(pool.common.count())
-}
-
-/// Whether clients wait for a connection to themselves.
-fn is_short(pool: &Pool) -> bool {
-    !pool.queue.waiting.is_empty() || pool.connections.owes
-}
-
-/// The pipelined connection with the fewest units, of those that can take one more of a client's. While others wait for
-/// a connection to themselves, pipelined connections keep no more than their share, and never all.
-pub fn emptiest(core: &Core, pool: &Pool, client: &Client) -> Option<ServerKey> {
-    let depth = pool.depth(&core.config.settings);
-    let share = if is_short(pool) { usual(core, pool).min(pool.room().saturating_sub(1)) } else { usize::MAX };
-    let shared = pool.connections.pipelined.iter().take(share);
-    let servers = shared.filter_map(|key| Some((*key, core.servers.get(key.0)?)));
-    let open = servers.filter(|(_, server)| has_room(client, server, depth));
-    open.min_by_key(|(_, server)| server.pipeline().map(|pipeline| pipeline.units.len())).map(|(key, _)| key)
-}
-
-/// Whether a unit of a client's can follow the units of a pipelined connection, fewer than `depth`.
-fn has_room(client: &Client, server: &Server, depth: usize) -> bool {
-    let open = server.pipeline().is_some_and(|pipeline| pipeline.units.len() < depth && !pipeline.closed);
-    open && !server.life.retire && in_line(client, server)
 }
 
 /// Sends a unit down a pipelined connection.
@@ -277,11 +247,4 @@ fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
     let bound =
         unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
     bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
-}
-
-/// Whether the server connection has the client's settings, for reads.
-fn in_line(client: &Client, server: &Server) -> bool {
-    server.known.session.read_only
-        && server.known.session.sets.same(&client.session.sets)
-        && client.session.vars.same(&server.known.session.vars)
 }

@@ -9,7 +9,7 @@
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
 use crate::backend::align;
-use crate::pipeline::send;
+use crate::pipeline::room;
 use crate::state::Core;
 
 /// The number of waiting clients that are looked at, of each queue.
@@ -44,7 +44,7 @@ pub fn next_sharer(core: &mut Core, pool_key: PoolKey, turned_away: bool) -> Opt
             return None;
         }
         let mut others = pool.queue.sharing.iter().skip(1).take(LOOKED_AT).copied();
-        let shares = |client| send::emptiest(core, pool, client).is_some();
+        let shares = |client| room::emptiest(core, pool, client).is_some();
         chosen = others.find(|key| core.clients.get(key.0).is_some_and(shares))?;
     }
     take(core, pool_key, first, chosen);
