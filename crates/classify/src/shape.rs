@@ -479,6 +479,10 @@ fn stand(token: Token) -> &'static [u8] {
 
 /// Writes a token as it stands.
 fn keep(text: &mut Vec<u8>, before: &[u8], raw: Option<&[u8]>) {
+    // Most operators and punctuation.
+    if let (Some(&[byte]), true) = (raw, before.is_empty()) {
+        return text.extend_from_slice(&[byte, b' ']);
+    }
     text.extend_from_slice(before);
     text.extend_from_slice(raw.unwrap_or_default());
     text.push(b' ');
