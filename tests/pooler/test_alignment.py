@@ -137,6 +137,27 @@ def test_sessions_that_need_no_alignment_go_before_one_that_does_and_not_for_lon
         assert order == [str(number) for number in range(1, 17)] + ["x"] + [str(number) for number in range(17, 25)]
 
 
+@pytest.mark.parametrize(("settings", "most"), [("", 0), ("SET default_tablespace = 'pg_default'", 16)])
+def test_reads_that_share_a_connection_go_before_a_write_not_for_long(server, ground, settings, most):
+    reading = query("SELECT count(*) FROM aligned")
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1))
+        holder, x, *readers = (stack.enter_context(Raw(pooler.port)) for _ in range(42))
+        assert holder.ask(reading) == "T D:0 C:SELECT 1 Z:I"
+        pooler.wait_for_catalog()
+        for _ in range(4):
+            assert holder.ask(reading) == "T D:0 C:SELECT 1 Z:I"
+        x.sql(settings)
+        assert holder.sql("BEGIN") == "C:BEGIN Z:T"
+        for number, client in enumerate([x, *readers], 1):
+            client.send(query(INSERT) if client is x else reading)
+            wait_until(lambda number=number: pooler.show("POOLS")[0]["cl_waiting"] == str(number))
+        assert holder.sql("COMMIT") == "C:COMMIT Z:I"
+        before = sum(reader.ask() == "T D:0 C:SELECT 1 Z:I" for reader in readers)
+        assert x.ask() == "C:INSERT 0 1 Z:I"
+        assert before <= most
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nothing(server, ground, pipelining, form):
     with contextlib.ExitStack() as stack:

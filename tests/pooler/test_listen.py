@@ -287,6 +287,15 @@ def test_who_loses_what_it_listens_by_is_told(one, server):
         assert hear(c) == [("c", "x")]
 
 
+@pytest.mark.parametrize("text", ["BEGIN; LISTEN c; COMMIT", "LISTEN c; SELECT 1", "SELECT 1; LISTEN c; LISTEN d"])
+def test_a_listen_among_other_statements_keeps_no_connection(one, server, text):
+    with Raw(one.port) as a, Raw(one.port) as b, direct(server) as other:
+        assert a.sql(text).endswith(" Z:I")
+        assert b.value("SELECT 1") == "1"
+        other.sql("NOTIFY c, 'x'")
+        assert hear(a) == [("c", "x")]
+
+
 @pytest.mark.parametrize("first", ["SELECT 1", None])
 def test_without_room_for_it_a_client_keeps_its_connection(server, first):
     with Pooler(server, {"*": "max_db_connections=1"}, query_wait_timeout="1") as pooler, direct(server) as other:

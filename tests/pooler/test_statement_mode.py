@@ -5,7 +5,7 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, query
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, code, message, parse, query
 
 NEWEST_ONLY = True
 
@@ -43,6 +43,18 @@ def test_who_begins_a_transaction_block_is_closed_and_nothing_is_left_of_it(pool
         assert client.next() is None
         assert other.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
     assert server.psql("SELECT count(*) FROM lone") == "0"
+
+
+@pytest.mark.parametrize("skipped", [query("SELECT 1"), parse("", "SELECT 1") + bind("") + EXECUTE, FLUSH])
+def test_what_is_skipped_behind_an_error_holds_nobody_up(pooler, skipped):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        # The portal does not exist, and all up to the Sync is skipped.
+        client.send(EXECUTE + query("SELECT 2") + skipped + SYNC)
+        assert client.ask() == "E:34000 Z:I"
+        assert client.sql("SELECT 3") == "T D:3 C:SELECT 1 Z:I"
+        client.send(EXECUTE + query("SELECT 2") + skipped)
+        client.reset()
+        assert other.sql("SELECT 4") == "T D:4 C:SELECT 1 Z:I"
 
 
 def test_a_transaction_within_one_query_is_none_that_lasts(pooler, server):

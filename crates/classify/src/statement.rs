@@ -23,6 +23,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         read_only: true,
         pipelinable: Ok(()),
         pins: false,
+        pins_beside_listen: false,
         dirties: false,
         opaque: false,
         lasting: false,
@@ -34,12 +35,14 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         generation: catalog.generation(),
     };
     for statement in statements {
-        let one = single(&statement.node, statement.text, catalog);
+        let mut one = single(&statement.node, statement.text, catalog);
+        one.pins_beside_listen = one.pins && !matches!(one.kind, Kind::Listen(_));
         if statements.len() == 1 {
             return Verdict { statements: 1, ..one };
         }
         whole.read_only &= one.read_only && matches!(one.kind, Kind::Read | Kind::Explain);
         whole.pins |= one.pins;
+        whole.pins_beside_listen |= one.pins_beside_listen;
         whole.dirties |= one.dirties || one.sets();
         whole.opaque |= one.opaque;
         whole.lasting |= one.lasting;
@@ -68,6 +71,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         read_only: false,
         pipelinable: Err(reason),
         pins: false,
+        pins_beside_listen: false,
         dirties: true,
         opaque: true,
         lasting: false,
@@ -79,6 +83,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         generation: catalog.generation(),
     };
     verdict.pins = words.pins;
+    verdict.pins_beside_listen = words.pins;
     verdict.transaction = words.transaction;
     verdict.is_ddl = words.ddl;
     verdict
@@ -126,6 +131,7 @@ impl Words {
     pub fn add_to(mut self, verdict: &mut Verdict) {
         self.end();
         verdict.pins |= self.pins;
+        verdict.pins_beside_listen |= self.pins;
         verdict.transaction |= self.transaction;
         verdict.is_ddl |= self.ddl;
     }
@@ -173,6 +179,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         read_only: false,
         pipelinable: Err(Reason::Utility),
         pins: false,
+        pins_beside_listen: false,
         dirties: false,
         opaque: false,
         lasting: false,

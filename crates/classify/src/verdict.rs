@@ -19,6 +19,8 @@ pub struct Verdict {
     /// It may leave what cannot be carried to another server: temporary objects, LISTEN, PREPARE, cursors WITH HOLD,
     /// advisory locks of the session, LOAD.
     pub pins: bool,
+    /// It may leave some of that beside LISTEN.
+    pub pins_beside_listen: bool,
     /// It may change parameters of the session in a way that its text does not tell: `set_config`, SET among other
     /// statements, DO, CALL, what could not be parsed.
     pub dirties: bool,

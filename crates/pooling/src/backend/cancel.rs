@@ -175,6 +175,9 @@ pub fn repeat(core: &mut Core) {
     for Repeat { server: key, number, asker } in std::mem::take(&mut core.schedule.repeats) {
         if !suspended && core.servers.get(key.0).and_then(unanswered) == Some(number) {
             cancel_on_server(core, key, asker);
+            if let Some(server) = core.servers.get_mut(key.0) {
+                server.cancels.repeats = server.cancels.under_way > 0;
+            }
         } else {
             asker.into_iter().for_each(|asker| answer_asker(core, asker));
         }
@@ -207,10 +210,11 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     if target.cancels.under_way > 0 {
         return;
     }
+    target.cancels.repeats = false;
     if std::mem::take(&mut target.cancels.frees) {
         turns::later(core, After::Free(target_key));
     } else if let Some(client) = target.holder() {
-        // The client's alignment may wait for this.
+        // The client's alignment may wait for this, or its next unit.
         turns::give_turn(core, Turn::Client(client));
     }
 }

@@ -45,14 +45,17 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
 }
 
 /// Sends clients that have waited for [`HOPE`] the reason why the server refuses the pool another connection, where
-/// waiting does not help: after a change of the password, say, while all connections of the pool are busy. Until then a
-/// connection that becomes free serves them.
+/// waiting does not help: after a change of the password, say, while all connections of the pool are busy. As long as
+/// connections become free, they serve the clients in turn.
 pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0) else { return };
     let Some(failure) = pool.connections.failure.as_ref().filter(|failure| !failure.may_pass) else { return };
     // Another server of a cluster may serve them; in a pool that is paused or full the refusal is not why its clients
     // wait.
     if pool.cluster_of.home.is_some() || pool.limits.paused || pool.common.total() >= pool.limits.size {
+        return;
+    }
+    if pool.queue.served.is_some_and(|served| core.now.saturating_duration_since(served) < HOPE) {
         return;
     }
     let known = failure.holds(core.now, core.config.settings.server_login_retry.0);

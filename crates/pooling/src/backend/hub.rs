@@ -87,7 +87,8 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
     }
     if !may_hear(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
-            client.ears.get_or_insert_default().leave(&channels);
+            let is_sent = client.checkout.server().is_some();
+            client.ears.get_or_insert_default().leave(&channels, is_sent);
         }
         return false;
     }
@@ -103,8 +104,8 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     // A LISTEN that is on its way for the client's own connection pins the client as soon as it has finished.
     let (at_hub, elsewhere) =
         client.ears.as_ref().map_or((false, false), |ears| (ears.are_at_hub(), ears.are_elsewhere()));
-    let own = elsewhere || client.session.pins.any() && !at_hub;
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let own = elsewhere && server.is_some() || client.session.pins.any() && !at_hub;
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());

@@ -115,6 +115,9 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
 fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     // The data of a COPY belongs to the unit under way.
     let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+    if !copied && a_repeated_cancel_may_strike(core, key) {
+        return Some(Step::Stop);
+    }
     if !copied && must_follow(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
             client.checkout.behind_own = true;
@@ -220,11 +223,22 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
     (left.len() < HEADER + wanted).then_some(Step::More)
 }
 
+/// Whether the next message begins a unit that a cancel request may strike which the pooler has repeated for the unit
+/// before: the client has asked for one cancellation.
+fn a_repeated_cancel_may_strike(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    server.is_some_and(|server| {
+        server.cancels.repeats && server.exchange.requests.back().is_none_or(Request::ends_clients_unit)
+    })
+}
+
 /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
 /// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where
 /// no transaction is open.
 fn must_follow(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    // Behind an error the server reads on to the Sync of the unit, and answers nothing before it.
+    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0) else { return false };
     if !server.exchange.requests.back().is_some_and(Request::ends_clients_unit) {

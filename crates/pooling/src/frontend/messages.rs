@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::model::extent::{Message, Said};
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
-use crate::model::request::Request;
+use crate::model::request::{Request, forgets};
 use crate::model::statement::{Name, Statement, reading};
 use crate::model::turn::Step;
 use classify::{Verdict, Words};
@@ -86,6 +86,9 @@ fn note(
     verdict: Option<Arc<Verdict>>,
     now: Instant,
 ) {
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
+        client.input.forgets |= verdict.as_deref().is_none_or(forgets);
+    }
     match head.tag {
         tag::QUERY => {
             begin(client, server, now);

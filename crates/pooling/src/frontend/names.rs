@@ -49,7 +49,8 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
 /// Holds back a client within a unit with a request that forgets names, until the server has said that they are gone:
 /// names that are prepared behind it stay.
 fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
+    // A unit may have many thousand messages: its requests are searched only if one of them may forget names.
+    let client = core.clients.get_mut(key.0).filter(|client| client.input.forgets)?;
     let server = core.servers.get_mut(client.checkout.server()?.0)?;
     let (status, skips) = (server.status, server.exchange.skips);
     // A Query without a Sync before it ends no unit of the extended protocol.
@@ -60,6 +61,7 @@ fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
         server.exchange.failed && !server.exchange.requests.iter().any(|request| request.ends_failed_unit(skips));
     let mut unit = server.exchange.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
     if skipped || !unit.any(forgets) {
+        client.input.forgets = false;
         return None;
     }
     wire::frame::write(server.io.out(), tag::FLUSH, |_| ());

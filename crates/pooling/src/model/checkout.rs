@@ -4,6 +4,9 @@ use std::time::Instant;
 
 use crate::model::keys::ServerKey;
 
+/// The number of clients that may go before the one that has waited longest.
+const PASSES: u8 = 16;
+
 /// The relation of a client to the server connections of its pool: one of these at a time.
 #[derive(Debug, Clone, Copy, Default)]
 enum Hold {
@@ -23,6 +26,8 @@ enum Hold {
 pub struct Checkout {
     /// The state of the checkout.
     hold: Hold,
+    /// The number of other clients that have gone before this one while it was the first to wait.
+    passed: u8,
     /// Whether the client has got the notice that it waits.
     pub told_to_wait: bool,
     /// Whether the client's last message cannot follow its units in flight, and waits until they are answered.
@@ -72,6 +77,16 @@ impl Checkout {
         self.hold = Hold::Waits(since);
     }
 
+    /// Whether others may go before this client, which is the first to wait: until [`PASSES`] have, whatever they wait for.
+    pub fn may_be_passed(&self) -> bool {
+        self.passed < PASSES
+    }
+
+    /// Notes that another client goes before this one.
+    pub fn pass(&mut self) {
+        self.passed = self.passed.saturating_add(1);
+    }
+
     /// Ends the wait; gives the time since when the client waited.
     pub fn stop_waiting(&mut self) -> Option<Instant> {
         let since = self.waits()?;
@@ -83,7 +98,7 @@ impl Checkout {
     pub fn take(&mut self, server: ServerKey) -> Option<Instant> {
         debug_assert!(self.connection().is_none(), "a client gets a second connection: {:?}", self.hold);
         let since = self.waits();
-        self.hold = Hold::Own(server);
+        (self.hold, self.passed) = (Hold::Own(server), 0);
         since
     }
 
@@ -98,7 +113,7 @@ impl Checkout {
     pub fn send(&mut self, server: ServerKey) {
         let before = self.pipelined().filter(|(same, _)| *same == server).map_or(0, |(_, units)| units);
         debug_assert!(self.connection().is_none_or(|_| before > 0), "units on two connections: {:?}", self.hold);
-        self.hold = Hold::Pipelined(server, before + 1);
+        (self.hold, self.passed) = (Hold::Pipelined(server, before + 1), 0);
     }
 
     /// Counts units that are no longer in flight.

@@ -54,7 +54,8 @@ impl Pins {
             (b"COMMIT", _) => self.committed(),
             (b"ROLLBACK", Some(Kind::Rollback { .. } | Kind::Commit { .. })) => self.rolled_back(),
             (b"LISTEN" | b"PREPARE", _) => self.rest = true,
-            _ => self.rest |= verdict.is_some_and(|verdict| verdict.pins),
+            // A LISTEN in its text counts when that has finished itself.
+            _ => self.rest |= verdict.is_some_and(|verdict| verdict.pins_beside_listen),
         }
     }
 
@@ -115,6 +116,16 @@ mod tests {
     }
 
     #[test]
+    fn a_listen_pins_when_it_has_finished_itself() {
+        follow(&[
+            ("BEGIN; LISTEN a; COMMIT", b"BEGIN", false),
+            ("BEGIN; LISTEN a; COMMIT", b"LISTEN", true),
+            ("DISCARD ALL", b"DISCARD ALL", false),
+            ("SELECT 1; LISTEN a; LOAD 'a'", b"SELECT", true),
+        ]);
+    }
+
+    #[test]
     fn what_else_pins_stays_until_all_is_discarded() {
         for sql in [
             "LISTEN a",
@@ -123,7 +134,11 @@ mod tests {
             "DECLARE a CURSOR WITH HOLD FOR SELECT 1; SELECT 1",
             "CREATE TEMP TABLE a (b int)",
         ] {
-            let tag: &[u8] = if sql.starts_with("DECLARE") { b"DECLARE CURSOR" } else { b"" };
+            let tag: &[u8] = match sql.split(' ').next() {
+                Some("DECLARE") => b"DECLARE CURSOR",
+                Some("LISTEN") => b"LISTEN",
+                _ => b"",
+            };
             follow(&[
                 (sql, tag, true),
                 ("CLOSE a", b"CLOSE CURSOR", true),

@@ -147,7 +147,7 @@ impl Request {
 }
 
 /// Whether a statement may forget prepared statements.
-fn forgets(verdict: &Verdict) -> bool {
+pub fn forgets(verdict: &Verdict) -> bool {
     matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
 }
 

@@ -438,7 +438,12 @@ const RESET: &str = "RESET SESSION AUTHORIZATION;RESET ROLE;RESET ALL;";
 impl Confirmed {
     /// Whether the session has the settings of its target.
     pub fn meets(&self, target: &Target) -> bool {
-        self.read_only == target.read_only && self.sets.same(&target.sets) && target.vars.same(&self.vars)
+        self.read_only == target.read_only && self.has_settings(target)
+    }
+
+    /// Whether the session has the settings of its target, though its transactions may be read-only or not.
+    pub fn has_settings(&self, target: &Target) -> bool {
+        self.sets.same(&target.sets) && target.vars.same(&self.vars)
     }
 
     /// The statements that bring the session to its target.

@@ -230,6 +230,7 @@ fn send_down(
         && let Some(pool) = core.pools.get_mut(pool_key.0)
     {
         pool.counts.stats.waited(place, std::mem::take(&mut core.pipelines.waited));
+        pool.queue.served = Some(now);
     }
     let size = unit.bytes.len();
     pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });

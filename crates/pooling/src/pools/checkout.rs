@@ -96,6 +96,7 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
         pool.counts.totals.wait_time += waited;
         pool.counts.stats.waited(server.at.place, waited);
         pool.counts.totals.assignments += 1;
+        pool.queue.served = Some(core.now);
     }
     if align::align(core, server_key, key) {
         match core.clients.get(key.0).map(|client| client.state()) {

@@ -15,14 +15,11 @@ use crate::state::Core;
 /// The number of waiting clients that are looked at, of each queue.
 const LOOKED_AT: usize = 64;
 
-/// The number of clients that may go before the first one.
-const PASSES: u32 = 16;
-
 /// Takes the client off the queues that a free server connection goes to: the one that has waited longest, or one
 /// behind it that needs no alignment.
 pub fn next(core: &mut Core, pool_key: PoolKey, server: ServerKey) -> Option<ClientKey> {
     let first = core.pools.get(pool_key.0)?.first_waiting(&core.clients)?;
-    let chosen = if suits(core, server, first) || !may_be_passed(core, pool_key, first) {
+    let chosen = if suits(core, server, first) || !may_be_passed(core, first) {
         first
     } else {
         let queue = &core.pools.get(pool_key.0)?.queue;
@@ -40,7 +37,7 @@ pub fn next_sharer(core: &mut Core, pool_key: PoolKey, turned_away: bool) -> Opt
     let first = pool.queue.sharing.front().copied()?;
     let mut chosen = first;
     if turned_away {
-        if !may_be_passed(core, pool_key, first) {
+        if !may_be_passed(core, first) {
             return None;
         }
         let mut others = pool.queue.sharing.iter().skip(1).take(LOOKED_AT).copied();
@@ -51,26 +48,24 @@ pub fn next_sharer(core: &mut Core, pool_key: PoolKey, turned_away: bool) -> Opt
     Some(chosen)
 }
 
-/// Whether a session on a server connection has the settings of a waiting client.
+/// Whether a session on a server connection has the settings of a waiting client. Whether the connection is for reads
+/// alone does not count: a write would wait behind all reads.
 fn suits(core: &Core, server: ServerKey, key: ClientKey) -> bool {
     let Some(target) = align::target(core, key) else { return false };
-    core.servers.get(server.0).is_some_and(|server| server.known.session.meets(&target))
+    core.servers.get(server.0).is_some_and(|server| server.known.session.has_settings(&target))
 }
 
 /// Whether others may go before this client, which is the first.
-fn may_be_passed(core: &Core, pool_key: PoolKey, first: ClientKey) -> bool {
-    let passed = core.pools.get(pool_key.0).and_then(|pool| pool.queue.passed);
-    passed.is_none_or(|(of, times)| of != first || times < PASSES)
+fn may_be_passed(core: &Core, first: ClientKey) -> bool {
+    core.clients.get(first.0).is_some_and(|client| client.checkout.may_be_passed())
 }
 
-/// Takes a client off the queues, and notes whether it goes before the first one.
+/// Takes a client off the queues; the first one is noted to be passed, if it is another.
 fn take(core: &mut Core, pool_key: PoolKey, first: ClientKey, chosen: ClientKey) {
+    if let Some(passed) = core.clients.get_mut(first.0).filter(|_| first != chosen) {
+        passed.checkout.pass();
+    }
     let Some(queue) = core.pools.get_mut(pool_key.0).map(|pool| &mut pool.queue) else { return };
-    queue.passed = match queue.passed {
-        _ if chosen == first => None,
-        Some((of, times)) if of == first => Some((first, times + 1)),
-        _ => Some((first, 1)),
-    };
     for queue in [&mut queue.waiting, &mut queue.sharing] {
         if let Some(place) = queue.iter().take(LOOKED_AT + 1).position(|waiting| *waiting == chosen) {
             queue.remove(place);

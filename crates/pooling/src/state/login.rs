@@ -162,7 +162,7 @@ impl Introduction {
             }
         }
         let mut unknown = Vec::new();
-        let mut given = Vec::new();
+        let (mut given, mut named) = (Vec::new(), Vec::new());
         for &(name, value) in &startup.parameters {
             match name {
                 "user" | "database" | "replication" => (),
@@ -174,9 +174,11 @@ impl Introduction {
                 }
                 _ if settings.ignore_startup_parameters.has(name) => (),
                 "options" => given.extend(options_of(value)?),
-                _ => given.push((name.to_owned(), value.to_owned())),
+                _ => named.push((name.to_owned(), value.to_owned())),
             }
         }
+        // As in PostgreSQL, a parameter that has a place of its own in the packet overrides `options`, before it or behind.
+        given.append(&mut named);
         given.retain(|(name, _)| !settings.ignore_startup_parameters.has(name));
         let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
         if let Some((name, _)) = given.iter().find(|(name, _)| !is_word(name)) {

@@ -121,8 +121,8 @@ pub struct Queue {
     pub waiting: VecDeque<ClientKey>,
     /// Clients that wait to be greeted.
     pub greeting: Vec<ClientKey>,
-    /// The number of clients that have gone before the first one, and that first one.
-    pub passed: Option<(ClientKey, u32)>,
+    /// The time at which a client was last served, by a connection of its own or a pipelined one.
+    pub served: Option<Instant>,
     /// Clients that are in the pool.
     pub clients: usize,
     /// The time at which the pool's last client left.

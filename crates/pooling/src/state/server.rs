@@ -141,6 +141,8 @@ pub struct Cancels {
     pub key: CancelKey,
     /// The number of cancel requests for it that are on their way.
     pub under_way: usize,
+    /// Whether one of these repeats another: the client has not asked for it, and it must not strike a later statement.
+    pub repeats: bool,
     /// Whether the connection is free as soon as these have arrived.
     pub frees: bool,
     /// The connection that the cancel request on this one is for.
@@ -418,6 +420,7 @@ impl Server {
             cancels: Cancels {
                 key: CancelKey { pid: 0, secret: Vec::new() },
                 under_way: 0,
+                repeats: false,
                 frees: false,
                 target: None,
                 early: None,
