@@ -56,7 +56,7 @@ def measure(quick):
         server.psql("CREATE TABLE written (id int, prediction real)", DATABASE)
         report = Report("families", quick, server)
         report.content["rows"] = rows
-        lines = []
+        lines, plotted = [], {"time of training ÷ Python": [], "rows scored a second ÷ Python": []}
         for number, (algorithm, task, name, parameters, share) in enumerate(FAMILIES):
             limit = int(rows * share)
             label = "y" if task in NUMBERS else None
@@ -79,6 +79,7 @@ def measure(quick):
                 f"{what}: training ÷ {name}", training, target=1.0, at_most=True, contest=True,
                 headline=f"time of training, {what} ÷ {name}",
             )  # fmt: skip
+            plotted["time of training ÷ Python"].append((what, training))
             cells = [f"{what} ({limit:,} rows)", Spread.of([one["seconds"] for one in ours]), training]
             if task != "decomposition":
                 scoring = ratios([one["scoring"] for one in theirs], [one["scoring"] for one in ours])
@@ -86,6 +87,7 @@ def measure(quick):
                     f"{what}: rows scored a second ÷ {name}", scoring, target=10, contest=True,
                     headline=f"rows scored and written a second, {what} ÷ {name}",
                 )  # fmt: skip
+                plotted["rows scored a second ÷ Python"].append((what, scoring))
                 inserted = ratios([one["inserting"] for one in ours], [one["scoring"] for one in ours])
                 cells += [scoring, inserted]
             else:
@@ -95,7 +97,14 @@ def measure(quick):
         columns = ["family", "training, s", "training ÷ Python", "rows scored a second ÷ Python"]
         columns.append("an INSERT of constants ÷ scoring")
         report.table("Families against their libraries in Python", columns, lines)
+        plot(report, plotted)
     return report
+
+
+def plot(report, ratios_of_families):
+    """A panel for training and one for scoring, with a bar for each family."""
+    title = "Each family against its library in Python"
+    report.plot("ratios", title, "", "times", ratios_of_families, kind="panels", even=True)
 
 
 def kept(found, one):

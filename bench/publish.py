@@ -158,9 +158,9 @@ def section(name, meaning, path, content):
         f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`; {met}"
         f"[all figures, plots and settings](../{whole})."
     )
-    # The page is short: a plot is in the paragraph, on a line of its own.
+    # The page is short: a plot is in the paragraph, on a line of its own, and the paragraph right below its title.
     plots = [f"![{plot['title']}](../{picture(name, plot, path)})" for plot in content["plots"][:1]]
-    return "\n\n".join([f"### {name}", "<br>\n".join([words, *plots])])
+    return "\n".join([f"### {name}", "<br>\n".join([words, *plots])])
 
 
 def picture(name, plot, path):

@@ -33,14 +33,23 @@ def measure(quick):
         }
         interleave(sides, rounds)
     ours, theirs = found["pgml"][1:], found["python"][1:]
+    spreads = {}
     for name, ones in (("pgml", ours), ("GridSearchCV", theirs)):
-        report.add(f"{name}: time", Spread.of([one["seconds"] for one in ones]), unit="s")
-        report.add(f"{name}: peak memory", Spread.of([one["peak_mb"] for one in ones]), unit="MB")
+        for what, case, unit in (("seconds", "time", "s"), ("peak_mb", "peak memory", "MB")):
+            spread = Spread.of([one[what] for one in ones])
+            report.add(f"{name}: {case}", spread, unit=unit)
+            spreads.setdefault(f"{case}, {unit}", []).append((name, spread))
+    plot(report, spreads)
     for what, case, target in (("seconds", "time", 0.7), ("peak_mb", "peak memory", 0.4)):
         ratio = ratios([one[what] for one in ours], [one[what] for one in theirs])
         headline = f"{case} of a search ÷ GridSearchCV"
         report.add(f"{case}, pgml / GridSearchCV", ratio, target=target, at_most=True, contest=True, headline=headline)
     return report
+
+
+def plot(report, spreads):
+    """A panel for the time and one for the memory, with a bar for each side."""
+    report.plot("sides", "A search over six combinations on three folds", "", "", spreads, kind="panels")
 
 
 def kept(found, one):

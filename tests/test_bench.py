@@ -115,7 +115,10 @@ def test_the_page_of_the_repository_is_made_of_its_results_and_short():
         for path, text in before.items():
             if text is not None:
                 path.write_text(text)
-    assert len(publish.PAGE.read_text().splitlines()) < 150
+    text = publish.PAGE.read_text()
+    assert len(text.splitlines()) < 150
+    sections = text.split("\n### ")[1:]
+    assert [section.splitlines()[0] for section in sections if "\n![" not in section] == [], "benches without a plot"
 
 
 def test_each_round_begins_with_another_side():

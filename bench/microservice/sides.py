@@ -17,6 +17,7 @@ from bench.microservice import load
 from bench.microservice.formats import FORMATS
 from bench.microservice.ground import answers, sample
 from bench.microservice.processes import Running
+from bench.microservice.rounds import ASLEEP, HOWDAH
 from demo.flights import FEATURES
 from devkit import Problem
 from devkit.places import ROOT, as_server_user
@@ -238,11 +239,11 @@ class Pooler(Direct):
 
     database = "flights"
 
-    def __init__(self, ground, name, command, settings, mode="prepared", place=None):
+    def __init__(self, ground, name, command, settings, mode="prepared", place=None, **values):
         super().__init__(ground, name)
         self.place = place or ground.store
         self.port, self.mode = free_port(), mode
-        self.command, self.settings = command, settings
+        self.command, self.settings, self.values = command, settings, values
 
     @property
     def roots(self):
@@ -256,7 +257,7 @@ class Pooler(Direct):
         text = (SETTINGS / self.settings).read_text()
         values = {"host": host, "port": server.port, "user": SUPERUSER, "database": DATABASE}
         values["prepared_statements"] = bouncer.settings()
-        values |= {"listen": self.place.address, "listen_port": self.port}
+        values |= {"listen": self.place.address, "listen_port": self.port, **self.values}
         # Braces of its own, as TOML has them, stand doubled in the file.
         path = self.ground.folder / f"{self.port}-{self.settings}"
         path.write_text(text.format(**values))
@@ -272,16 +273,16 @@ def services(ground, redis, chosen):
 
 def ways(ground):
     """The ways to the database."""
-    return [Direct(ground), pgbouncer(ground), howdah(ground)]
+    return [Direct(ground), pgbouncer(ground), howdah(ground, ASLEEP, busy_poll=0), howdah(ground)]
 
 
-def howdah(ground, name="howdah-pooler", place=None):
-    """howdah-pooler."""
+def howdah(ground, name=HOWDAH, place=None, busy_poll=0.0001):
+    """howdah-pooler; `busy_poll` is the time in seconds for which it waits awake for a lone client."""
     # A place that any account may run it from.
     copy = ground.folder / "howdah-pooler"
     if not copy.exists():
         shutil.copy(program(), copy)
-    return Pooler(ground, name, [copy], "howdah.toml", place=place)
+    return Pooler(ground, name, [copy], "howdah.toml", place=place, busy_poll=busy_poll)
 
 
 def pgbouncer(ground):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from mirrors import mirrors
 
 from devkit.places import ROOT
 from devkit.server import free_port
@@ -132,15 +133,11 @@ def debian(tmp_path_factory):
         pytest.skip("needs root, for chroots")
     if shutil.which("debootstrap") is None:
         pytest.skip("needs debootstrap (apt-get install debootstrap)")
-    asked = ["apt-get", "indextargets", "--format", "$(CODENAME) $(SITE)", "Created-By: Packages"]
-    found = dict(
-        line.split() for line in subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()
-    )
-    if "bookworm" not in found:
+    if (mirror := mirrors().get("bookworm")) is None:
         pytest.skip("needs a way to the packages of Debian 12")
     folder = tmp_path_factory.mktemp("containers") / "debian"
     subprocess.run(
-        ["debootstrap", "--variant=minbase", "bookworm", folder, found["bookworm"]],
+        ["debootstrap", "--variant=minbase", "bookworm", folder, mirror],
         check=True,
         stdout=subprocess.DEVNULL,
         timeout=900,
@@ -238,3 +235,24 @@ def test_what_the_compose_file_names_exists():
             assert other in services
     rules = (ROOT / "monitoring" / "prometheus-rules.yml").read_text()
     assert 'job="howdah-pooler"' not in rules or "howdah-pooler" in configs["prometheus"]["content"]
+
+
+def test_promtool_takes_the_configuration_of_prometheus(tmp_path):
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed (apt-get install prometheus)")
+    place = tmp_path / "prometheus.yml"
+    # The rules, where the compose file mounts them.
+    mounted = {
+        target: FOLDER / source for source, target, *_ in map(mount, COMPOSE["services"]["prometheus"]["volumes"])
+    }
+    text = COMPOSE["configs"]["prometheus"]["content"]
+    assert "/etc/prometheus/rules.yml" in text
+    place.write_text(text.replace("/etc/prometheus/rules.yml", str(mounted["/etc/prometheus/rules.yml"].resolve())))
+    done = subprocess.run([program, "check", "config", place], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "12 rules found" in done.stdout, done.stdout + done.stderr
+
+
+def mount(volume):
+    """The parts of a volume: where it comes from, where it goes, and its mode."""
+    return volume.split(":")

@@ -31,7 +31,7 @@ DRIVER = ROOT / "driver"
 DRIVER_GLIBC = "manylinux2014"
 PYTHONS = range(9, 15)
 # The other machine for which the driver is built. PyO3 and maturin know CPython's form there, so that no interpreter of
-# it is needed; nothing that is built for it is run here.
+# it is needed; packaging/tests/test_wheels_aarch64.py runs one of the wheels in an emulator.
 CROSS = "aarch64-unknown-linux-gnu"
 # The demo's table and its statements are those of `make demo`.
 LENT = ("flights.sql", "tour.sql")
@@ -67,7 +67,7 @@ def driver_wheels():
             driver_wheel(python, DIST, interpreter, ["--release", "--zig", f"--compatibility={DRIVER_GLIBC}"])
     if has_standard_library(CROSS):
         for minor in PYTHONS:
-            with timed(f"building the driver for CPython 3.{minor} on aarch64, which is not run"):
+            with timed(f"building the driver for CPython 3.{minor} on aarch64"):
                 options = ["--release", "--zig", f"--compatibility={DRIVER_GLIBC}", f"--target={CROSS}"]
                 driver_wheel(python, DIST, f"python3.{minor}", options)
     else:
