@@ -352,19 +352,26 @@ def test_a_cancel_that_a_server_gets_before_the_statement_is_sent_again(server, 
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
         x = stack.enter_context(Raw(pooler.port))
-        pid = int(x.value("SELECT pg_backend_pid()"))
         stack.enter_context(locked(server))
-        # A request counts as early for half a second, which a busy machine may need for the next lines.
-        while (took := early_request(pooler, x, pid, form, interrupts=form != "read" or not pipelining)) >= 0.4:
-            Request(pooler.port, x).is_closed()
+        # A request counts as early for half a second, which a busy machine may need for all of this.
+        while (took := early_request(pooler, x, form, interrupts=form != "read" or not pipelining)) >= 0.4:
+            with Request(pooler.port, x) as request:
+                assert request.is_closed()
             x.ask()
             x.sql("ROLLBACK")
         assert cancelled(x.ask().removeprefix("C:BEGIN ")), took
         wait_until(lambda: blocked(ground) == 0)
 
 
-def early_request(pooler, x, pid, form, interrupts):
+def early_request(pooler, x, form, interrupts):
     """Cancels a statement that its process, which is stopped, has not read; how long that took."""
+    # No alignment comes first: reads follow a read, and the others a transaction.
+    frame = ["SELECT 1", "SELECT 1"] if form == "read" else ["BEGIN", "COMMIT"]
+    x.sql(frame[0])
+    pid = int(x.value("SELECT pg_backend_pid()"))
+    x.sql(frame[1])
+    # What was run may be undone on the connection before it is free.
+    wait_until(lambda: [found["state"] for found in pooler.show("SERVERS")] == ["idle"])
     os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
     try:

@@ -213,8 +213,9 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     target.cancels.repeats = false;
     if std::mem::take(&mut target.cancels.frees) {
         turns::later(core, After::Free(target_key));
-    } else if let Some(client) = target.holder() {
+    } else if let Some(key) = target.holder() {
         // The client's alignment may wait for this, or its next unit.
-        turns::give_turn(core, Turn::Client(client));
+        core.clients.get_mut(key.0).into_iter().for_each(|client| client.checkout.behind_own = false);
+        turns::give_turn(core, Turn::Client(key));
     }
 }

@@ -115,10 +115,7 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
 fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     // The data of a COPY belongs to the unit under way.
     let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
-    if !copied && a_repeated_cancel_may_strike(core, key) {
-        return Some(Step::Stop);
-    }
-    if !copied && must_follow(core, key) {
+    if !copied && (a_repeated_cancel_may_strike(core, key) || must_follow(core, key)) {
         if let Some(client) = core.clients.get_mut(key.0) {
             client.checkout.behind_own = true;
         }
