@@ -87,13 +87,21 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
     }
     if !may_hear(core, key) {
         if let Some(client) = core.clients.get_mut(key.0) {
-            let is_sent = client.checkout.server().is_some();
-            client.ears.get_or_insert_default().leave(&channels, is_sent);
+            client.ears.get_or_insert_default().leave(&channels);
         }
         return false;
     }
     prepare(core, key, &channels);
     core.clients.get(key.0).and_then(|client| client.ears.as_ref()).is_some_and(|ears| ears.awaits())
+}
+
+/// Notes that the message at the front of a client's input cannot be sent yet. Without a connection no LISTEN is on its
+/// way, and where the next one goes is decided when the client gets a connection.
+pub fn waits(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key.0).filter(|client| client.checkout.server().is_none()) else { return };
+    if let Some(ears) = &mut client.ears {
+        ears.is_without_connection();
+    }
 }
 
 /// Whether a client may listen by the hub of its pool. A client that listens by its own connection goes on so:
@@ -105,7 +113,7 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
     let (at_hub, elsewhere) =
         client.ears.as_ref().map_or((false, false), |ears| (ears.are_at_hub(), ears.are_elsewhere()));
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    let own = elsewhere && server.is_some() || client.session.pins.any() && !at_hub;
+    let own = elsewhere || client.session.pins.any() && !at_hub;
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());

@@ -62,6 +62,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         return Step::Stop;
     }
     if !checkout::acquire(core, key, false) {
+        hub::waits(core, key);
         return Step::Stop;
     }
     match messages::pass_message(core, key, head, left) {

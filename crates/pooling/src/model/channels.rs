@@ -128,16 +128,20 @@ impl Ears {
         }
     }
 
-    /// Notes that a LISTEN to these channels is for the client's own connection, and about to be sent there if the client
-    /// has one: by the hub the client hears only the channels of finished LISTENs. A LISTEN that was sent before and
-    /// undone may be remembered still.
-    pub fn leave(&mut self, channels: &[Rc<str>], is_sent: bool) {
-        self.own = is_sent;
+    /// Notes that a LISTEN to these channels is about to be sent for the client's own connection: by the hub the client
+    /// hears only the channels of finished LISTENs. A LISTEN that was sent before and undone may be remembered still.
+    pub fn leave(&mut self, channels: &[Rc<str>]) {
+        self.own = true;
         for channel in channels {
             self.sent.remove(channel);
             self.awaited.remove(channel);
         }
         self.settle();
+    }
+
+    /// Notes that the client has no connection of its own, on which a LISTEN could be on its way.
+    pub fn is_without_connection(&mut self) {
+        self.own = false;
     }
 
     /// Whether the client's next statement waits for the hub.
