@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use simulation::schedule::Step::{self, Kill, Leave, Order, Pass, Say, Send, Settle, Strike, Tell, Turn, Work};
+use simulation::schedule::Step::{
+    self, Cancel, Kill, Leave, Order, Pass, Say, Send, Settle, Strike, TakeCancels, Tell, Turn, Work,
+};
 use simulation::search::run;
 use simulation::setup::Setup;
 
@@ -230,6 +232,106 @@ fn what_the_own_connection_has_told_is_not_told_again_by_the_shared_one() {
         Work { who: 0, messages: 3 },
         Work { who: 0, messages: 2 },
         Tell { who: 0, bytes: ALL },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client's next unit waits for a cancel request that the pooler has repeated, and its connection is taken back meanwhile:
+/// the unit gets another connection.
+#[test]
+fn who_waits_for_a_repeated_cancel_request_goes_on_without_its_connection() {
+    let setup = Setup {
+        clients: 3,
+        pool_size: 1,
+        stall: Duration::ZERO,
+        check_after: None,
+        lifetime: 20,
+        wait: 120,
+        idle_in_transaction: 3,
+        reports_search_path: false,
+        queue_while_down: false,
+        ..Setup::default()
+    };
+    let steps = [
+        say(0, 1, &[138]),
+        say(1, 11, &[28]),
+        Send { who: 0, bytes: ALL },
+        Turn,
+        say(0, 7, &[28, 54]),
+        Work { who: 2, messages: 3 },
+        Send { who: 0, bytes: ALL },
+        Strike { who: 0, how: 1 },
+        Turn,
+        Work { who: 0, messages: 2 },
+        Send { who: 1, bytes: ALL },
+        Tell { who: 0, bytes: ALL },
+        Turn,
+        say(0, 9, &[248, 119, 90]),
+        Work { who: 1, messages: 4 },
+        Tell { who: 1, bytes: ALL },
+        Turn,
+        Work { who: 0, messages: 4 },
+        Tell { who: 2, bytes: ALL },
+        Turn,
+        Work { who: 0, messages: 4 },
+        Send { who: 0, bytes: ALL },
+        Tell { who: 2, bytes: ALL },
+        Turn,
+        Send { who: 1, bytes: 28 },
+        Turn,
+        Work { who: 0, messages: 4 },
+        Tell { who: 2, bytes: ALL },
+        Turn,
+        Work { who: 2, messages: 4 },
+        Tell { who: 2, bytes: ALL },
+        Cancel { who: 0 },
+        Turn,
+        TakeCancels,
+        Work { who: 2, messages: 4 },
+        Turn,
+        Pass { time: Duration::from_millis(700) },
+        Turn,
+        Tell { who: 0, bytes: ALL },
+        Turn,
+        say(0, 5, &[201]),
+        Send { who: 0, bytes: ALL },
+        Turn,
+        Work { who: 0, messages: 1 },
+        Tell { who: 0, bytes: 20 },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A LISTEN goes by a connection that its client gets at once, and the next one while that is under way: by the same.
+#[test]
+fn the_next_listen_follows_one_that_was_sent_at_once() {
+    let setup = Setup {
+        clients: 4,
+        pool_size: 5,
+        workers: 2,
+        members: 2,
+        stall: Duration::from_millis(20),
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 3600,
+        wait: 5,
+        idle_in_transaction: 3,
+        queue_while_down: false,
+        ..Setup::default()
+    };
+    let steps = [
+        say(3, 5, &[193, 116]),
+        Send { who: 1, bytes: ALL },
+        Send { who: 3, bytes: ALL },
+        Turn,
+        Kill { who: 0 },
+        Kill { who: 1 },
+        Turn,
+        Pass { time: Duration::from_millis(15) },
+        say(2, 6, &[167, 126]),
+        say(2, 4, &[33, 94, 32]),
+        say(2, 4, &[243, 38]),
+        say(2, 4, &[13, 36, 15]),
+        say(2, 6, &[182, 132, 32]),
     ];
     holds(&setup, &steps);
 }
