@@ -118,7 +118,19 @@ def measure(quick):
             rows += one_case(report, case, poolers, (primary, replicas), seconds, rounds)
         columns = ["", "stale of pairs", "pairs a second", "CPU of the pooler a pair", "read-backs by replicas"]
         report.table("Reads after one's own writes", columns, rows)
+        plot(report)
     return report
+
+
+def plot(report):
+    """The share of the read-backs that replicas serve, with the setting and without."""
+    shares = {}
+    for case in report.cases:
+        delays, _, name = case["case"].partition(": read-backs that replicas serve, ")
+        if name:
+            spread = Spread(*(case[key] for key in ("median", "least", "greatest")))
+            shares.setdefault(f"read_your_writes = {name}", []).append((delays, spread))
+    report.plot("shares", "Reads after one's own writes that replicas serve", "", "share", shares, kind="bar")
 
 
 def one_case(report, case, poolers, servers, seconds, rounds):
