@@ -171,7 +171,11 @@ def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pipelining,
 def test_a_parameter_of_its_own_overrides_options_wherever_it_stands(server, last):
     given = {"search_path": "s2", "work_mem": "222kB", "options": "-c search_path=s1 -c work_mem=111kB -c my.tag=x"}
     given[last] = given.pop(last)
-    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port, **given) as client, direct(server, **given) as own:
+    with (
+        Pooler(server, default_pool_size=1) as pooler,
+        Raw(pooler.port, **given) as client,
+        direct(server, **given) as own,
+    ):
         for name in ("search_path", "work_mem", "my.tag"):
             assert client.value(f"SHOW {name}") == own.value(f"SHOW {name}")
         assert client.value("SHOW search_path") == "s2"
