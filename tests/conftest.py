@@ -38,6 +38,10 @@ def pytest_generate_tests(metafunc):
         if getattr(metafunc.module, "NEWEST_ONLY", False):
             chosen = [max(chosen)]
         metafunc.parametrize("major", chosen, ids=[f"pg{major}" for major in chosen], scope="session")
+    if "older" in metafunc.fixturenames:
+        chosen = majors(metafunc.config)
+        older = [major for major in chosen if major < max(chosen)] or chosen
+        metafunc.parametrize("older", older, ids=[f"from{major}" for major in older])
 
 
 class Database:

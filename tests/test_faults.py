@@ -18,7 +18,7 @@ import pg8000.dbapi
 import pytest
 
 import test_upgrade
-from conftest import Database, majors
+from conftest import Database
 from devkit import Problem, postgres
 from devkit.client import connection
 from devkit.places import as_server_user, give_to_server_user, server_user
@@ -643,9 +643,14 @@ def of_full_disk(database, what, small, before):
     sql(f"SELECT pgml.train('line', NULL, 'line', 'y', 'xgboost', '{QUIET}')")
 
 
-def test_models_predict_the_same_bits_after_pg_upgrade(request, major):
-    """From the oldest PostgreSQL that is tested to this one."""
-    old_tree, new_tree = postgres.tree(min(majors(request.config))), postgres.tree(major)
+# Releases of November 2026 mark each column with an option that servers of earlier releases refuse to restore. PostgreSQL asks
+# for the latest minor release of the new version before pg_upgrade; the servers that tests run on need not be of one date.
+LATER_RELEASE = 'unrecognized parameter "pg_attver"'
+
+
+def test_models_predict_the_same_bits_after_pg_upgrade(older, major):
+    """From each older PostgreSQL that is tested to the newest one, unless the older one is of a later release."""
+    old_tree, new_tree = postgres.tree(older), postgres.tree(major)
     with Server(old_tree) as old, contextlib.closing(Server(new_tree)) as new:
         old.psql("CREATE DATABASE app")
         old.psql("CREATE EXTENSION pgml", "app")
@@ -661,7 +666,12 @@ def test_models_predict_the_same_bits_after_pg_upgrade(request, major):
         done = subprocess.run(
             command, cwd=new.home, capture_output=True, text=True, check=False, env=environment(), **as_server_user()
         )
-        assert done.returncode == 0, done.stdout + done.stderr
+        logs = "".join(path.read_text() for path in new.data.glob("pg_upgrade_output.d/*/log/pg_upgrade_dump_*.log"))
+        if LATER_RELEASE in logs:
+            pytest.skip(
+                f"the PostgreSQL {older} here is of a later release than the PostgreSQL {major} that is to read it"
+            )
+        assert done.returncode == 0, done.stdout + done.stderr + logs
         new.start()
         assert new.psql(BITS, "app") == before
         assert [path.name for path in cache_files(new)] != []
