@@ -81,10 +81,10 @@ def on_one_machine(report, ground, rounds, seconds):
         remembered = {}
         # Each by itself and started anew: sides that run together share pages.
         alone = [*services, *ways, *([] if quick else [sides.Flask(ground, redis, preload=True)])]
-        for number, side in itertools.product(range(rounds), alone):
+        for _, side in itertools.product(range(rounds), alone):
             with side:
-                if number == 0:
-                    check_answers(side)
+                # A service listens before its workers can answer: nothing is measured until an answer has come.
+                check_answers(side)
                 remembered.setdefault(side.name, []).append(memory.measure(side))
         memory.tell(report, remembered, MEMORY_TARGET)
         for side in services:
