@@ -200,9 +200,29 @@ def test_what_time_does_not_mend_is_told_at_once(own):
             )
             wait_until(lambda: not [row for row in pooler.show("SERVERS") if row["database"] == "app"])
             ((code, text),) = errors(client_ask(client, query("SELECT 1")))
-            assert code == "08006" and 'role "guest" is not permitted to log in' in text
+            assert code == "28000" and 'role "guest" is not permitted to log in' in text
             own.psql("ALTER ROLE guest LOGIN")
             wait_until(lambda: errors(client_ask(client, query("SELECT 1"))) == [])
+
+
+def test_a_login_that_the_server_refuses_has_the_sqlstate_of_the_server(own):
+    """Clients that look at the code, as Django's tests do before they make their database, find what they find directly."""
+    own.psql(f"CREATE ROLE guest LOGIN PASSWORD '{own.password}'; CREATE DATABASE closed")
+    own.psql("REVOKE CONNECT ON DATABASE closed FROM PUBLIC; CREATE DATABASE full_one CONNECTION LIMIT 0")
+    entries = "".join(
+        f"{name} = host={own.socket_folder} port={own.port} user={user} password='{own.password}'\n"
+        for name, user in (("missing", "postgres"), ("closed", "guest"), ("full_one", "guest"))
+    )
+    with in_front_of(own, "pgbouncer.ini") as pooler:
+        pooler.path.write_text(pooler.path.read_text().replace("[pgbouncer]\n", f"{entries}[pgbouncer]\n"))
+        pooler.psql("RELOAD", "pgbouncer")
+        for name, wanted in (("missing", "3D000"), ("closed", "42501"), ("full_one", "53300")):
+            # The second is told what the first has met: no attempt is made for it.
+            for words in ("cannot connect to the server: ", "server login has been failing, cached error: "):
+                with Raw(pooler.port, name, login=False) as client:
+                    client.send(startup(name))
+                    ((code, text),) = errors(list(iter(client.next, None)))
+                assert code == wanted and text.startswith(words), (name, code, text)
 
 
 def test_a_server_that_is_starting_up_is_waited_for(own):

@@ -65,6 +65,13 @@ impl Commons {
         membership.change(Ledger::join);
         membership
     }
+
+    /// Whether a pool of a database for which this holds has a server connection.
+    pub fn has_connections(&self, of: impl Fn(&str) -> bool) -> bool {
+        let commons = lock(&self.0);
+        let mut those = commons.values().filter_map(Weak::upgrade).filter(|common| of(&common.name.database));
+        those.any(|common| lock(&common.ledger).total() > 0)
+    }
 }
 
 /// A worker's part in a pool. The part ends when it is dropped.

@@ -203,8 +203,8 @@ pub enum Error {
         waiting: usize,
     },
     /// The last attempt to connect to the server has failed, while a client waited.
-    #[error("the server cannot be reached: {0}")]
-    Unreachable(String),
+    #[error("the server cannot be reached: {}", .0.why)]
+    Unreachable(Cause),
     /// The database has several servers, and none of them can be used for the statement.
     #[error("database \"{database}\": {why}")]
     NoServer {
@@ -231,11 +231,11 @@ pub enum Error {
         met: String,
     },
     /// An attempt to connect to the server has failed.
-    #[error("cannot connect to the server: {0}")]
-    CannotConnect(String),
+    #[error("cannot connect to the server: {}", .0.why)]
+    CannotConnect(Cause),
     /// Attempts to connect have failed, and the time for the next attempt has not come.
-    #[error("server login has been failing, cached error: {0} (server_login_retry)")]
-    Failing(String),
+    #[error("server login has been failing, cached error: {} (server_login_retry)", .0.why)]
+    Failing(Cause),
     /// The statement was given to one server connection after another, and none could be prepared for it.
     #[error("the statement was not sent, no server connection could be prepared: {}", .0.why)]
     NotPrepared(Cause),
@@ -449,7 +449,7 @@ macro_rules! facts {
 
 impl Error {
     facts! {
-        "08006" connection_failure, Server, yes: LookupFailed Unreachable CannotConnect Failing;
+        "08006" connection_failure, Server, yes: LookupFailed;
         "08006" connection_failure, Server, no: Closed;
         "08006" connection_failure, Limit, yes: LoginTimeout;
         "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName LongCommand
@@ -491,7 +491,7 @@ impl Error {
         "58000" system_error, Machine, yes: Random;
         "F0000" config_file_error, Client, no: Configuration;
         // A read has changed nothing.
-        "" of_the_server, Server, yes: NotPrepared LostInRead;
+        "" of_the_server, Server, yes: Unreachable CannotConnect Failing NotPrepared LostInRead;
         "" of_the_server, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
         "" of_the_server, Client, no: StartupRefused SettingsRefused;
         "" of_the_reason, Limit, yes: Waited;
@@ -502,6 +502,9 @@ impl Error {
         match self {
             Self::Waited { why, .. } => why.sqlstate(),
             Self::StartupRefused(cause)
+            | Self::Unreachable(cause)
+            | Self::CannotConnect(cause)
+            | Self::Failing(cause)
             | Self::NotPrepared(cause)
             | Self::SettingsRefused(cause)
             | Self::Lost(cause)
@@ -531,7 +534,7 @@ impl Error {
     pub fn hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::Waited { why, .. } => return why.hint(),
-            Self::Parameter(_) | Self::Options(_) => "ignore_startup_parameters names those that are passed over",
+            Self::Parameter(_) | Self::Options(_) => "ignore_startup_parameters lists the parameters to ignore",
             Self::TlsRequired => "connect with sslmode=require",
             Self::NoDatabase(_) => "databases are entries of the pooler's configuration, \"*\" is for all others",
             Self::Disabled(_) => "ENABLE on the console opens it again",

@@ -52,7 +52,7 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
         },
         size: sizes.0,
         reserve: sizes.1,
-        failure: pool.connections.failure.as_ref().map(|failure| failure.why.clone()),
+        failure: pool.connections.failure.as_ref().map(|failure| failure.cause.why.clone()),
         totals: pool.counts.totals,
         period: pool.counts.periods[1].since(&pool.counts.periods[0]),
         paused: pool.limits.paused,

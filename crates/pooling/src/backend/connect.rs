@@ -135,7 +135,7 @@ fn connect_to(
             }
             // The connection is not counted any more.
             drop(purpose);
-            connect_failed(core, key, &why, true);
+            connect_failed(core, key, &Cause::connection(&why), true);
             members::met(core, key, Met::NoConnection);
             None
         }
@@ -159,7 +159,7 @@ fn take_up(
             Purpose::Apart(apart) => not_apart(core, key, apart, &why),
             Purpose::Pool(permit) => {
                 drop(permit);
-                connect_failed(core, key, &why, true);
+                connect_failed(core, key, &Cause::connection(&why), true);
             }
         }
         return None;
@@ -328,28 +328,32 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
     }
 }
 
-/// A login to a server has failed.
+/// A login to a server has failed. Clients read the SQLSTATE of a server's refusal; the pooler's own reasons not to go on
+/// are failures of the connection to them.
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
     if let Some(server) = core.servers.get_mut(key.0) {
-        server.life.fatal_error = Some(Cause { sqlstate: error.sqlstate().to_owned(), why: why.clone() });
+        server.life.fatal_error = Some(match error {
+            Error::Refused(report) => Cause { sqlstate: report.code.clone(), why: why.clone() },
+            _ => Cause::connection(&why),
+        });
     }
     turns::doom(core, key, &why);
 }
 
 /// Notes that a pool cannot get a server connection. While it has none, clients that have not logged in get the reason,
 /// and so do the others unless they may wait for the server to come back.
-pub fn connect_failed(core: &mut Core, key: PoolKey, why: &str, may_pass: bool) {
-    crate::warning!(of core.name_pool(key); "{why}");
+pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bool) {
+    crate::warning!(of core.name_pool(key); "{}", cause.why);
     let longest = core.config.settings.server_login_retry.0;
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     pool.connections.failure =
-        Some(Failure::after(pool.connections.failure.as_ref(), core.now, why, may_pass, longest));
+        Some(Failure::after(pool.connections.failure.as_ref(), core.now, cause.clone(), may_pass, longest));
     let entry = core.config.database(&pool.name.database);
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
     if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
-        turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(why.to_owned()))));
+        turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(cause.clone()))));
     }
 }

@@ -67,7 +67,7 @@ pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
     let queue = &pool.queue;
     let all = queue.greeting.iter().chain(&queue.waiting).chain(&queue.sharing);
     let refused: Vec<ClientKey> = all.filter(hopeless).copied().collect();
-    let error = Error::CannotConnect(failure.why.clone());
+    let error = Error::CannotConnect(failure.cause.clone());
     for client in refused {
         leave::refuse(core, client, &error);
     }

@@ -67,7 +67,7 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
         fingerprints::leave_room(core, pool);
     }
     close::close_server(core, key, &cause.why);
-    connect::connect_failed(core, pool, &cause.why, may_pass);
+    connect::connect_failed(core, pool, cause, may_pass);
     members::met(core, pool, Met::NoConnection);
 }
 

@@ -109,7 +109,8 @@ settings! {
     /// works like `transaction`, and closes a client that begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;
     /// Clients that may be logged in, over all databases; 0 for no limit but the system's. Connections that have not
-    /// logged in may take the free places and 100 more; when there are more of them, the pooler closes the oldest.
+    /// logged in may take the free places and 100 more; when there are more of them, the pooler closes the oldest of those
+    /// from which it waits for a message.
     max_client_conn: usize = 100, true;
     /// Server connections for each pair of database and user.
     default_pool_size: usize = 20, true;

@@ -55,12 +55,12 @@ fn all() -> Vec<Error> {
         Error::Waited { limit: "query_wait_timeout", why: Box::new(Error::Paused(database())) },
         Error::Paused(database()),
         Error::PoolFull { database: database(), user: user(), servers: 20, waiting: 7 },
-        Error::Unreachable(why()),
+        Error::Unreachable(cause()),
         Error::NoServer { database: database(), why: why() },
         Error::NoServerForLogin { database: database(), why: why() },
         Error::NoneMade { database: database(), met: text(": WHY") },
-        Error::CannotConnect(why()),
-        Error::Failing(why()),
+        Error::CannotConnect(cause()),
+        Error::Failing(cause()),
         Error::NotPrepared(cause()),
         Error::SettingsRefused(cause()),
         Error::Lost(cause()),
@@ -204,8 +204,8 @@ fn page() -> String {
          `UPDATE=1 cargo test -p pooling error` makes this page from the code, and a test compares the two.\n\
          \n\
          Words in capital letters and numbers in the messages stand for names and values, WHY for the words of a server, of\n\
-         the network or of the system. A SQLSTATE *of the server* is the one with which the server has ended the connection,\n\
-         or 08006. *Blame* says what caused the error: the client, a server, an administrator's order, a limit of the\n\
+         the network or of the system. A SQLSTATE *of the server* is the one with which the server has refused or ended the\n\
+         connection, or 08006. *Blame* says what caused the error: the client, a server, an administrator's order, a limit of the\n\
          configuration, or the pooler's machine. The metric `howdah_pooler_errors_total` has the label `blame` too. *Retry* is\n\
          yes if nothing of the login or statement was done, and a repetition may succeed; a client whose connection was\n\
          closed must connect again first.\n",

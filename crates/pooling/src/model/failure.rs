@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::error::Cause;
+
 /// The first wait before a server that could not be reached is tried again; each further wait is twice as long, up to
 /// `server_login_retry`.
 pub const FIRST_RETRY: Duration = Duration::from_millis(100);
@@ -11,8 +13,8 @@ pub const FIRST_RETRY: Duration = Duration::from_millis(100);
 pub struct Failure {
     /// The time at which it failed.
     pub at: Instant,
-    /// The error.
-    pub why: String,
+    /// The server's refusal, or why it could not be reached.
+    pub cause: Cause,
     /// Whether time may mend it, as the end of a restart does. A wrong password stays wrong.
     pub may_pass: bool,
     /// Attempts in a row that have failed; those that were made at the same time count as one.
@@ -21,13 +23,13 @@ pub struct Failure {
 
 impl Failure {
     /// One more failure, after an earlier one.
-    pub fn after(before: Option<&Self>, at: Instant, why: &str, may_pass: bool, longest: Duration) -> Self {
+    pub fn after(before: Option<&Self>, at: Instant, cause: Cause, may_pass: bool, longest: Duration) -> Self {
         let attempts = match before {
             Some(before) if before.holds(at, longest) => before.attempts,
             Some(before) => before.attempts.saturating_add(1),
             None => 0,
         };
-        Self { at, why: why.to_owned(), may_pass, attempts }
+        Self { at, cause, may_pass, attempts }
     }
 
     /// Whether it is too early for another attempt; `longest` is `server_login_retry`.
@@ -76,20 +78,24 @@ impl Retries {
 mod tests {
     use super::*;
 
+    fn refused() -> Cause {
+        Cause::connection("refused")
+    }
+
     #[test]
     fn attempts_to_connect_become_rarer_up_to_the_limit() {
         let start = Instant::now();
         let longest = Duration::from_secs(1);
-        let mut failure = Failure::after(None, start, "refused", true, longest);
+        let mut failure = Failure::after(None, start, refused(), true, longest);
         let mut waits = Vec::new();
         for _ in 0..6 {
             let wait =
                 (0..).map(Duration::from_millis).find(|&wait| !failure.holds(failure.at + wait, longest)).unwrap();
             waits.push(wait.as_millis());
             // A failure at the same time as the first, and then the next.
-            let same = Failure::after(Some(&failure), failure.at, "refused", true, longest);
+            let same = Failure::after(Some(&failure), failure.at, refused(), true, longest);
             assert_eq!(same.attempts, failure.attempts);
-            failure = Failure::after(Some(&failure), failure.at + wait, "refused", true, longest);
+            failure = Failure::after(Some(&failure), failure.at + wait, refused(), true, longest);
         }
         assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
     }
@@ -98,7 +104,7 @@ mod tests {
     fn what_time_does_not_mend_is_tried_again_at_the_limit_only() {
         let start = Instant::now();
         let longest = Duration::from_secs(15);
-        let failure = Failure::after(None, start, "password authentication failed", false, longest);
+        let failure = Failure::after(None, start, refused(), false, longest);
         assert!(failure.holds(start + Duration::from_secs(14), longest));
         assert!(!failure.holds(start + longest, longest));
         // A limit of zero is none.

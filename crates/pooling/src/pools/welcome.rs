@@ -170,7 +170,7 @@ pub fn why_unavailable(core: &Core, home: &Pool) -> String {
         let member =
             home.cluster_of.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(key.0));
         let met = member.and_then(|member| member.connections.failure.as_ref());
-        let said = met.map(|failure| &failure.why).or_else(|| errors.get(&server.id));
+        let said = met.map(|failure| &failure.cause.why).or_else(|| errors.get(&server.id));
         if let Some(said) = said {
             why.push_str(&format!("; {}:{}: {said}", server.host, server.port));
         }

@@ -11,7 +11,7 @@ use crate::admin::obey;
 use crate::admin::show::a_second;
 use crate::backend::{addresses, cancel, close, down, gone, hub, relay};
 use crate::config::{Config, Limits};
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::frontend::{accept, leave};
 use crate::homes::CONSOLE;
 use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
@@ -190,14 +190,14 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
     Some(if pool.limits.paused {
         Error::Paused(database)
     } else if let Some(failure) = failure.filter(|_| has_none) {
-        Error::Unreachable(failure.why.clone())
+        Error::Unreachable(failure.cause.clone())
     } else if has_none && connecting > 0 {
-        Error::Unreachable("it has not answered the attempt to connect yet".to_owned())
+        Error::Unreachable(Cause::connection("it has not answered the attempt to connect yet"))
     } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
         let why = welcome::why_unavailable(core, pool);
         if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
     } else if !client.is_ready() {
-        Error::NoneMade { database, met: failure.map(|failure| format!(": {}", failure.why)).unwrap_or_default() }
+        Error::NoneMade { database, met: failure.map(|failure| format!(": {}", failure.cause.why)).unwrap_or_default() }
     } else {
         Error::PoolFull {
             database,

@@ -224,7 +224,7 @@ impl Pool {
     pub fn why_down(&self, now: Instant, longest: Duration) -> Option<Error> {
         let failure = self.connections.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
         (self.cluster_of.home.is_none() && !self.limits.paused && self.common.total() == 0)
-            .then(|| Error::Failing(failure.why.clone()))
+            .then(|| Error::Failing(failure.cause.clone()))
     }
 
     /// The number of server connections that may be here: those that exist, and those that there is room for.
