@@ -245,3 +245,21 @@ def test_a_definition_whose_connection_dies_counts_as_run(server, noted):
         before = pooler.unpipelined(noted, "catalog")
         client.kinds(query("SELECT note('d')"))
         assert pooler.unpipelined(noted, "catalog") == before + 1
+
+
+def test_a_paused_database_can_be_dropped(server):
+    """The connection that reads the catalog leaves after those of the pools, within the time that PostgreSQL waits."""
+    server.psql("CREATE DATABASE doomed")
+    server.psql(STEADY, "doomed")
+    reads = f"SELECT count(*) {READERS} AND datname = 'doomed'"
+    with Counting(server) as pooler, Raw(pooler.port, "doomed") as client:
+        pooler.wait_for_sharing(client, "doomed")
+        assert server.psql(reads) == "1"
+        pooler.psql("PAUSE doomed", "pgbouncer")
+        server.psql("DROP DATABASE doomed")
+        server.psql("CREATE DATABASE doomed")
+        server.psql(STEADY, "doomed")
+        pooler.psql("RESUME doomed", "pgbouncer")
+        pooler.wait_for_sharing(client, "doomed")
+        wait_until(lambda: server.psql(reads) == "1")
+    server.psql("DROP DATABASE doomed WITH (FORCE)")

@@ -28,6 +28,9 @@ const SOON: Duration = Duration::from_secs(1);
 const QUIET: u32 = 9;
 /// A connection is closed when its database has not been used for so long.
 const UNUSED: Duration = Duration::from_secs(30);
+/// The time without use after which the connection is closed if the database's pools have no connection left: after a
+/// PAUSE, say, before which nobody could drop or rename the database.
+const DESERTED: Duration = Duration::from_secs(1);
 /// How long to wait after a failure; doubled each time, up to [`PATIENCE`].
 const RETRY: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -167,7 +170,9 @@ impl Reader {
             }
             return;
         }
-        let unused = knowledge.unused(now) >= UNUSED;
+        let unused = knowledge.unused(now);
+        let unused = unused >= UNUSED || unused >= DESERTED && self.is_deserted(&knowledge.place);
+        let Some(reading) = self.readings.get_mut(key) else { return };
         reading.idle = unused;
         if unused {
             if let Some(visit) = reading.visit.take() {
@@ -179,6 +184,12 @@ impl Reader {
                 None => self.readings.get_mut(key).into_iter().for_each(|reading| reading.idle = true),
             }
         }
+    }
+
+    /// Whether no pool of the database has a server connection.
+    fn is_deserted(&self, place: &Place) -> bool {
+        let config = self.shared.config();
+        !self.shared.commons.has_connections(|name| Place::of(&config, name).as_ref() == Some(place))
     }
 
     /// How to reach the server to ask; none if there is none now.
