@@ -12,6 +12,7 @@
 //! - each client is answered once for each unit, by what is its own, and none waits for ever;
 //! - what it is told of a unit is what a server has answered, or an error that does not call failed what was done;
 //! - the lines of a COPY are its client's, in order, and all of them;
+//! - of the clients that wait for one server connection, the first one is not passed over for long;
 //! - each client hears what is said on the channels that it listens to, in order and once, and nothing else, or is closed.
 //!
 //! A schedule is made of a seed ([`schedule::of_seed`]), or of the bytes of a fuzzer ([`schedule::of_bytes`]); one that

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::setup::Setup;
-use crate::world::{COPIES, FORMS, ORDERS, SENTENCES, World};
+use crate::world::{COPIES, FORMS, ORDERS, READ, SENTENCES, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,18 +145,28 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         // Else clients would wait for others to leave.
         setup.pool_size = setup.clients;
     }
+    // Many clients that never all rest, for one connection: nobody may be passed over for long.
+    let crowded = setup.has_one_connection() && seed.is_multiple_of(5);
+    if crowded {
+        setup.clients = 12;
+    }
     // Some schedules have much of what others have little of.
     let (deaths, hurry, orders) = (dice.of(&[0, 1, 6]), dice.of(&[10, 40, 80]), dice.of(&[0, 0, 3]));
     let restarts = dice.of(&[0, 0, 0, 4]);
     let (copies, talks) = (dice.of(&[0, 5, 30]), dice.below(3) == 0);
     setup.shared_listen = !talks || dice.below(6) > 0;
     let (tides, failovers) = if setup.servers > 1 { (40, dice.of(&[0, 2, 8])) } else { (0, 0) };
+    let count = if crowded { count * 4 } else { count };
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
         steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers) {
             0..28 => {
-                let statements = (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
+                let mut statements: Vec<usize> =
+                    (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
+                if crowded && dice.below(4) > 0 {
+                    statements = vec![READ];
+                }
                 let copies = dice.below(100) < copies;
                 let form = if copies { COPIES + dice.below(FORMS - COPIES) } else { dice.below(COPIES) };
                 Step::Say { who, form, statements }
@@ -172,8 +182,8 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
             88..90 => Step::Leave { who },
             90..92 => Step::Mutter { who, what: dice.below(3) },
             92..95 => Step::Pass { time: Duration::from_millis(dice.of(&[1, 15, 30, 120, 700, 2500, 6000, 25_000])) },
-            95..97 => Step::Settle,
-            97..100 => Step::Turn,
+            95..97 if !crowded => Step::Settle,
+            95..100 => Step::Turn,
             kind if kind < 100 + deaths => Step::Kill { who },
             kind if kind < 100 + deaths + orders => Step::Order { what: dice.below(ORDERS.len()) },
             kind if kind < 100 + deaths + orders + restarts => match kind - 100 - deaths - orders {
@@ -191,6 +201,9 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
                 _ => Step::Start { who },
             },
         });
+        if crowded && matches!(steps.last(), Some(Step::Say { .. })) {
+            steps.push(Step::Send { who, bytes: usize::MAX });
+        }
         // What comes in one turn may have come at any time before.
         if dice.below(100) < hurry {
             steps.push(Step::Turn);
@@ -204,10 +217,10 @@ fn statement(dice: &mut Dice, talks: bool, spread: bool) -> usize {
     let number = dice.below(256);
     // What goes to one server, and what may go to others.
     if spread && dice.below(2) == 0 {
-        return dice.of(&[26, 28]);
+        return dice.of(&[26, READ]);
     }
     match number % SENTENCES {
-        32..=38 if !talks => 28,
+        32..=38 if !talks => READ,
         _ if talks && dice.below(3) == 0 => 32 + dice.below(7),
         _ => number,
     }

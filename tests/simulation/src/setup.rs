@@ -73,6 +73,12 @@ impl Default for Setup {
 }
 
 impl Setup {
+    /// Whether all clients wait for the same server connection. With several, who has got one and waits until its session is
+    /// in line cannot be told from who waits for one.
+    pub fn has_one_connection(&self) -> bool {
+        (self.pool_size, self.workers, self.servers, self.session_mode) == (1, 1, 1, false)
+    }
+
     /// The settings, as lines of a configuration.
     pub fn settings(&self) -> String {
         let check = self.check_after.map_or_else(

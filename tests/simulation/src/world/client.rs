@@ -13,6 +13,7 @@ use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
 use super::said::{self, DEFINITIONS, FORMS, echo, extended, query, together};
 use super::server::HUM;
+use super::turns::Turn;
 use super::{World, hear, is_open};
 use crate::model::{Session, Values, put, reported};
 use crate::trace::trace;
@@ -39,14 +40,18 @@ pub(super) struct Unit {
     pub(super) complaint: String,
     /// It waits to be asked for the lines of a COPY.
     pub(super) waits: Option<Waits>,
+    /// How many bytes its client has sent in all when it is sent.
+    pub(super) end: usize,
+    pub(super) turn: Turn,
 }
 
 pub(super) struct Client {
     /// How many had left when it came.
     pub(super) born: usize,
     pub(super) socket: End,
-    /// What it has not sent yet.
+    /// What it has not sent yet, and how many bytes it has sent.
     pub(super) unsent: VecDeque<u8>,
+    pub(super) sent: usize,
     pub(super) heard: Vec<u8>,
     pub(super) key: Option<CancelKey>,
     pub(super) greeted: bool,
@@ -114,6 +119,7 @@ impl World {
             born: self.left,
             socket,
             unsent: hello.into(),
+            sent: 0,
             heard: Vec::new(),
             key: None,
             greeted: false,
@@ -173,7 +179,9 @@ impl World {
         let cancelled = !client.cancels.is_empty();
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
         let (heard, complaint) = (Vec::new(), String::new());
-        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, waits });
+        let end = client.sent + client.unsent.len() + out.len();
+        let turn = Turn::of(&out);
+        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, waits, end, turn });
         client.unsent.extend(out);
     }
 
@@ -187,6 +195,7 @@ impl World {
         let count = if waits && left <= SYNC { usize::MAX } else { count };
         let count = count.min(client.unsent.len());
         let bytes: Vec<u8> = client.unsent.drain(..count).collect();
+        client.sent += count;
         if !client.gone {
             // The pooler may have closed it.
             let _ = client.socket.write_all(&bytes);

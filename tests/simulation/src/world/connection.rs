@@ -49,6 +49,9 @@ pub(super) struct Connection {
     pub(super) input: Vec<u8>,
     pub(super) is_logged_in: bool,
     pub(super) questions: VecDeque<Question>,
+    /// The names of the units of which messages have come, and the client whose came last: its place, and which it was.
+    pub(super) arrived: Vec<String>,
+    pub(super) last: Option<(usize, usize)>,
     pub(super) answers: VecDeque<u8>,
     /// Bytes that were answered and told.
     pub(super) made: usize,
@@ -100,6 +103,8 @@ impl Connection {
             input: Vec::new(),
             is_logged_in: false,
             questions: VecDeque::new(),
+            arrived: Vec::new(),
+            last: None,
             answers: VecDeque::new(),
             made: 0,
             told: 0,
@@ -216,6 +221,7 @@ impl Connection {
                 "a client's message behind one of the pooler's own"
             );
             self.own_asked += usize::from(own);
+            self.arrived.extend(owner_of(head.tag, &body));
             self.questions.push_back(Question { tag: head.tag, body, own });
         }
     }
@@ -248,12 +254,7 @@ impl Connection {
         }
         let bind = frontend::bind(body).unwrap();
         let Some(prepared) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
-        // One parameter, of which the length comes first.
-        let rest = &body[bind.portal.len() + bind.statement.len() + 2..];
-        let parameter = (rest[3] == 1).then(|| {
-            let length = usize::from(rest[7]);
-            String::from_utf8(rest[8..8 + length].to_vec()).unwrap()
-        });
+        let parameter = parameter_of(body, &bind);
         self.portals.insert(bind.portal.to_vec(), (prepared, parameter));
         self.say(|out| backend::write_empty(out, b'2'));
     }
@@ -287,4 +288,24 @@ impl Connection {
         self.fail();
         self.refuse(code);
     }
+}
+
+/// The name of the unit that a message is signed with; a statement that is prepared once has it in its parameter.
+fn owner_of(tag: u8, body: &[u8]) -> Option<String> {
+    let sql = match tag {
+        b'Q' => frontend::query(body).ok()?,
+        b'P' => frontend::parse(body).ok()?.query,
+        b'B' => return parameter_of(body, &frontend::bind(body)?),
+        _ => return None,
+    };
+    read(std::str::from_utf8(sql).ok()?).1
+}
+
+/// The one parameter that a Bind may have, of which the length comes first.
+fn parameter_of(body: &[u8], bind: &frontend::Bind<'_>) -> Option<String> {
+    let rest = body.get(bind.portal.len() + bind.statement.len() + 2..)?;
+    (rest[3] == 1).then(|| {
+        let length = usize::from(rest[7]);
+        String::from_utf8(rest[8..8 + length].to_vec()).unwrap()
+    })
 }

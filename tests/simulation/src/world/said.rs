@@ -13,7 +13,8 @@ pub const FORMS: usize = 12;
 pub const COPIES: usize = 7;
 /// Statements that there are to say.
 pub const SENTENCES: usize = 40;
-/// Two of them.
+/// Three of them.
+pub const READ: usize = 28;
 pub(super) const ROLLBACK: usize = 17;
 pub(super) const DISCARD_ALL: usize = 24;
 /// Values that parameters are set to.

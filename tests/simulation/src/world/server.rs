@@ -77,6 +77,7 @@ impl World {
             owner.into_iter().for_each(|client| client.ears.is_unsure |= connection.relistened);
         }
         for client in &mut self.clients {
+            client.units.iter_mut().for_each(|unit| unit.turn.begin_again());
             let known = client.ahead.len();
             client.ahead.retain(|ahead| ahead.connection != id);
             client.is_unsure |= client.ahead.len() < known;
@@ -150,6 +151,7 @@ impl World {
                 dead.push(connection.id);
             }
         }
+        self.take_turns();
         dead.into_iter().for_each(|id| self.bury(id));
         any
     }
