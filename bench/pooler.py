@@ -328,32 +328,43 @@ def both_in_turn(sides, script, mode, clients, rounds, seconds):
     return taken, {name: cost[1:] for name, cost in costs.items()}
 
 
+def shown(script):
+    """What the page calls a script."""
+    return "pgbench -S" if script == "-S" else script
+
+
+def number(clients):
+    """The words for so many clients."""
+    return "1 client" if clients == 1 else f"{clients} clients"
+
+
 def compare(report, sides, case, rounds, seconds):
     """One case, all sides in turn; gives the transactions a second of each."""
     script, mode, clients, way = case
     sides = {name: side.by(way) for name, side in sides.items()}
     taken, costs = both_in_turn(sides, script, mode, clients, rounds, seconds)
-    case = f"{script} {mode}, {'' if way == TCP else f'{way}, '}{clients} clients"
+    case = f"{shown(script)} {mode}, {'' if way == TCP else f'{way}, '}{number(clients)}"
     for name in sides:
         report.add(f"{case}: {name}", Spread.of(taken[name]), unit="transactions/s")
         if name != "direct":
             report.add(f"{case}: CPU of {name}", Spread.of(costs[name]), unit="us a transaction")
     faster, cheaper = bounds(OF_PGBOUNCER, clients, mode) if script == "-S" else (1.0, None)
     gain = ratios(taken["howdah"], taken["pgbouncer"])
-    headline = f"transactions a second through howdah-pooler ÷ PgBouncer, {script} {mode}, {clients} clients"
-    shown = script == "-S" and mode == "simple" and clients > 1 and way == TCP
-    report.add(f"{case}: howdah / pgbouncer", gain, target=faster, contest=True, headline=headline if shown else None)
+    headline = f"transactions a second through howdah-pooler ÷ PgBouncer, {shown(script)} {mode}, {number(clients)}"
+    main = script == "-S" and mode == "simple" and clients > 1 and way == TCP
+    name = f"{case}: howdah-pooler / PgBouncer"
+    report.add(name, gain, target=faster, contest=True, headline=headline if main else None)
     cost = ratios(costs["howdah"], costs["pgbouncer"])
-    report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=cheaper, at_most=True, contest=True)
+    report.add(f"{case}: CPU, howdah-pooler / PgBouncer", cost, target=cheaper, at_most=True, contest=True)
     if "relay" in sides:
         # A floor is nobody's product: it is not lost to.
         faster, cheaper = bounds(OF_RELAY, clients, mode)
-        report.add(f"{case}: howdah / relay", ratios(taken["howdah"], taken["relay"]), target=faster)
+        report.add(f"{case}: howdah-pooler / relay", ratios(taken["howdah"], taken["relay"]), target=faster)
         cost = ratios(costs["howdah"], costs["relay"])
-        report.add(f"{case}: CPU, howdah / relay", cost, target=cheaper, at_most=True)
+        report.add(f"{case}: CPU, howdah-pooler / relay", cost, target=cheaper, at_most=True)
     if "direct" in sides:
         gain = ratios(taken["howdah"], taken["direct"])
-        report.add(f"{case}: howdah / direct", gain, target=OF_DIRECT.get(mode), contest=True)
+        report.add(f"{case}: howdah-pooler / PostgreSQL directly", gain, target=OF_DIRECT.get(mode), contest=True)
     return {name: Spread.of(values) for name, values in taken.items()}
 
 
@@ -389,11 +400,11 @@ def without_pipelining(report, start, size, rounds, seconds):
         for clients in (1, 100):
             sides = {"howdah": plain, "pgbouncer": other}
             taken, costs = both_in_turn(sides, "-S", "simple", clients, rounds, seconds)
-            case = f"pipelining off, -S simple, {clients} clients"
+            case = f"pipelining off, pgbench -S simple, {number(clients)}"
             gain = ratios(taken["howdah"], taken["pgbouncer"])
-            report.add(f"{case}: howdah / pgbouncer", gain, target=1.0, contest=True)
+            report.add(f"{case}: howdah-pooler / PgBouncer", gain, target=1.0, contest=True)
             cost = ratios(costs["howdah"], costs["pgbouncer"])
-            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=1.0, at_most=True, contest=True)
+            report.add(f"{case}: CPU, howdah-pooler / PgBouncer", cost, target=1.0, at_most=True, contest=True)
 
 
 def kept_texts(report, start, sides, size, rounds, seconds):
@@ -401,14 +412,14 @@ def kept_texts(report, start, sides, size, rounds, seconds):
     with start("howdah", size, "prepare_threshold = 5") as keeping:
         for clients in (10, 100, 1000):
             taken, costs = both_in_turn(sides | {"keeping": keeping}, "-S", "extended", clients, rounds, seconds)
-            case = f"prepare_threshold = 5, -S extended, {clients} clients"
+            case = f"prepare_threshold = 5, pgbench -S extended, {number(clients)}"
             faster, cheaper = bounds(OF_PGBOUNCER, clients, "extended")
             report.add(f"{case}: with / without", ratios(taken["keeping"], taken["howdah"]))
             report.add(f"{case}: CPU, with / without", ratios(costs["keeping"], costs["howdah"]))
             gain = ratios(taken["keeping"], taken["pgbouncer"])
-            report.add(f"{case}: howdah / pgbouncer", gain, target=faster, contest=True)
+            report.add(f"{case}: howdah-pooler / PgBouncer", gain, target=faster, contest=True)
             cost = ratios(costs["keeping"], costs["pgbouncer"])
-            report.add(f"{case}: CPU, howdah / pgbouncer", cost, target=cheaper, at_most=True, contest=True)
+            report.add(f"{case}: CPU, howdah-pooler / PgBouncer", cost, target=cheaper, at_most=True, contest=True)
 
 
 def lone_client(report, start, size, direct, rounds, seconds):
@@ -417,9 +428,9 @@ def lone_client(report, start, size, direct, rounds, seconds):
         sides = {"asleep": asleep, "awake": awake, "direct": direct}
         for mode in ("simple", "prepared"):
             taken, costs = both_in_turn(sides, "-S", mode, 1, rounds, seconds)
-            case = f"busy_poll of 100 us, -S {mode}, 1 client"
+            case = f"busy_poll of 100 us, pgbench -S {mode}, 1 client"
             report.add(f"{case}: with / without", ratios(taken["awake"], taken["asleep"]))
-            report.add(f"{case}: with / direct", ratios(taken["awake"], taken["direct"]))
+            report.add(f"{case}: with / PostgreSQL directly", ratios(taken["awake"], taken["direct"]))
             report.add(f"{case}: CPU, with / without", ratios(costs["awake"], costs["asleep"]))
 
 
@@ -439,7 +450,7 @@ def sessions(report, howdah, rounds, seconds):
             return sum(rate for _, rate in counted)
 
         taken = interleave({name: functools.partial(run, name) for name in crowds}, rounds)
-        case = f"-S {mode}, 100 clients of {SETTINGS} different sessions / of sessions alike"
+        case = f"pgbench -S {mode}, 100 clients of {SETTINGS} different sessions / of sessions alike"
         report.add(f"{case}: transactions a second", ratios(taken["different"], taken["alike"]), target=0.8)
         report.add(f"{case}: CPU", ratios(costs["different"][1:], costs["alike"][1:]))
 
@@ -458,7 +469,7 @@ def beyond(report, start, howdah, direct, rounds, seconds):
     for _ in range(rounds):
         found = howdah.latencies("simple", 1000, "-S", seconds)
         tails.append(at(found, 0.99) / at(found, 0.5))
-    report.add("-S simple, 1000 clients: p99 / p50", Spread.of(tails), target=3, at_most=True)
+    report.add("pgbench -S simple, 1000 clients: p99 / p50", Spread.of(tails), target=3, at_most=True)
     long = max(seconds, 3)
     calm, among = [], []
     # Each sleeper has a server connection to itself; of the pool that is fastest for short statements none may be left.
@@ -472,7 +483,7 @@ def beyond(report, start, howdah, direct, rounds, seconds):
     large = "SELECT repeat('x', 1000) FROM generate_series(1, 100000)"
     taken = interleave({side.name: functools.partial(timed, side, large) for side in (howdah, direct)}, rounds)
     large = ratios(taken["direct"], taken["howdah"])
-    report.add("a result of 100 MB: throughput, howdah / direct", large, target=0.8, contest=True)
+    report.add("a result of 100 MB: throughput, howdah-pooler / PostgreSQL directly", large, target=0.8, contest=True)
     report.add("memory of an idle client", Spread.of([idle_bytes(howdah)]), unit="bytes", target=2048, at_most=True)
 
 

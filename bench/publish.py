@@ -95,9 +95,10 @@ def page(found, benches):
     parts = [
         "# Benchmarks",
         "Each figure is the median of its rounds; the least and the greatest round follow in brackets. A ratio (÷ or /)"
-        " is computed within each round, in which the two sides run one after the other. A ratio marked **behind**"
-        " favours the other side in every round. The machines are small and shared: ratios say more than absolute"
-        " figures. `bench/run publish` makes this page from the files in bench/results/.",
+        " is computed within each round, in which the two sides run one after the other. In the tables of all figures,"
+        " to which each bench has a link, **behind** marks a ratio that favours the other side in every round. The"
+        " machines are small and shared: ratios say more than absolute figures. `bench/run publish` makes this page"
+        " from the files in bench/results/.",
         losses(found),
         summary(found),
         "## Bench by bench",

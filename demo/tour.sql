@@ -8,7 +8,7 @@ SELECT * FROM pgml.train(
     hyperparams   => '{"n_estimators": 100}'
 );
 
--- How good is the model? A quarter of the rows was held out of the training, and the metrics are of those rows.
+-- How good is the model? A quarter of the rows was held out of the training, and the metrics are computed on those rows.
 SELECT algorithm, hyperparams, round((metrics->>'r2')::numeric, 3) AS r2,
        round((metrics->>'mean_absolute_error')::numeric, 2) AS mean_absolute_error
 FROM pgml.models;

@@ -28,9 +28,9 @@ async def run_transaction(
 ) -> _T:
     """Run a coroutine function in a transaction, and again if the server aborts it because of another transaction.
 
-    The server ends a transaction with a serialization failure or a deadlock when nothing is wrong with it but the
-    moment. It is rolled back then, and `fn` called again after a short while, so `fn` should do nothing outside of
-    the database that must not be done twice.
+    A serialization failure or a deadlock does not mean that the transaction is wrong: it may succeed when it is run
+    again. So the transaction is rolled back and, after a short while, `fn` is called again; `fn` should do nothing
+    outside of the database that must not be done twice.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ async def export_model(
     model : str or int
         A project, for its deployed model, or the id of a model.
     format : str, optional
-        `json` for an XGBoost model as JSON, `safetensors` for any but XGBoost's with all that `import_model` needs.
+        `json` for a model of XGBoost, `safetensors` for any other, with all that `import_model` needs.
     timeout : float, optional
         Seconds for the round trip.
 

@@ -230,8 +230,8 @@ async def explain(self: Connection[Any], project_name: str, features: Any, *, ti
     """Explain the predictions for the rows of a matrix by the contribution of each feature: exact SHAP values.
 
     The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
-    deployed model: the prediction itself in a regression, the log-odds of the second of two classes, of several
-    classes the logarithm of each one's probability but for a constant.
+    deployed model: the prediction itself in a regression, the log-odds of the second of two classes, and for several
+    classes the logarithm of each class's probability, up to a constant. The margin of a forest is the probability.
 
     Parameters
     ----------
