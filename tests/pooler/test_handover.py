@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from devkit import postgres
 from tests.pooler.interpose import (
     GREETING,
     Interposer,
@@ -327,6 +328,35 @@ DEATHS = {
     "close": lambda session: end(session.socket),
     "reset": lambda session: reset(session.socket),
 }
+
+
+@pytest.mark.parametrize("way", ["query_timeout", "KILL", "KILL_CLIENT"])
+@pytest.mark.parametrize("pipelining", [False, True])
+def test_no_error_stands_within_a_row(major, way, pipelining):
+    """A client that has got the beginning of a row takes whatever follows for the rest of the row."""
+    wide = columns("a") + row("v" * 200_000)
+    settings = {"default_pool_size": 2, "pipelining": pipelining, "query_timeout": 1 if way == "query_timeout" else 0}
+    with Scripted() as server, Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
+        # For its psql.
+        server.tree = postgres.tree(major)
+        client.send(query("SELECT 'wide'"))
+        session = server.session(0)
+        while not any(b"wide" in body for _, body in session.unit()):
+            session.send(complete("SET"), ready())
+        session.send(wide[:-1000])
+        client.socket.settimeout(10)
+        heard = b""
+        while len(heard) < 150_000:
+            heard += client.socket.recv(65536)
+        if way == "KILL":
+            pooler.psql("KILL", "pgbouncer")
+        elif way == "KILL_CLIENT":
+            (one,) = [shown for shown in pooler.show("CLIENTS") if shown["database"] != "pgbouncer"]
+            pooler.psql(f"KILL_CLIENT {one['id']}", "pgbouncer")
+        with contextlib.suppress(ConnectionResetError):
+            while more := client.socket.recv(65536):
+                heard += more
+        assert wide.startswith(heard)
 
 
 @pytest.mark.parametrize("death", DEATHS)

@@ -108,6 +108,9 @@ pub fn target(tag: u8, body: &[u8]) -> Result<Target<'_>, Error> {
     let kind = fields.u8("the kind")?;
     let name = fields.cstr("the name")?;
     match kind {
+        _ if !fields.left().is_empty() => {
+            Err(Error::Length { tag, length: i64::try_from(body.len() + 4).unwrap_or(i64::MAX) })
+        }
         b'S' => Ok(Target::Statement(name)),
         b'P' => Ok(Target::Portal(name)),
         _ => Err(Error::Short { tag, field: "the kind (neither 'S' nor 'P')" }),
@@ -117,6 +120,11 @@ pub fn target(tag: u8, body: &[u8]) -> Result<Target<'_>, Error> {
 /// The portal that an Execute names; empty for the unnamed one.
 pub fn portal(body: &[u8]) -> &[u8] {
     body.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
+/// Whether the body of an Execute is whole: a portal and a number of rows, and nothing else.
+pub fn is_execute(body: &[u8]) -> bool {
+    body.len() == portal(body).len() + 1 + size_of::<i32>()
 }
 
 /// Appends a Describe or a Close of a statement.

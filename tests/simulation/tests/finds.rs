@@ -22,6 +22,55 @@ fn say(who: usize, form: usize, statements: &[usize]) -> Step {
     Say { who, form, statements: statements.to_vec() }
 }
 
+/// A client that is given its turn to share a pipelined connection of other settings waits on in its place.
+#[test]
+fn who_finds_no_room_to_share_has_waited_all_the_same() {
+    let setup = Setup {
+        clients: 12,
+        stall: Duration::from_millis(20),
+        check_after: Some(Duration::from_secs(2)),
+        reports_search_path: false,
+        shared_listen: false,
+        kept: 2,
+        ..Setup::default()
+    };
+    let all = |who| Send { who, bytes: ALL };
+    let tell = |who| Tell { who, bytes: ALL };
+    let work = |who, messages| Work { who, messages };
+    let steps = [
+        say(0, 1, &[28]),
+        all(0),
+        Turn,
+        say(11, 2, &[33]),
+        say(5, 0, &[28]),
+        say(8, 2, &[28]),
+        say(9, 1, &[28]),
+        all(9),
+        say(5, 0, &[28]),
+        all(5),
+        work(8, 1),
+        tell(3),
+        Turn,
+        work(2, 4),
+        tell(8),
+        Turn,
+        say(6, 6, &[28]),
+        all(6),
+        work(11, 3),
+        say(8, 2, &[28]),
+        all(8),
+        Turn,
+        tell(11),
+        Cancel { who: 5 },
+        say(5, 6, &[39, 33]),
+        Cancel { who: 8 },
+        Turn,
+        say(3, 6, &[33, 156, 234]),
+        say(1, 0, &[28]),
+    ];
+    holds(&setup, &steps);
+}
+
 /// A client that keeps its connection hears what comes while the pooler asks something of its own there.
 #[test]
 fn a_notification_that_comes_during_an_alignment_is_told() {

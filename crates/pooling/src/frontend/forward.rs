@@ -157,14 +157,14 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
             Some(Step::Took(left.len()))
         }
         tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => None,
-        // A server would answer with an error and wait for a Sync, though nothing was asked.
-        tag::FLUSH if head.body > 0 => {
+        // A server would answer with an error and wait for a Sync, though nothing was asked; or close the connection.
+        tag::FLUSH | tag::SYNC if head.body > 0 => {
             let length = i64::try_from(head.total() - 1).unwrap_or(i64::MAX);
             leave::fatal(core, key, &wire::Error::Length { tag: head.tag, length }.into());
             Some(Step::Took(left.len()))
         }
         // A Sync on its own needs no server, and neither do messages of a COPY that has ended.
-        tag::SYNC if !has_server && client.input.discard == Discard::No && head.body == 0 => {
+        tag::SYNC if !has_server && client.input.discard == Discard::No => {
             client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
             Some(Step::Took(HEADER))

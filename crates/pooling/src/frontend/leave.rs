@@ -3,6 +3,7 @@
 use std::io;
 
 use crate::model::client::Discard;
+use crate::model::exchange::Passing;
 use crate::model::keys::ClientKey;
 use crate::model::relay::Relay;
 use crate::model::turn::{After, Turn};
@@ -48,13 +49,26 @@ pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
     if matches!(client.state(), ClientState::Closing) {
         return;
     }
-    let within = |relay: &Relay| !relay.is_between_messages();
-    if matches!(client.state(), ClientState::Relay) && client.relay.as_deref().is_some_and(within) {
-        // In the middle of a message of its server the client would not understand an error.
+    if is_within_message(core, key) {
+        // The client would take the error for the rest of the message.
         return close_client(core, key, &error.to_string());
     }
     tell(core, key, error, Severity::Fatal);
     end_client(core, key, &error.to_string());
+}
+
+/// Whether a client has got the beginning of a message of its server, and not the end.
+fn is_within_message(core: &Core, key: ClientKey) -> bool {
+    let Some(client) = core.clients.get(key.0) else { return false };
+    let within = |relay: &Relay| !relay.is_between_messages();
+    if matches!(client.state(), ClientState::Relay) {
+        return client.relay.as_deref().is_some_and(within);
+    }
+    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return false };
+    match server.pipeline() {
+        Some(pipeline) => server.exchange.passing.0 > 0 && pipeline.forwarded && pipeline.head() == Some(key),
+        None => matches!(server.exchange.passing, (1.., Some(Passing::On))),
+    }
 }
 
 /// Closes a client as soon as the rest of its output is sent.

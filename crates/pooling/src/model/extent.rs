@@ -115,9 +115,9 @@ fn message(head: Header, left: &[u8]) -> Option<Message<'_>> {
         tag::PARSE => Said::Parse(frontend::parse(body).ok()?),
         tag::BIND => Said::Bind(frontend::bind(body)?),
         tag::DESCRIBE => Said::Describe(frontend::target(head.tag, body).ok()?),
-        tag::EXECUTE => Said::Execute,
+        tag::EXECUTE if frontend::is_execute(body) => Said::Execute,
         tag::CLOSE => Said::Close,
-        tag::SYNC => Said::Sync,
+        tag::SYNC if body.is_empty() => Said::Sync,
         _ => return None,
     };
     Some(Message { head, bytes, said })

@@ -71,18 +71,24 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
             return;
         }
         let Some(key) = order::next_sharer(core, pool_key, turned_away) else { return };
-        let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
-            continue;
-        };
+        let Some(client) = core.clients.get_mut(key.0) else { continue };
         let Some(since) = client.checkout.stop_waiting() else { continue };
-        core.pipelines.waited = core.now.saturating_duration_since(since);
-        pool.counts.totals.wait_time += core.pipelines.waited;
+        let waited = core.now.saturating_duration_since(since);
+        // If the client finds no room, it has waited since then all the same.
+        client.route.waiting_since = Some(since);
         client.checkout.may_share = true;
+        core.pipelines.waited = waited;
         feed::feed_client(core, key, &[]);
-        if let Some(client) = core.clients.get_mut(key.0) {
-            client.checkout.may_share = false;
-        }
         core.pipelines.waited = Duration::ZERO;
+        if let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) {
+            client.checkout.may_share = false;
+            if client.checkout.waits().is_none() {
+                client.route.waiting_since = None;
+            }
+            if client.checkout.pipelined().is_some() {
+                pool.counts.totals.wait_time += waited;
+            }
+        }
         // The client found no pipelined connection with its settings: clients behind it may.
         let waits_on = core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key));
         if waits_on && std::mem::replace(&mut turned_away, true) {
