@@ -266,3 +266,12 @@ def test_what_is_thrown_away_behind_an_error_in_a_transaction_reaches_no_server(
             assert client.ask(S, bind("s"), EXECUTE, SYNC) == "Z:E"
             assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
             assert client.ask(S, bind("s"), EXECUTE, SYNC) == "1 2 D:1 C:SELECT 1 Z:I"
+
+
+def test_a_query_behind_a_failed_message_and_a_flush_is_skipped(server):
+    with Pooler(server) as pooler, Raw(pooler.port) as client, direct(server) as straight:
+        for one in (straight, client):
+            one.send(parse("", "sel"), FLUSH)
+            one.until(b"E")
+            one.send(query("SELECT 'skipped'"), SYNC, query("SELECT 'next'"))
+            assert (one.ask(), one.ask()) == ("Z:I", "T D:next C:SELECT 1 Z:I")

@@ -4,6 +4,7 @@ unit is answered by one error at most.
 
 import contextlib
 import re
+import signal
 import struct
 import time
 
@@ -330,12 +331,13 @@ DEATHS = {
 }
 
 
-@pytest.mark.parametrize("way", ["query_timeout", "KILL", "KILL_CLIENT"])
+@pytest.mark.parametrize("way", ["query_timeout", "KILL", "KILL_CLIENT", "SIGINT"])
 @pytest.mark.parametrize("pipelining", [False, True])
 def test_no_error_stands_within_a_row(major, way, pipelining):
     """A client that has got the beginning of a row takes whatever follows for the rest of the row."""
     wide = columns("a") + row("v" * 200_000)
     settings = {"default_pool_size": 2, "pipelining": pipelining, "query_timeout": 1 if way == "query_timeout" else 0}
+    settings["shutdown_timeout"] = 1
     with Scripted() as server, Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
         # For its psql.
         server.tree = postgres.tree(major)
@@ -353,6 +355,8 @@ def test_no_error_stands_within_a_row(major, way, pipelining):
         elif way == "KILL_CLIENT":
             (one,) = [shown for shown in pooler.show("CLIENTS") if shown["database"] != "pgbouncer"]
             pooler.psql(f"KILL_CLIENT {one['id']}", "pgbouncer")
+        elif way == "SIGINT":
+            pooler.process.send_signal(signal.SIGINT)
         with contextlib.suppress(ConnectionResetError):
             while more := client.socket.recv(65536):
                 heard += more

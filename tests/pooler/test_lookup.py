@@ -69,3 +69,18 @@ def test_the_log_says_that_the_answer_has_no_password(ground):
         done = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False)
         assert "password authentication failed" in done.stderr
         assert "auth_query: its row has no second column, the password" in pooler.log.read_text()
+
+
+def test_nothing_that_a_look_up_does_to_its_session_stays(ground):
+    ground.psql(
+        """CREATE OR REPLACE FUNCTION public.look(u text) RETURNS SETOF record LANGUAGE plpgsql AS $$ BEGIN
+        PERFORM set_config('search_path', 'fake', false), pg_advisory_lock(5);
+        RETURN QUERY SELECT usename::text, passwd FROM pg_catalog.pg_shadow WHERE usename = u; END $$"""
+    )
+    settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "default_pool_size": 1}
+    settings["auth_query"] = "SELECT * FROM public.look($1) AS (usename text, passwd text)"
+    seen = "SELECT current_setting('search_path'), (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')"
+    with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
+        assert pooler.psql("SELECT 1", user="scram_user", password=PASSWORD) == "1"
+        assert pooler.psql(seen, password=ground.password) == '"$user", public|0'
+    ground.psql("DROP FUNCTION public.look(text)")

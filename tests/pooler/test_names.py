@@ -366,3 +366,20 @@ def test_what_is_prepared_behind_a_unit_that_fails_is_prepared_once(server):
         assert clients[0].ask(query("BEGIN"), parse("s", one), SYNC, query("COMMIT"), units=3) == (
             "C:BEGIN Z:T 1 Z:T C:COMMIT Z:I"
         )
+
+
+def test_what_stands_behind_an_execute_that_fails_names_and_closes_nothing(server):
+    """The Close of b is skipped, and so was its Parse: there is no b."""
+    units = [
+        bind("zz"),
+        parse("b", "SELECT 'phantom'"),
+        bind("b", "p"),
+        SYNC,
+        raw.execute(portal="p"),
+        close("b"),
+        SYNC,
+    ]
+    with Pooler(server) as pooler, Raw(pooler.port) as client, direct(server) as straight:
+        for one in (straight, client):
+            one.send(*units, bind("b"), EXECUTE, SYNC)
+            assert answers(one, 3) == (["EZ", "EZ", "EZ"], ["26000", "34000", "26000"])

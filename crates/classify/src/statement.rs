@@ -372,6 +372,10 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
         NodeEnum::CreateEnumStmt(create) => create.type_name.as_slice(),
         NodeEnum::CreateRangeStmt(create) => create.type_name.as_slice(),
         NodeEnum::CreateDomainStmt(create) => create.domainname.as_slice(),
+        NodeEnum::CreateStatsStmt(create) => create.defnames.as_slice(),
+        NodeEnum::CreateOpClassStmt(create) => create.opclassname.as_slice(),
+        NodeEnum::CreateOpFamilyStmt(create) => create.opfamilyname.as_slice(),
+        NodeEnum::CreateConversionStmt(create) => create.conversion_name.as_slice(),
         _ => &[],
     };
     verdict.pins |= crate::judge::names(made).first().is_some_and(|name| name.starts_with("pg_temp"));

@@ -328,13 +328,18 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
     }
 }
 
+/// The length of a SQLSTATE.
+const SQLSTATE: usize = 5;
+
 /// A login to a server has failed. Clients read the SQLSTATE of a server's refusal; the pooler's own reasons not to go on
 /// are failures of the connection to them.
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
     if let Some(server) = core.servers.get_mut(key.0) {
         server.life.fatal_error = Some(match error {
-            Error::Refused(report) => Cause { sqlstate: report.code.clone(), why: why.clone() },
+            Error::Refused(report) if report.code.len() == SQLSTATE => {
+                Cause { sqlstate: report.code.clone(), why: why.clone() }
+            }
             _ => Cause::connection(&why),
         });
     }

@@ -68,7 +68,10 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     }
     close::close_server(core, key, &cause.why);
     connect::connect_failed(core, pool, cause, may_pass);
-    members::met(core, pool, Met::NoConnection);
+    // A server that refuses one user serves others.
+    if !matches!(cause.sqlstate.get(..2), Some("28" | "3D" | "42" | "53" | "55")) {
+        members::met(core, pool, Met::NoConnection);
+    }
 }
 
 /// A server connection is lost before anything of its client's has been sent.
@@ -177,7 +180,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     }
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.input.unsynced {
-        client.input.discard = Discard::Unit;
+        client.input.discard = Discard::ToSync;
     }
     turns::give_turn(core, Turn::Client(key));
 }

@@ -107,7 +107,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
             client.io.out().extend_from_slice(message);
         }
         // The client has not ended its unit: its messages up to the end are void.
-        None if failed => client.input.discard = Discard::Unit,
+        None if failed => client.input.discard = Discard::ToSync,
         None => (),
     }
     emit_invented(server, Some(client));

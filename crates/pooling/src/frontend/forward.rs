@@ -183,13 +183,20 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
 
 /// Throws messages of a refused unit away.
 fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
-    let client = core.clients.get_mut(key.0).filter(|client| client.input.discard == Discard::Unit)?;
+    let client = core.clients.get_mut(key.0).filter(|client| client.input.discard != Discard::No)?;
     client.input.dropping = head.body;
     // As in PostgreSQL, a failed message has ended the unnamed statement before it.
     if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
         client.prepared.unnamed = None;
     }
-    if matches!(head.tag, tag::QUERY | tag::SYNC | tag::FUNCTION_CALL) {
+    if matches!(head.tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE) {
+        client.input.discard = Discard::ToSync;
+    }
+    let ends = match head.tag {
+        tag::QUERY | tag::FUNCTION_CALL => client.input.discard == Discard::Unit,
+        tag => tag == tag::SYNC,
+    };
+    if ends {
         client.input.discard = Discard::No;
         client.input.unsynced = false;
         backend::write_ready_for_query(client.io.out(), Status::Idle);

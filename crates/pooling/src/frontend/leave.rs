@@ -30,7 +30,8 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     client.checkout.needs_own = false;
     client.deeds.errors += 1;
     // A unit ends with its first error.
-    if std::mem::replace(&mut client.input.discard, Discard::Unit) == Discard::No {
+    if client.input.discard == Discard::No {
+        client.input.discard = Discard::Unit;
         error.write(client.io.out(), Severity::Error);
     }
     note(core, key, error);
@@ -58,7 +59,7 @@ pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
 }
 
 /// Whether a client has got the beginning of a message of its server, and not the end.
-fn is_within_message(core: &Core, key: ClientKey) -> bool {
+pub fn is_within_message(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     let within = |relay: &Relay| !relay.is_between_messages();
     if matches!(client.state(), ClientState::Relay) {

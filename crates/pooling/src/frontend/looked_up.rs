@@ -12,6 +12,7 @@ use crate::pools::{checkin, free};
 use crate::reactor::{sockets, turns};
 use crate::state::Core;
 use crate::state::login::Phase;
+use crate::state::server::Residue;
 
 /// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {
@@ -40,6 +41,8 @@ pub fn lookup(core: &mut Core, key: ClientKey) {
 pub fn lookup_done(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let (client, report) = (server.client(), server.exchange.own_error.take());
+    // A function in it may do anything.
+    server.known.residue = server.known.residue.max(Residue::Anything);
     checkin::detach(core, key);
     free::free(core, key);
     match (client, report) {

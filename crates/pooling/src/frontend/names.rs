@@ -26,7 +26,8 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
         return Some(step);
     }
     let client = core.clients.get_mut(key.0)?;
-    if !names {
+    // What follows in its unit may be skipped behind an Execute that fails.
+    if !names && (tag != tag::EXECUTE || client.input.unsynced) {
         return None;
     }
     if client.input.unsynced {

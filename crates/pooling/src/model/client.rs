@@ -23,6 +23,8 @@ pub enum Discard {
     /// A statement was refused before a server had it: its remaining messages are thrown away, and a ReadyForQuery ends
     /// it.
     Unit,
+    /// As `Unit`, for a statement of the extended protocol: it ends with its Sync, whatever comes before.
+    ToSync,
 }
 
 /// The progress of the work on a client's input.

@@ -27,8 +27,13 @@ pub fn close_idle_clients(core: &mut Core) {
 
 /// Sends the remaining clients the error that the pooler has ended.
 pub fn say_goodbye(core: &mut Core) {
-    for (_, client) in core.clients.iter_mut() {
-        if client.is_ready() || client.is_on_console() {
+    let hears = |client: &Client| client.is_ready() || client.is_on_console();
+    let keys = core.clients.iter().filter(|(_, client)| hears(client)).map(|(key, _)| ClientKey(key));
+    for key in keys.collect::<Vec<_>>() {
+        if leave::is_within_message(core, key) {
+            continue;
+        }
+        if let Some(client) = core.clients.get_mut(key.0) {
             Error::Ending.write(client.io.out(), Severity::Fatal);
             // Output that is not sent by now is lost with the process.
             let _ = client.io.flush();
