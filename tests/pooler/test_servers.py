@@ -1,5 +1,6 @@
 """Databases on several servers: what the monitor finds out about them, and what the console tells of it."""
 
+import contextlib
 import os
 import signal
 import time
@@ -9,7 +10,7 @@ import pytest
 from devkit import postgres
 from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup
 from tests.pooler.trio import processes
 
 NEWEST_ONLY = True
@@ -220,6 +221,20 @@ def test_a_replica_that_dies_is_banned_and_returns(trio):
             assert place(pooler, one)["reads"] == "0", "it lives, but its ban stands"
         wait_until(lambda: place(pooler, one)["reads"] == "1")
         assert pooler.show("BANS") == []
+
+
+def test_a_user_whom_a_replica_refuses_bans_it_for_nobody(trio):
+    trio.primary.psql("CREATE ROLE barred NOLOGIN")
+    trio.catch_up()
+    with watched(trio, app="ban_time = 3600") as pooler:
+        wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
+        with contextlib.ExitStack() as stack:
+            for _ in range(4):
+                client = stack.enter_context(Raw(pooler.port, "app", user="barred", login=False))
+                client.send(startup("app", "barred"))
+            wait_until(lambda: pooler.log.read_text().count("not permitted to log in") >= 3)
+            assert pooler.show("BANS") == []
+        assert [place(pooler, one)["reads"] for one in trio.replicas] == ["1", "1"]
 
 
 def test_the_last_replica_is_not_kept_away_by_a_ban(trio):

@@ -22,6 +22,12 @@ impl Cause {
         Self { sqlstate: "08006".to_owned(), why: why.to_owned() }
     }
 
+    /// Whether the server has refused the user or the database of a login, or has no room for one more (28xxx, 3D000,
+    /// 42501, 53xxx, 55000): others it may serve all the same.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.sqlstate.get(..2), Some("28" | "3D" | "42" | "53" | "55"))
+    }
+
     /// The pooler has closed the connection.
     pub fn shutdown(why: &str) -> Self {
         Self { sqlstate: "57P01".to_owned(), why: why.to_owned() }

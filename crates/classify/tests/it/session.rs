@@ -24,6 +24,13 @@ fn every_kind_of_statement() {
         ("DEALLOCATE ALL", "Deallocate session_state"),
         ("SET seed = 0.5", "Set session_state pins"),
         ("CREATE DOMAIN pg_temp.d AS int", "Utility utility pins opaque ddl"),
+        ("CREATE STATISTICS pg_temp.s ON a, b FROM t", "Utility utility pins opaque ddl"),
+        (
+            "CREATE CONVERSION pg_temp.c FOR 'UTF8' TO 'LATIN1' FROM utf8_to_iso8859_1",
+            "Utility utility pins opaque ddl",
+        ),
+        ("CREATE OPERATOR FAMILY pg_temp.f USING btree", "Utility utility pins opaque ddl"),
+        ("CREATE OPERATOR CLASS pg_temp.c FOR TYPE int USING btree AS STORAGE int", "Utility utility pins opaque ddl"),
         ("DECLARE c CURSOR FOR SELECT 1", "Declare ro session_state"),
         ("DECLARE c CURSOR FOR SELECT * FROM accounts FOR UPDATE", "Declare session_state"),
         ("DECLARE c CURSOR WITH HOLD FOR SELECT 1", "Declare ro session_state pins"),

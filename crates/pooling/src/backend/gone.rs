@@ -68,8 +68,8 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     }
     close::close_server(core, key, &cause.why);
     connect::connect_failed(core, pool, cause, may_pass);
-    // A server that refuses one user serves others.
-    if !matches!(cause.sqlstate.get(..2), Some("28" | "3D" | "42" | "53" | "55")) {
+    // A ban would keep the reads of all users away.
+    if !cause.is_refusal() {
         members::met(core, pool, Met::NoConnection);
     }
 }
