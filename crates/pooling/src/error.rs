@@ -293,6 +293,10 @@ pub enum Error {
     /// The client has opened a transaction block where each statement may go to another server connection.
     #[error("transaction blocks not allowed in statement pooling mode")]
     NoBlocks,
+    /// The tables of a prepared statement have changed: its columns or parameters are not those that the client was
+    /// told when it prepared the statement.
+    #[error("cached plan must not change result type")]
+    StatementChanged,
     /// The client did not read the notifications that the pooler kept for it.
     #[error("notifications are missed: the client did not read them in time")]
     NotificationsFull,
@@ -466,7 +470,7 @@ impl Error {
             SettingValue TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
         "08P01" protocol_violation, Limit, no: ManySockets;
         "08P01" protocol_violation, Machine, yes: HandOver;
-        "0A000" feature_not_supported, Client, no: ReplicationOfConsole NoBlocks;
+        "0A000" feature_not_supported, Client, no: ReplicationOfConsole NoBlocks StatementChanged;
         "22023" invalid_parameter_value, Client, no: Replication;
         "22P05" untranslatable_character, Client, no: NotificationEncoding;
         "25P03" idle_in_transaction_session_timeout, Limit, no: IdleTransactionTimeout;
@@ -550,6 +554,9 @@ impl Error {
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
             Self::NoBlocks => "pool_mode = transaction allows them",
+            Self::StatementChanged => {
+                "the tables of the statement have changed since it was prepared: prepare it again"
+            }
             Self::QueryTimeout | Self::TransactionTimeout | Self::IdleTransactionTimeout | Self::IdleTimeout => {
                 "this is a setting of the pooler, SHOW CONFIG on its console shows its value"
             }
@@ -564,7 +571,10 @@ impl Error {
 
     /// Writes it to a client.
     pub fn write(&self, out: &mut Vec<u8>, severity: Severity) {
-        backend::write_error_with_hint(out, severity.word(), self.sqlstate(), &self.to_string(), self.hint());
+        // Drivers that prepare the statement again know PostgreSQL's error by its routine or by its words.
+        let routine = matches!(self, Self::StatementChanged).then_some("RevalidateCachedQuery");
+        let extra = backend::Extra { hint: self.hint(), routine };
+        backend::write_error_with(out, severity.word(), self.sqlstate(), &self.to_string(), extra);
     }
 }
 

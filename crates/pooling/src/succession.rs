@@ -46,7 +46,8 @@ impl Traveller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::adopted::{Choices, Prepared, Row};
+    use crate::model::shape::Shape;
+    use crate::state::adopted::{Choices, Definition, Prepared, Row};
 
     fn pair(name: &str, value: &str) -> (String, String) {
         (name.to_owned(), value.to_owned())
@@ -56,6 +57,12 @@ mod tests {
     fn what_is_told_of_clients_is_read_again() {
         let plain =
             Described { user: "u".to_owned(), cancel_pid: 7, cancel_secret: vec![0, 255], ..Described::default() };
+        let definition = |lexing: &str, text: &[u8]| Definition {
+            lexing: lexing.into(),
+            text: text.into(),
+            ..Definition::default()
+        };
+        let shape = Shape { parameters: None, columns: Some(u64::MAX) };
         let full = Described {
             is_tcp: true,
             database: "a b".to_owned(),
@@ -65,8 +72,8 @@ mod tests {
             values: [vec![pair("TimeZone", "a'b")], vec![pair("TimeZone", "")]],
             sets: [vec![pair("role", "SET ROLE x")], vec![pair("my.a", "SET my.a = 'y'")]],
             prepared: Prepared {
-                statements: vec![(b"s\xff".to_vec(), b"conforming".to_vec(), b"SELECT $1\0\0\x01\0\0\0\x17".to_vec())],
-                unnamed: Some((b"unclear".to_vec(), b"SELECT\0\0\0".to_vec())),
+                statements: vec![(b"s\xff".to_vec(), definition("conforming", b"SELECT $1\0\0\x01\0\0\0\x17"))],
+                unnamed: Some(Definition { shape, ..definition("unclear", b"SELECT\0\0\0") }),
                 renamed: true,
             },
             learnt: (Some("SCRAM-SHA-256$4096:a$b:c".to_owned()), Some([7; 32])),
@@ -74,6 +81,10 @@ mod tests {
         };
         let rows = [full.rows(), plain.rows()].concat();
         assert_eq!(Described::read(&rows), Ok(vec![full, plain]));
+        let mut older = rows;
+        let statement = older.iter_mut().find(|row| row[0] == b"statement").unwrap();
+        statement.truncate(4);
+        assert!(Described::read(&older).is_ok(), "version 3.2 tells no shapes");
     }
 
     #[test]

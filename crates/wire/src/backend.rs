@@ -223,23 +223,33 @@ pub fn report(body: &[u8]) -> Result<Report, Error> {
 
 /// Appends an ErrorResponse.
 pub fn write_error(out: &mut Vec<u8>, severity: &str, code: &str, message: &str) {
-    write_error_with_hint(out, severity, code, message, None);
+    write_report(out, tag::ERROR_RESPONSE, severity, code, message, Extra::default());
 }
 
-/// Appends an ErrorResponse that may say what helps.
-pub fn write_error_with_hint(out: &mut Vec<u8>, severity: &str, code: &str, message: &str, hint: Option<&str>) {
-    write_report(out, tag::ERROR_RESPONSE, severity, code, message, hint);
+/// The fields that a report may have beside its severity, SQLSTATE and message.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Extra<'a> {
+    /// What helps.
+    pub hint: Option<&'a str>,
+    /// The function of the server that reports: drivers tell some errors apart by it.
+    pub routine: Option<&'a str>,
+}
+
+/// Appends an ErrorResponse with a hint, a routine, or both.
+pub fn write_error_with(out: &mut Vec<u8>, severity: &str, code: &str, message: &str, extra: Extra<'_>) {
+    write_report(out, tag::ERROR_RESPONSE, severity, code, message, extra);
 }
 
 /// Appends a NoticeResponse.
 pub fn write_notice(out: &mut Vec<u8>, severity: &str, code: &str, message: &str) {
-    write_report(out, tag::NOTICE_RESPONSE, severity, code, message, None);
+    write_report(out, tag::NOTICE_RESPONSE, severity, code, message, Extra::default());
 }
 
-fn write_report(out: &mut Vec<u8>, tag: u8, severity: &str, code: &str, message: &str, hint: Option<&str>) {
+fn write_report(out: &mut Vec<u8>, tag: u8, severity: &str, code: &str, message: &str, extra: Extra<'_>) {
     write(out, tag, |out| {
         let fields = [(b'S', severity), (b'V', severity), (b'C', code), (b'M', message)];
-        for (kind, value) in fields.into_iter().chain(hint.map(|hint| (b'H', hint))) {
+        let extra = extra.hint.map(|hint| (b'H', hint)).into_iter().chain(extra.routine.map(|routine| (b'R', routine)));
+        for (kind, value) in fields.into_iter().chain(extra) {
             out.push(kind);
             // A zero would end the field early and make the rest unreadable.
             out.extend(value.bytes().filter(|&byte| byte != 0));

@@ -135,6 +135,14 @@ pub fn write_statement_target(out: &mut Vec<u8>, tag: u8, name: &[u8]) {
     });
 }
 
+/// Appends an Execute of a portal, for all its rows.
+pub fn write_execute(out: &mut Vec<u8>, portal: &[u8]) {
+    write(out, tag::EXECUTE, |out| {
+        write_cstr(out, portal);
+        out.extend_from_slice(&0_i32.to_be_bytes());
+    });
+}
+
 /// The text of a Query.
 pub fn query(body: &[u8]) -> Result<&[u8], Error> {
     Fields::new(tag::QUERY, body).cstr("the query")

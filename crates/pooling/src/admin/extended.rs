@@ -4,6 +4,8 @@ use std::rc::Rc;
 
 use crate::model::keys::ClientKey;
 use crate::model::lexing::{Lexing, UNCLEAR};
+use crate::model::portals::Portal;
+use crate::model::shape::Held;
 use crate::model::statement::{Statement, Statements};
 use wire::frontend::{self, Target, tag};
 use wire::{backend, frame};
@@ -20,7 +22,7 @@ use crate::state::client::Client;
 pub fn parse(client: &mut Client, body: &[u8]) -> Result<(), wire::Error> {
     let parse = frontend::parse(body)?;
     let statement = Statements::default().share(parse.definition, UNCLEAR, Lexing::Conforming);
-    client.prepared.statements.insert(parse.name.into(), statement);
+    client.prepared.statements.insert(parse.name.into(), Held::new(statement));
     backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
     Ok(())
 }
@@ -36,8 +38,8 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
         core.lifecycle.console.formats.remove(&key);
     }
     match client.prepared.statements.get(names.statement).cloned() {
-        Some(statement) => {
-            client.prepared.portals.insert(b"", Some(statement));
+        Some(held) => {
+            client.prepared.portals.insert(b"", Portal { held: Some(held), differs: false });
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
         None => result::failed(core, key, &Error::NoPrepared),
@@ -51,7 +53,7 @@ pub fn describe(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire
     let (statement, formats) = match frontend::target(tag::DESCRIBE, body)? {
         Target::Statement(name) => {
             frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0, 0]));
-            (client.prepared.statements.get(name).cloned(), None)
+            (client.prepared.statements.get(name).map(|held| held.statement.clone()), None)
         }
         Target::Portal(_) => (bound(client), core.lifecycle.console.formats.get(&key)),
     };

@@ -11,7 +11,7 @@ use wire::{Header, header};
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
 use crate::backend::{errors, hub_asks, ready};
-use crate::frontend::{lookup, names};
+use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
 use crate::router::fingerprints::may_set;
@@ -83,8 +83,6 @@ fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: 
         head.tag,
         tag::DATA_ROW
             | tag::COPY_DATA
-            | tag::ROW_DESCRIPTION
-            | tag::PARAMETER_DESCRIPTION
             | tag::FUNCTION_CALL_RESPONSE
             | tag::NOTIFICATION_RESPONSE
             | tag::NOTICE_RESPONSE
@@ -142,12 +140,16 @@ fn answer(
     if tag == tag::COPY_IN_RESPONSE {
         takes_copy(core, key);
     }
+    if matches!(tag, tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA) {
+        shapes::described(core, key, tag, body)?;
+    }
     // A notification is its client's, whatever is asked for it meanwhile.
     let hidden = ours && tag != tag::NOTIFICATION_RESPONSE
         || matches!(
             (tag, core.servers.get(key.0).and_then(|server| server.exchange.requests.front())),
             (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
                 | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
+                | (tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA, Some(Request::Check(_)))
         );
     if !hidden && let Some(server) = core.servers.get_mut(key.0) {
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
@@ -277,7 +279,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);
-        if matches!(done, Some(Request::Execute(_))) {
+        if matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
             names::look_again(core, key);
         }
     }

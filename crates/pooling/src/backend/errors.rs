@@ -6,8 +6,8 @@ use wire::backend::{self, Report};
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
-use crate::error::Cause;
-use crate::frontend::names;
+use crate::error::{Cause, Severity};
+use crate::frontend::{names, shapes};
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::route;
@@ -51,6 +51,11 @@ pub fn answer_error(
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     server.exchange.forgets_statement(&mut server.known.statements, &report);
     let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
+    if matches!(server.exchange.requests.front(), Some(Request::Refuse)) && matches!(&*report.code, "26000" | "34000") {
+        shapes::CHANGED.write(client.io.out(), Severity::Error);
+        names::look_again(core, key);
+        return Ok(());
+    }
     match shown_name(&server.exchange.requests, client, &report.code) {
         Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
         None => client.io.out().extend_from_slice(message),

@@ -14,7 +14,8 @@ use crate::state::server::{Residue, Server, State};
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
     let statement = match (code, requests.front()?) {
         // A Bind that does not fit its statement is a violation of the protocol.
-        ("26000" | "08P01", Request::Bind(Some(statement)) | Request::Describe(Some(statement))) => statement,
+        ("26000" | "08P01", Request::Bind(Some(statement))) => statement,
+        ("26000" | "08P01", Request::Describe(Some(held)) | Request::Check(held)) => &held.statement,
         ("26000", Request::Bind(None) | Request::Describe(None)) => {
             let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
             return Some((internal, b"unnamed prepared statement".as_slice().into()));
@@ -29,7 +30,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
         Request::Invented { name: Some(name), closed: Some(closed), .. } => Some((name, closed)),
         _ => None,
     });
-    let named = client.prepared.statements.iter().chain(closed).find(|(_, known)| Rc::ptr_eq(known, statement));
+    let named = client.prepared.statements.iter().chain(closed).find(|(_, held)| Rc::ptr_eq(statement, held));
     let name = named.map(|(name, _)| name.clone());
     // A statement that servers keep without a name has none for its client either.
     (name.is_some() || statement.is_shared()).then(|| (statement.name().to_vec(), name.unwrap_or_default()))
@@ -38,6 +39,9 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
 /// The name that is bound on the server for a client that has no unnamed statement: the server may have another
 /// client's, which must not be bound.
 pub const NO_UNNAMED: &[u8] = b"howdah has no unnamed statement";
+
+/// The name of a statement, or of a portal, that no server has.
+pub const NO_STATEMENT: &[u8] = b"howdah has no statement of this shape";
 
 /// Appends a message in which one name stands for another.
 pub fn write_renamed(out: &mut Vec<u8>, message: &[u8], internal: &[u8], shown: &[u8]) {
@@ -114,7 +118,7 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                     .unnamed
                     .as_ref()
                     .zip(statement.as_ref())
-                    .is_some_and(|(theirs, ours)| Rc::ptr_eq(theirs, ours))
+                    .is_some_and(|(theirs, ours)| Rc::ptr_eq(ours, theirs))
             {
                 // As in PostgreSQL, a failed Parse has ended the statement before it too.
                 client.prepared.unnamed = before.filter(|_| skipped);

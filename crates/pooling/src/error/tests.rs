@@ -76,6 +76,7 @@ fn all() -> Vec<Error> {
         Error::IdleTransactionTimeout,
         Error::IdleTimeout,
         Error::NoBlocks,
+        Error::StatementChanged,
         Error::NotificationsFull,
         Error::NotificationEncoding,
         Error::Ending,

@@ -14,7 +14,7 @@ use crate::backend::hub;
 use crate::config::PoolMode;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
-use crate::frontend::{leave, names};
+use crate::frontend::{leave, names, shapes};
 use crate::pipeline::send;
 use crate::pools::checkout;
 use crate::reactor::{sockets, turns};
@@ -63,6 +63,9 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     }
     if !checkout::acquire(core, key, false) {
         hub::waits(core, key);
+        return Step::Stop;
+    }
+    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
         return Step::Stop;
     }
     match messages::pass_message(core, key, head, left) {

@@ -9,7 +9,9 @@ use std::time::Instant;
 use crate::model::extent::{Message, Said};
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
+use crate::model::portals::Portal;
 use crate::model::request::{Request, forgets};
+use crate::model::shape::{Fit, Held, Shape};
 use crate::model::statement::{Name, Statement, reading};
 use crate::model::turn::Step;
 use classify::{Verdict, Words};
@@ -19,6 +21,7 @@ use wire::frame::HEADER;
 use wire::frontend::{self, Parse, Target, tag};
 
 use crate::backend::replies::NO_UNNAMED;
+use crate::frontend::shapes;
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
@@ -42,6 +45,11 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
         frontend::write_sync(server.io.out());
         client.input.unsynced = false;
         server.exchange.requests.push_back(Request::HiddenSync);
+        return head.total();
+    }
+    if head.tag == tag::EXECUTE && shapes::refuses(client, server, left.get(HEADER..).unwrap_or_default()) {
+        begin(client, server, now);
+        client.input.unsynced = true;
         return head.total();
     }
     note(client, server, head, left, verdict, now);
@@ -124,7 +132,7 @@ fn note(
 
 /// Whether servers know a client's named statements by names of the pooler's: where connections are shared, and where
 /// they were when the client prepared the first of the statements that it has.
-fn renames(core: &mut Core, key: ClientKey) -> bool {
+pub fn renames(core: &mut Core, key: ClientKey) -> bool {
     let Some((client, server)) = core.pair(key) else { return false };
     let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
     let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
@@ -166,11 +174,12 @@ pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Stateme
 
 /// Makes a statement that a server is to parse anew be read as the client's session reads now: sessions that read
 /// otherwise must not share it.
-fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
+pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
-    let Some(statement) = client.prepared.statements.get(name).cloned() else { return };
+    let Some(held) = client.prepared.statements.get(name).cloned() else { return };
+    let statement = &held.statement;
     let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
-    if server.known.statements.has(&statement) {
+    if server.known.statements.has(statement) {
         return;
     }
     let home = members::home_of(core, server.pool);
@@ -181,7 +190,7 @@ fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let lexing = fingerprints::lexing(core, key, statement.text());
     let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(home.0)) else { return };
     let anew = pool.statements.share(&statement.definition, reading, lexing);
-    client.prepared.statements.insert(name.into(), anew);
+    client.prepared.statements.insert(name.into(), Held::told(anew, held.shape()));
 }
 
 fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
@@ -198,10 +207,10 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         let (unnamed, mut before) = (name.is_none(), None);
         match &name {
             None => {
-                server.known.unnamed = Some(statement.clone());
-                before = client.prepared.unnamed.replace(statement.clone());
+                server.known.unnamed = Some((statement.clone(), Shape::default()));
+                before = client.prepared.unnamed.replace(Held::new(statement.clone()));
             }
-            Some(name) => drop(client.prepared.statements.insert(name.clone(), statement.clone())),
+            Some(name) => drop(client.prepared.statements.insert(name.clone(), Held::new(statement.clone()))),
         }
         let statement = Some(statement);
         let request = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
@@ -212,13 +221,13 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         // The server has to refuse a name that is taken; the statement itself stays.
         prepare(server, &has, limit);
         frontend::write_parse(server.io.out(), &has.name(), parse.definition);
-        let (name, taken) = (Some(name), Some(has));
+        let (name, taken) = (Some(name), Some(has.statement.clone()));
         let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
         server.exchange.requests.push_back(request);
         return;
     }
-    client.prepared.statements.insert(name.clone(), statement.clone());
-    if server.known.statements.uses(&statement) {
+    client.prepared.statements.insert(name.clone(), Held::new(statement.clone()));
+    if server.known.statements.uses(&statement).is_some() {
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
         send_parse(server, &statement, limit, Some(name), false, None);
@@ -274,8 +283,8 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
     let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
     client.input.unsynced = true;
-    let before = client.prepared.unnamed.replace(statement.clone());
-    if server.known.statements.uses(&statement) {
+    let before = client.prepared.unnamed.replace(Held::new(statement.clone()));
+    if server.known.statements.uses(&statement).is_some() {
         invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
     } else {
         send_parse(server, &statement, limit, None, false, before);
@@ -297,8 +306,10 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     let Some((client, server)) = core.pair(key) else { return head.total() };
     begin(client, server, now);
     client.input.unsynced = true;
-    let (statement, name) = name_on_server(client, server, names.statement, renames, limit);
-    client.prepared.portals.insert(names.portal, statement.clone());
+    let mut there = on_server(client, server, names.statement, renames, limit);
+    let request = shapes::before_bind(server, &mut there, renames);
+    let (held, name) = (there.held, there.name);
+    client.prepared.portals.insert(names.portal, Portal { held, differs: there.fit == Fit::Columns });
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -307,7 +318,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     out.extend_from_slice(&i32::try_from(length).unwrap_or(-1).to_be_bytes());
     wire::frame::write_cstr(out, names.portal);
     wire::frame::write_cstr(out, &name);
-    server.exchange.requests.push_back(Request::Bind(statement));
+    server.exchange.requests.push_back(request);
     client.input.passing = rest;
     HEADER + consumed
 }
@@ -351,9 +362,15 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
     }
     match target {
         Target::Statement(name) if !closes => {
-            let (statement, name) = name_on_server(client, server, name, renames, limit);
-            frontend::write_statement_target(server.io.out(), tag, &name);
-            server.exchange.requests.push_back(Request::Describe(statement));
+            let there = on_server(client, server, name, renames, limit);
+            frontend::write_statement_target(server.io.out(), tag, &there.name);
+            server.exchange.requests.push_back(Request::Describe(there.held));
+            return;
+        }
+        Target::Portal(name) if !closes => {
+            wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
+            let held = client.prepared.portals.get_mut(name).and_then(shapes::taught_by);
+            server.exchange.requests.push_back(Request::Describe(held));
             return;
         }
         _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
@@ -397,7 +414,7 @@ pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) ->
 }
 
 /// Notes the time when a unit is begun.
-fn begin(client: &mut Client, server: &mut Server, now: Instant) {
+pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
     if server.exchange.requests.is_empty() {
         client.times.request_since = now;
         server.life.state_since = now;
@@ -408,7 +425,7 @@ fn begin(client: &mut Client, server: &mut Server, now: Instant) {
 }
 
 /// Gives a client an answer of the pooler's own, in its turn.
-fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Statement>>) {
+fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Held>>) {
     if server.exchange.requests.is_empty() && !server.exchange.failed {
         if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
             backend::write_empty(out, tag);
@@ -418,11 +435,12 @@ fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u
     }
 }
 
-/// Makes sure that a server knows a statement; the client does not see it.
-fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) {
-    if !server.known.statements.uses(statement) {
+/// Makes sure that a server knows a statement; the client does not see it. Gives the known shape of the server's copy.
+fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> Shape {
+    server.known.statements.uses(statement).unwrap_or_else(|| {
         send_parse(server, statement, limit, None, true, None);
-    }
+        Shape::default()
+    })
 }
 
 /// Makes a server prepare a statement by its name of the pooler's, after closing the statements that make room for it.
@@ -432,7 +450,7 @@ fn send_parse(
     limit: usize,
     name: Option<Box<[u8]>>,
     hidden: bool,
-    before: Option<Rc<Statement>>,
+    before: Option<Rc<Held>>,
 ) {
     for closed in server.known.statements.add(statement, limit) {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &closed.name());
@@ -457,41 +475,55 @@ fn parse_is_safe(server: &Server) -> bool {
     true
 }
 
-/// The statement that a client means, made known to the server, and its name there. A name that the client does not
-/// have is passed on as it is, and the server's error is the right one.
-fn name_on_server(
-    client: &Client,
-    server: &mut Server,
-    name: &[u8],
-    renames: bool,
-    limit: usize,
-) -> (Option<Rc<Statement>>, Name) {
+/// A statement that a client means, on a server.
+pub struct There {
+    /// The statement; `None` if the client has none of that name.
+    pub held: Option<Rc<Held>>,
+    /// Its name on the server.
+    pub name: Name,
+    /// Whether the server's copy has the shape that the client was told.
+    pub fit: Fit,
+}
+
+impl There {
+    fn new(held: Rc<Held>, name: Name, copy: Shape) -> Self {
+        let fit = held.shape().fit(copy);
+        Self { held: Some(held), name, fit }
+    }
+}
+
+/// The statement that a client means, made known to the server. A name that the client does not have is passed on as it
+/// is, and the server's error is the right one.
+pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: bool, limit: usize) -> There {
     if name.is_empty() {
-        let Some(statement) = client.prepared.unnamed.clone() else {
-            return (None, NO_UNNAMED.into());
+        let Some(held) = client.prepared.unnamed.clone() else {
+            return There { held: None, name: NO_UNNAMED.into(), fit: Fit::Same };
         };
-        if statement.is_shared() && server.known.statements.uses(&statement) {
-            let name = statement.name();
-            return (Some(statement), name);
+        if held.is_shared()
+            && let Some(copy) = server.known.statements.uses(&held)
+        {
+            let name = held.name();
+            return There::new(held, name, copy);
         }
-        let is_there = server.known.unnamed.as_ref().is_some_and(|unnamed| Rc::ptr_eq(unnamed, &statement));
-        if !is_there || !parse_is_safe(server) {
-            frontend::write_parse(server.io.out(), b"", &statement.definition);
-            let statement = Some(statement.clone());
-            server.known.unnamed = statement.clone();
+        let there = server.known.unnamed.as_ref().filter(|(unnamed, _)| Rc::ptr_eq(unnamed, &held));
+        let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
+            frontend::write_parse(server.io.out(), b"", &held.definition);
+            server.known.unnamed = Some((held.statement.clone(), Shape::default()));
+            let statement = Some(held.statement.clone());
             let request =
                 Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
             server.exchange.requests.push_back(request);
-        }
-        return (Some(statement), name.into());
+            return There::new(held, name.into(), Shape::default());
+        };
+        return There::new(held, name.into(), copy);
     }
     match client.prepared.statements.get(name).cloned() {
-        Some(statement) if renames => {
-            prepare(server, &statement, limit);
-            let name = statement.name();
-            (Some(statement), name)
+        Some(held) if renames => {
+            let copy = prepare(server, &held, limit);
+            let name = held.name();
+            There::new(held, name, copy)
         }
-        known => (known, name.into()),
+        held => There { held, name: name.into(), fit: Fit::Same },
     }
 }
 

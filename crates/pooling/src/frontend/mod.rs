@@ -11,4 +11,5 @@ pub mod lookup;
 pub mod messages;
 pub mod names;
 pub mod prepared;
+pub mod shapes;
 pub mod startup;

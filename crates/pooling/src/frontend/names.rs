@@ -53,13 +53,12 @@ fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     // A unit may have many thousand messages: its requests are searched only if one of them may forget names.
     let client = core.clients.get_mut(key.0).filter(|client| client.input.forgets)?;
     let server = core.servers.get_mut(client.checkout.server()?.0)?;
-    let (status, skips) = (server.status, server.exchange.skips);
+    let status = server.status;
     // A Query without a Sync before it ends no unit of the extended protocol.
     let forgets = |request: &Request| {
         matches!(request, Request::Execute(_) | Request::Query(..)) && request.is_about_names(status)
     };
-    let skipped =
-        server.exchange.failed && !server.exchange.requests.iter().any(|request| request.ends_failed_unit(skips));
+    let skipped = server.exchange.skips_to_sync();
     let mut unit = server.exchange.requests.iter().rev().take_while(|request| !request.ends_failed_unit(true));
     if skipped || !unit.any(forgets) {
         client.input.forgets = false;

@@ -11,7 +11,7 @@ use crate::model::lexing::Reading;
 use crate::model::pins::Pins;
 use crate::model::portals::Portals;
 use crate::model::session::{Change, Confirmed, Pending, Sets};
-use crate::model::statement::Statement;
+use crate::model::shape::Held;
 use crate::model::vars::{OWN, Tracked, Vars, assigned};
 
 /// The reason why a client's messages are being thrown away.
@@ -183,12 +183,12 @@ impl Session {
 #[derive(Debug, Default)]
 pub struct Prepared {
     /// Its named statements.
-    pub statements: BTreeMap<Box<[u8]>, Rc<Statement>>,
+    pub statements: BTreeMap<Box<[u8]>, Rc<Held>>,
     /// Whether servers know its named statements by names of the pooler's, which they keep while there are any,
     /// whatever the pool's mode becomes.
     pub renamed: bool,
     /// Its unnamed statement.
-    pub unnamed: Option<Rc<Statement>>,
+    pub unnamed: Option<Rc<Held>>,
     /// Its portals in the open transaction, with their statements.
     pub portals: Portals,
 }

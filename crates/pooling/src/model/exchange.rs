@@ -54,7 +54,7 @@ impl Exchange {
             (Some(Request::Parse { .. }), tag::PARSE_COMPLETE)
                 | (Some(Request::Bind(_)), tag::BIND_COMPLETE)
                 | (Some(Request::Close | Request::Evict(..)), tag::CLOSE_COMPLETE)
-                | (Some(Request::Describe(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
+                | (Some(Request::Describe(_) | Request::Check(_)), tag::ROW_DESCRIPTION | tag::NO_DATA)
                 | (
                     Some(Request::Execute(_)),
                     tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
@@ -108,22 +108,31 @@ impl Exchange {
         extended && !self.requests.iter().any(|request| matches!(request, Request::Sync))
     }
 
+    /// Whether an error has come in a unit of the extended protocol whose Sync has not been sent.
+    pub fn skips_to_sync(&self) -> bool {
+        self.failed && !self.requests.iter().any(|request| request.ends_failed_unit(self.skips))
+    }
+
     /// Whether an error is about a prepared statement of the pooler's own: the server does not have it, or has it
     /// unexpectedly, or its plan is stale. Then the next use of the statement prepares it afresh.
     pub fn forgets_statement(&self, known: &mut Known, report: &Report) -> bool {
-        match (report.code.as_str(), self.requests.front()) {
-            ("26000", Some(Request::Bind(Some(statement)) | Request::Describe(Some(statement)))) => {
+        let front = self.requests.front();
+        let named = match front {
+            Some(Request::Bind(statement) | Request::Execute(statement)) => statement.as_ref(),
+            Some(Request::Describe(held)) => held.as_ref().map(|held| &held.statement),
+            Some(Request::Check(held)) => Some(&held.statement),
+            _ => None,
+        };
+        match (report.code.as_str(), front) {
+            ("26000", Some(Request::Bind(_) | Request::Describe(_) | Request::Check(_))) => {
+                let Some(statement) = named else { return false };
                 known.remove(statement);
             }
             ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => statement.renew(),
-            (
-                "0A000",
-                Some(
-                    Request::Bind(Some(statement))
-                    | Request::Describe(Some(statement))
-                    | Request::Execute(Some(statement)),
-                ),
-            ) if report.routine == "RevalidateCachedQuery" => statement.renew(),
+            ("0A000", _) if report.routine == "RevalidateCachedQuery" => {
+                let Some(statement) = named else { return false };
+                statement.renew();
+            }
             _ => return false,
         }
         true

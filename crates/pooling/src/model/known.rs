@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use classify::Same;
 
+use crate::model::shape::Shape;
 use crate::model::statement::{Name, Statement, StatementId};
 
 /// A statement as a server connection knows it.
@@ -19,6 +20,8 @@ pub struct Prepared {
     doubtful: bool,
     /// The time of its last use, by the clock of its connection.
     used: u64,
+    /// Its shape, as far as the server has described it.
+    shape: Shape,
 }
 
 impl Prepared {
@@ -30,10 +33,7 @@ impl Prepared {
     /// Whether the server has the current generation. A generation that was prepared elsewhere is newer than the one
     /// known here; a doubtful statement must be prepared afresh.
     fn is(&self, statement: &Statement) -> bool {
-        let least = self.generation + u64::from(self.doubtful);
-        if statement.generation.get() < least {
-            statement.generation.set(least);
-        }
+        statement.is_at_least(self.generation + u64::from(self.doubtful));
         statement.generation.get() == self.generation
     }
 }
@@ -46,15 +46,23 @@ pub struct Known {
 }
 
 impl Known {
-    /// Whether the server knows the current generation of a statement; counts as a use.
-    pub fn uses(&mut self, statement: &Statement) -> bool {
+    /// The shape of the current generation of a statement, as far as it is known, if the server knows the statement;
+    /// counts as a use.
+    pub fn uses(&mut self, statement: &Statement) -> Option<Shape> {
         self.clock += 1;
         let clock = self.clock;
-        self.by_id
-            .get_mut(&statement.id)
-            .filter(|prepared| prepared.is(statement))
-            .map(|prepared| prepared.used = clock)
-            .is_some()
+        self.by_id.get_mut(&statement.id).filter(|prepared| prepared.is(statement)).map(|prepared| {
+            prepared.used = clock;
+            prepared.shape
+        })
+    }
+
+    /// Notes a shape by which the server has described a statement.
+    pub fn described(&mut self, statement: &Statement, shape: Shape) {
+        if let Some(prepared) = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.is(statement)) {
+            prepared.shape = prepared.shape.with(shape);
+            statement.described(prepared.shape);
+        }
     }
 
     /// Whether the server knows the current generation of a statement.
@@ -67,7 +75,9 @@ impl Known {
     pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
         self.clock += 1;
         let (id, generation) = (statement.id, statement.generation.get());
-        let before = self.by_id.insert(id, Prepared { id, generation, doubtful: false, used: self.clock });
+        let before = self
+            .by_id
+            .insert(id, Prepared { id, generation, doubtful: false, used: self.clock, shape: Shape::default() });
         let mut closed = Vec::from_iter(before);
         while self.by_id.len() > limit.max(1) {
             let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
@@ -130,7 +140,7 @@ mod tests {
         let (mut statements, mut known) = (Statements::default(), Known::default());
         let [one, two, three] = ["1", "2", "3"].map(|text| statement(&mut statements, text));
         assert!(known.add(&one, 2).is_empty() && known.add(&two, 2).is_empty());
-        assert!(known.uses(&one));
+        assert!(known.uses(&one).is_some());
         let closed = known.add(&three, 2);
         assert_eq!(closed.iter().map(Prepared::name).collect::<Vec<_>>(), [two.name()]);
         assert!(known.has(&one) && !known.has(&two) && known.has(&three));
@@ -157,15 +167,15 @@ mod tests {
         let before = one.name();
         known.add(&one, 2);
         one.renew();
-        assert!(!known.uses(&one));
+        assert!(known.uses(&one).is_none());
         let closed = known.add(&one, 2);
         assert_eq!((closed.len(), closed.first().map(Prepared::name).as_ref()), (1, Some(&before)));
         // The Parse fails in a unit that has skipped the Close: the server has the generation before.
         known.remove(&one);
         closed.into_iter().for_each(|prepared| known.restore(prepared));
-        assert!(!known.uses(&one));
+        assert!(known.uses(&one).is_none());
         assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
-        assert!(known.uses(&one));
+        assert!(known.uses(&one).is_some());
     }
 
     #[test]
@@ -175,10 +185,10 @@ mod tests {
         let before = one.name();
         known.add(&one, 2);
         known.doubt();
-        assert!(!known.has(&one) && !known.uses(&one));
+        assert!(!known.has(&one) && known.uses(&one).is_none());
         assert_ne!(one.name(), before);
         assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
-        assert!(known.uses(&one));
+        assert!(known.uses(&one).is_some());
     }
 
     #[test]
@@ -187,16 +197,39 @@ mod tests {
         let (ours, theirs) = (statement(&mut here, "1"), statement(&mut there, "1"));
         assert_eq!(ours.name(), theirs.name());
         known.add(&ours, 2);
-        assert!(known.uses(&theirs), "the connection is handed over");
+        assert!(known.uses(&theirs).is_some(), "the connection is handed over");
         // The generation that is prepared there is newer than the one known here.
         theirs.renew();
-        assert!(!known.uses(&theirs));
+        assert!(known.uses(&theirs).is_none());
         known.add(&theirs, 2);
-        assert!(known.uses(&ours));
+        assert!(known.uses(&ours).is_some());
         assert_eq!(ours.name(), theirs.name());
         // A doubtful statement stays doubtful on other workers.
         known.doubt();
         let third = statement(&mut Statements::default(), "1");
-        assert!(!known.uses(&third) && !known.uses(&ours) && third.name() == ours.name());
+        assert!(known.uses(&third).is_none() && known.uses(&ours).is_none() && third.name() == ours.name());
+    }
+
+    #[test]
+    fn copies_of_two_shapes_make_all_servers_prepare_afresh() {
+        let mut statements = Statements::default();
+        let one = statement(&mut statements, "SELECT * FROM t");
+        let (mut here, mut there) = (Known::default(), Known::default());
+        here.add(&one, 9);
+        there.add(&one, 9);
+        let [narrow, wide] = [1, 2].map(|columns| Shape { parameters: Some(1), columns: Some(columns) });
+        here.described(&one, Shape { columns: None, ..narrow });
+        here.described(&one, narrow);
+        there.described(&one, narrow);
+        assert_eq!((here.uses(&one), there.uses(&one)), (Some(narrow), Some(narrow)));
+        // The table changes; a third server prepares the statement and describes it.
+        let mut third = Known::default();
+        third.add(&one, 9);
+        third.described(&one, wide);
+        assert_eq!((here.uses(&one), third.uses(&one)), (None, None), "both are prepared afresh");
+        third.add(&one, 9);
+        third.described(&one, wide);
+        here.described(&one, narrow);
+        assert_eq!(third.uses(&one), Some(wide), "an answer about the copy of before says nothing about this one");
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::fingerprint::Fingerprint;
 use crate::model::keys::ClientKey;
-use crate::model::statement::Statement;
+use crate::model::shape::Held;
 
 /// The size at which bytes of the history that are not needed any more are thrown away.
 const COMPACT: usize = 65_536;
@@ -23,7 +23,7 @@ pub struct Unit {
     /// Whether the unit is no read: then it is retried only if the server did not run it.
     pub writes: bool,
     /// Its client's unnamed statement before it.
-    pub unnamed: Option<Rc<Statement>>,
+    pub unnamed: Option<Rc<Held>>,
     /// The names that its client gives statements in it.
     pub names: Vec<Box<[u8]>>,
     /// Whether the server has kept the statement without a name that it binds; `None` if it binds none.

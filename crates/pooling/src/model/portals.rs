@@ -3,25 +3,35 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::model::shape::Held;
 use crate::model::statement::Statement;
 
 /// The most portals that are remembered beyond their units, however long a client pipelines.
 const MOST: usize = 1000;
 
-/// The portals that a client has bound in the open transaction, each with its statement, if that is known.
+/// A portal that a client has bound.
+#[derive(Debug)]
+pub struct Portal {
+    /// Its statement, if that is known.
+    pub held: Option<Rc<Held>>,
+    /// Whether its rows have other columns than the client was told.
+    pub differs: bool,
+}
+
+/// The portals that a client has bound in the open transaction.
 #[derive(Debug, Default)]
 pub struct Portals {
     /// The portal without a name, which nearly all units use.
-    unnamed: Option<Option<Rc<Statement>>>,
-    named: BTreeMap<Box<[u8]>, Option<Rc<Statement>>>,
+    unnamed: Option<Portal>,
+    named: BTreeMap<Box<[u8]>, Portal>,
 }
 
 impl Portals {
     /// Notes that a portal has been bound.
-    pub fn insert(&mut self, name: &[u8], statement: Option<Rc<Statement>>) {
+    pub fn insert(&mut self, name: &[u8], portal: Portal) {
         match name {
-            [] => self.unnamed = Some(statement),
-            name => drop(self.named.insert(name.into(), statement)),
+            [] => self.unnamed = Some(portal),
+            name => drop(self.named.insert(name.into(), portal)),
         }
     }
 
@@ -35,9 +45,18 @@ impl Portals {
 
     /// The statement of a portal, if that is known.
     pub fn statement(&self, name: &[u8]) -> Option<&Rc<Statement>> {
+        let portal = match name {
+            [] => self.unnamed.as_ref(),
+            name => self.named.get(name),
+        };
+        portal?.held.as_ref().map(|held| &held.statement)
+    }
+
+    /// The portal of this name.
+    pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Portal> {
         match name {
-            [] => self.unnamed.as_ref()?.as_ref(),
-            name => self.named.get(name)?.as_ref(),
+            [] => self.unnamed.as_mut(),
+            name => self.named.get_mut(name),
         }
     }
 

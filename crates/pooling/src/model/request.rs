@@ -7,6 +7,7 @@ use classify::{Discard, Kind, Value, Verdict};
 use wire::backend::Status;
 
 use crate::model::known::Prepared;
+use crate::model::shape::Held;
 use crate::model::statement::Statement;
 
 /// A request that the server has not answered yet.
@@ -14,7 +15,7 @@ use crate::model::statement::Statement;
 pub enum Request {
     /// A client's Query, its class if known, and the client's statement without a name, which the Query ends unless it
     /// is skipped.
-    Query(Option<Arc<Verdict>>, Option<Rc<Statement>>),
+    Query(Option<Arc<Verdict>>, Option<Rc<Held>>),
     /// A client's FunctionCall.
     Call,
     /// A client's Sync.
@@ -36,12 +37,19 @@ pub enum Request {
         /// The statement that has the name already, where the server has to refuse the Parse.
         taken: Option<Rc<Statement>>,
         /// The client's statement without a name that the Parse replaces, unless it is skipped.
-        before: Option<Rc<Statement>>,
+        before: Option<Rc<Held>>,
     },
     /// A Bind of this statement.
     Bind(Option<Rc<Statement>>),
-    /// A Describe, of this statement when the pooler knows it.
-    Describe(Option<Rc<Statement>>),
+    /// A Describe of this statement, or of a portal of it, when the pooler knows the statement and has to know what the
+    /// client is told.
+    Describe(Option<Rc<Held>>),
+    /// A Describe of the pooler's own: it shows whether the server's copy of this statement is described as its client
+    /// was told.
+    Check(Rc<Held>),
+    /// A message that the server refuses, in place of one that would run a statement of another shape than its client
+    /// was told: so the client's unit and transaction fail there.
+    Refuse,
     /// An Execute of a portal of this statement.
     Execute(Option<Rc<Statement>>),
     /// A Close that the client sent.
@@ -55,7 +63,7 @@ pub enum Request {
         /// The name that the client has given or forgotten, unless an error comes first.
         name: Option<Box<[u8]>>,
         /// The statement that the client has forgotten by that name, or replaced if it has no name.
-        closed: Option<Rc<Statement>>,
+        closed: Option<Rc<Held>>,
     },
     /// A Query of the pooler's within a client's transaction: parameters that were reset get the values that the client
     /// started with.

@@ -23,6 +23,7 @@ use crate::model::fingerprint::Fingerprint;
 use crate::model::keeping::Counts;
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::session::Sets;
+use crate::model::shape::Shape;
 use crate::model::vars::{Tracked, Vars};
 
 /// The identity of a statement, the same on all workers: a hash of its definition, of how its text is read, and of the
@@ -74,6 +75,8 @@ pub struct Statement {
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
     /// The generation, which is counted up when servers must prepare the statement afresh.
     pub generation: Cell<u64>,
+    /// The shape that servers describe this generation by, as far as it is known.
+    shape: Cell<Shape>,
     /// The number of definitions that may have changed tables and had been seen when it was prepared.
     renewals: Option<u64>,
 }
@@ -88,13 +91,19 @@ pub struct Carried {
     reading: Reading,
     lexing: Lexing,
     renewals: Option<u64>,
+    shape: Shape,
 }
 
 impl Carried {
     /// A statement of which only the text is known, and how that is taken apart: it is read as its session reads when a
     /// server prepares it next.
-    pub fn anew(definition: Box<[u8]>, lexing: Lexing) -> Self {
-        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None }
+    pub fn anew(definition: Box<[u8]>, lexing: Lexing, shape: Shape) -> Self {
+        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None, shape }
+    }
+
+    /// The shape that its client was told.
+    pub fn shape(&self) -> Shape {
+        self.shape
     }
 
     /// The definition as it stands in a Parse.
@@ -117,13 +126,32 @@ impl Statement {
     /// Makes servers prepare the statement afresh, by another name.
     pub fn renew(&self) {
         self.generation.set(self.generation.get() + 1);
+        self.shape.set(Shape::default());
     }
 
-    /// The statement as it travels to another worker.
-    pub fn carry(&self) -> Carried {
+    /// Notes that a generation has been prepared elsewhere, which is newer than the one known here, if it is.
+    pub fn is_at_least(&self, generation: u64) {
+        if self.generation.get() < generation {
+            self.generation.set(generation);
+            self.shape.set(Shape::default());
+        }
+    }
+
+    /// Notes the shape by which a server describes its copy of the current generation. If another server has described
+    /// another, one of the copies is of before a change of tables: all servers prepare the statement afresh.
+    pub fn described(&self, shape: Shape) {
+        if self.shape.get().differs(shape) {
+            self.renew();
+        } else {
+            self.shape.set(self.shape.get().with(shape));
+        }
+    }
+
+    /// The statement as it travels to another worker, with the client that was told this shape of it.
+    pub fn carry(&self, shape: Shape) -> Carried {
         let &Self { id, reading, lexing, renewals, .. } = self;
         let (definition, generation) = (self.definition.clone(), self.generation.get());
-        Carried { id: Some(id), generation, definition, reading, lexing, renewals }
+        Carried { id: Some(id), generation, definition, reading, lexing, renewals, shape }
     }
 
     /// The text of the statement.
@@ -229,20 +257,21 @@ impl Statements {
             lexing,
             fingerprint: RefCell::new(None),
             generation: Cell::new(0),
+            shape: Cell::default(),
             renewals: self.renewals,
         }
     }
 
     /// A statement that comes from another worker, shared here as it would have been there.
     pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
-        let Carried { id, generation, definition, reading, lexing, renewals } = carried;
+        let Carried { id, generation, definition, reading, lexing, renewals, shape: _ } = carried;
         let Some(id) = id else { return self.share(&definition, reading, lexing) };
         if let Some(known) = self.by_id.get(&id) {
-            known.generation.set(known.generation.get().max(generation));
+            known.is_at_least(generation);
             return known.clone();
         }
-        let (generation, fingerprint) = (Cell::new(generation), RefCell::new(None));
-        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, renewals };
+        let (generation, fingerprint, shape) = (Cell::new(generation), RefCell::new(None), Cell::default());
+        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, shape, renewals };
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
@@ -337,18 +366,18 @@ mod tests {
         there.renew(Some(2));
         let (old, alone) = (share(&mut here, b"SELECT 1", 7), share(&mut here, b"SELECT 1", UNCLEAR));
         old.renew();
-        let arrived = there.adopt(old.carry());
+        let arrived = there.adopt(old.carry(Shape::default()));
         assert_eq!((arrived.name(), arrived.reading), (old.name(), 7));
-        assert!(Rc::ptr_eq(&arrived, &there.adopt(old.carry())), "two that come from there share");
+        assert!(Rc::ptr_eq(&arrived, &there.adopt(old.carry(Shape::default()))), "two that come from there share");
         assert!(!Rc::ptr_eq(&arrived, &share(&mut there, b"SELECT 1", 7)), "what it names may be another table by now");
-        let arrived = there.adopt(alone.carry());
+        let arrived = there.adopt(alone.carry(Shape::default()));
         assert_eq!((arrived.name(), arrived.is_shared()), (alone.name(), false));
         // The statement comes back, and has been prepared afresh meanwhile.
         arrived.renew();
-        assert_eq!(here.adopt(arrived.carry()).name(), arrived.name());
-        let known = there.adopt(old.carry());
+        assert_eq!(here.adopt(arrived.carry(Shape::default())).name(), arrived.name());
+        let known = there.adopt(old.carry(Shape::default()));
         known.renew();
-        assert!(Rc::ptr_eq(&old, &here.adopt(known.carry())));
+        assert!(Rc::ptr_eq(&old, &here.adopt(known.carry(Shape::default()))));
         assert_eq!(old.name(), known.name());
     }
 

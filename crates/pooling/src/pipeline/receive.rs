@@ -33,6 +33,10 @@ const REFUSALS: u8 = 100;
 pub fn spill(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(pipeline) = server.pipeline_mut() else { return };
+    if pipeline.again {
+        pipeline.stage.clear();
+        return;
+    }
     if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
         return;
     }

@@ -22,7 +22,7 @@ use crate::model::turn::{After, Step, Turn};
 use wire::backend::Status;
 
 use crate::backend::align;
-use crate::frontend::messages;
+use crate::frontend::{messages, shapes};
 use crate::pipeline::{connection, room};
 use crate::pools::checkout;
 use crate::reactor::turns;
@@ -116,6 +116,10 @@ fn send_on_own(
     // A unit that may be retried runs in a read-only transaction: a wrong guess fails, and has done nothing.
     if !checkout::acquire(core, key, !writes) {
         return Some(Step::Stop);
+    }
+    if writes && shapes::is_unsure(core, key, unit) {
+        core.clients.get_mut(key.0)?.checkout.needs_own = true;
+        return None;
     }
     let client = core.clients.get_mut(key.0)?;
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);

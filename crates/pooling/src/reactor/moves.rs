@@ -8,7 +8,8 @@ use std::time::Instant;
 use crate::model::Excess;
 use crate::model::keys::{ClientKey, WorkerId};
 use crate::model::session::Sets;
-use crate::model::statement::Statement;
+use crate::model::shape::Held;
+use crate::model::statement::Carried;
 use crate::model::turn::Turn;
 use crate::model::vars::Vars;
 
@@ -99,7 +100,7 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     if pool.queue.clients == 0 {
         pool.queue.unused_since = Some(core.now);
     }
-    let carried = |(name, statement): (Box<[u8]>, Rc<Statement>)| (name, statement.carry());
+    let carried = |(name, held): (Box<[u8]>, Rc<Held>)| (name, held.carry());
     let Client { io, id, identity, route, session, prepared, times, deeds, .. } = client;
     let identity = CarriedIdentity {
         seat: identity.seat,
@@ -121,7 +122,7 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     };
     let prepared = CarriedStatements {
         statements: prepared.statements.into_iter().map(carried).collect(),
-        unnamed: prepared.unnamed.map(|statement| statement.carry()),
+        unnamed: prepared.unnamed.map(|held| held.carry()),
         renamed: prepared.renamed,
     };
     let (request_since, kills) = (times.request_since, core.lifecycle.kills);
@@ -160,9 +161,12 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         pool.statements.renew(renewals);
         client.session.vars = Vars::carried(settings.0, &pool.greetings.defaults);
         client.session.startup.0 = Vars::carried(startup.0, &client.session.vars);
-        let adopted = statements.into_iter().map(|(name, carried)| (name, pool.statements.adopt(carried)));
-        client.prepared.statements = adopted.collect();
-        client.prepared.unnamed = unnamed.map(|carried| pool.statements.adopt(carried));
+        let mut adopt = |carried: Carried| {
+            let shape = carried.shape();
+            Held::told(pool.statements.adopt(carried), shape)
+        };
+        client.prepared.statements = statements.into_iter().map(|(name, carried)| (name, adopt(carried))).collect();
+        client.prepared.unnamed = unnamed.map(adopt);
     }
     (client.session.sets, client.session.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
     (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::model::shape::Shape;
 use crate::model::statement::Carried;
 use crate::model::vars::Tracked;
 use classify::{Consistency, Role};
@@ -59,13 +60,41 @@ pub struct Choices {
     pub read_your_writes: String,
 }
 
+/// A prepared statement.
+#[derive(Default, PartialEq, Eq)]
+pub struct Definition {
+    /// The way to take its text apart.
+    pub lexing: Vec<u8>,
+    /// The text and the types of its parameters.
+    pub text: Vec<u8>,
+    /// The shape that its client was told.
+    pub shape: Shape,
+}
+
+impl Definition {
+    fn columns(&self) -> [Vec<u8>; 4] {
+        let [parameters, columns] = self.shape.words().map(String::into_bytes);
+        [self.lexing.clone(), self.text.clone(), parameters, columns]
+    }
+
+    /// The statement of the columns of a row; a process of before version 3.3 tells no shape.
+    fn read(columns: &[&[u8]]) -> Option<Self> {
+        let (lexing, text, shape) = match columns {
+            [lexing, text] => (lexing, text, Shape::default()),
+            [lexing, text, parameters, columns] => (lexing, text, Shape::of_words(parameters, columns)),
+            _ => return None,
+        };
+        Some(Self { lexing: lexing.to_vec(), text: text.to_vec(), shape })
+    }
+}
+
 /// The prepared statements of a client.
 #[derive(Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// Names, ways to take texts apart, and definitions.
-    pub statements: Vec<(Vec<u8>, Vec<u8>, Vec<u8>)>,
-    /// The statement without a name: a way to take its text apart, and its definition.
-    pub unnamed: Option<(Vec<u8>, Vec<u8>)>,
+    /// The statements by name.
+    pub statements: Vec<(Vec<u8>, Definition)>,
+    /// The statement without a name.
+    pub unnamed: Option<Definition>,
     /// Whether servers know them by names of the pooler's.
     pub renamed: bool,
 }
@@ -113,11 +142,11 @@ impl Described {
                 rows.extend(settings.iter().map(|(name, value)| vec![text(word), text(name), text(value)]));
             }
         }
-        for (name, lexing, definition) in &self.prepared.statements {
-            rows.push(vec![text("statement"), name.clone(), lexing.clone(), definition.clone()]);
+        for (name, definition) in &self.prepared.statements {
+            rows.push([text("statement"), name.clone()].into_iter().chain(definition.columns()).collect());
         }
-        if let Some((lexing, definition)) = &self.prepared.unnamed {
-            rows.push(vec![text("unnamed"), lexing.clone(), definition.clone()]);
+        if let Some(definition) = &self.prepared.unnamed {
+            rows.push([text("unnamed")].into_iter().chain(definition.columns()).collect());
         }
         let (stored, key) = &self.learnt;
         rows.extend(stored.iter().map(|stored| vec![text("stored password"), text(stored)]));
@@ -154,13 +183,13 @@ impl Described {
             }
             let client = clients.last_mut().ok_or_else(bad)?;
             match columns.as_slice() {
-                [b"statement", name, lexing, definition] => {
-                    client.prepared.statements.push((name.to_vec(), lexing.to_vec(), definition.to_vec()));
+                [b"statement", name, definition @ ..] => {
+                    client.prepared.statements.push((name.to_vec(), Definition::read(definition).ok_or_else(bad)?));
                 }
                 [b"stored password", stored] => client.learnt.0 = Some(text(stored)),
                 [b"client key", key] => client.learnt.1 = Some((*key).try_into().map_err(|_| bad())?),
-                [b"unnamed", lexing, definition] => {
-                    client.prepared.unnamed = Some((lexing.to_vec(), definition.to_vec()))
+                [b"unnamed", definition @ ..] => {
+                    client.prepared.unnamed = Some(Definition::read(definition).ok_or_else(bad)?);
                 }
                 [_, name, value] => {
                     let place = |words: [&str; 2]| words.iter().position(|of| *of == word);
@@ -185,7 +214,11 @@ impl Described {
         };
         let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
         let statements = traveller.prepared.statements.iter();
-        let of = |carried: &Carried| (carried.lexing().word().into(), carried.definition().to_vec());
+        let of = |carried: &Carried| Definition {
+            lexing: carried.lexing().word().into(),
+            text: carried.definition().to_vec(),
+            shape: carried.shape(),
+        };
         Self {
             is_tcp: !traveller.io.socket.is_local(),
             user: traveller.identity.user.clone(),
@@ -204,7 +237,7 @@ impl Described {
             values: [named(&now.0), named(&startup.0)],
             sets: [now.1.clone(), startup.1.clone()],
             prepared: Prepared {
-                statements: statements.map(|(name, carried)| (name.to_vec(), of(carried).0, of(carried).1)).collect(),
+                statements: statements.map(|(name, carried)| (name.to_vec(), of(carried))).collect(),
                 unnamed: traveller.prepared.unnamed.as_ref().map(of),
                 renamed: traveller.prepared.renamed,
             },

@@ -11,7 +11,7 @@ use wire::startup::CancelKey;
 use crate::reactor::moves;
 use crate::replay::Owed;
 use crate::state::Core;
-use crate::state::adopted::{Adopted, CONSISTENCIES, ROLES, value_of};
+use crate::state::adopted::{Adopted, CONSISTENCIES, Definition, ROLES, value_of};
 use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Deeds, Settings, Traveller};
 use crate::sync::lock;
 
@@ -36,7 +36,7 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let stored = stored.map(Arc::from);
     lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
     let ([values, startup_values], [sets, startup_sets]) = (described.values, described.sets);
-    let carried = |lexing: &[u8], definition: Vec<u8>| Carried::anew(definition.into(), Lexing::of_word(lexing));
+    let carried = |of: Definition| Carried::anew(of.text.into(), Lexing::of_word(&of.lexing), of.shape);
     let statements = described.prepared.statements.into_iter();
     let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.choices.read_your_writes), ..Owed::default() };
     let identity = CarriedIdentity {
@@ -58,8 +58,8 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
         owed,
     };
     let prepared = CarriedStatements {
-        statements: statements.map(|(name, lexing, definition)| (name.into(), carried(&lexing, definition))).collect(),
-        unnamed: described.prepared.unnamed.map(|(lexing, definition)| carried(&lexing, definition)),
+        statements: statements.map(|(name, definition)| (name.into(), carried(definition))).collect(),
+        unnamed: described.prepared.unnamed.map(carried),
         renamed: described.prepared.renamed,
     };
     let (id, request_since, kills) = (core.shared.next_id(), core.now, core.lifecycle.kills);

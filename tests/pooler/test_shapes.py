@@ -1,0 +1,225 @@
+"""Tables change while clients have statements prepared: nobody reads rows by the description of other rows."""
+
+import contextlib
+import struct
+
+import pytest
+
+from tests.pooler.process import Pooler
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, message, parse, query
+
+# What is tested is the pooler's own.
+NEWEST_ONLY = True
+
+READ = "SELECT * FROM shaped"
+WRITE = "INSERT INTO shaped VALUES (7) RETURNING *"
+CHANGED = "E:0A000 Z:I"
+PORTAL = message(b"D", b"P\0")
+
+
+@pytest.fixture
+def owner(server):
+    """A connection of its own to the server, on which the table changes."""
+    with direct(server) as owner:
+        owner.sql("DROP TABLE IF EXISTS shaped; CREATE TABLE shaped (a int); INSERT INTO shaped VALUES (1)")
+        yield owner
+
+
+@pytest.fixture(params=[True, False], ids=["pipelining", "without"])
+def pooler(request, server):
+    with Pooler(server, default_pool_size=3, pipelining=request.param) as running:
+        with Raw(running.port) as client:
+            client.sql("SELECT 1")
+        running.wait_for_catalog()
+        yield running
+
+
+def holds(stack, pooler, count):
+    """Takes so many server connections, so that the next client gets others."""
+    held = [stack.enter_context(Raw(pooler.port)) for _ in range(count)]
+    for client in held:
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+    return held
+
+
+def run(client, name="s"):
+    return client.ask(bind(name), EXECUTE, SYNC)
+
+
+def prepare(client, sql, name="s"):
+    assert "E:" not in client.ask(parse(name, sql), describe(name), SYNC)
+
+
+def everywhere(pooler, step):
+    """Does a step on each of the pool's three server connections; gives what the last of it says on each."""
+    found = []
+    with contextlib.ExitStack() as stack:
+        held = []
+        for taken in range(3):
+            found.append(step())
+            if taken < 2:
+                held += holds(stack, pooler, 1)
+        for client in held:
+            assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+    return found
+
+
+def test_all_who_were_told_of_other_rows_get_the_error_until_they_prepare_again(owner, pooler):
+    with Raw(pooler.port) as one, Raw(pooler.port) as other, Raw(pooler.port) as late:
+        for client in (one, other):
+            prepare(client, READ)
+            assert everywhere(pooler, lambda client=client: run(client)) == ["2 D:1 C:SELECT 1 Z:I"] * 3
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        # The server's copy is of before the change. Without pipelining the first who meets it is told so.
+        if late.ask(parse("s", READ), describe("s"), SYNC) != "1 t T Z:I":
+            assert late.ask(describe("s"), SYNC) == "t T Z:I"
+        for _ in range(3):
+            for client in (one, other):
+                for answer in everywhere(pooler, lambda client=client: run(client)):
+                    assert answer.removeprefix("2 ") == CHANGED
+            assert run(late) == "2 D:1|2 C:SELECT 1 Z:I"
+        assert one.ask(close("s"), SYNC) == "3 Z:I"
+        prepare(one, READ)
+        assert everywhere(pooler, lambda: run(one)) == ["2 D:1|2 C:SELECT 1 Z:I"] * 3
+        # As it was: then the one that was told so is right again.
+        owner.sql("ALTER TABLE shaped DROP b")
+        run(other)
+        assert everywhere(pooler, lambda: run(other)) == ["2 D:1 C:SELECT 1 Z:I"] * 3
+
+
+def test_the_error_is_postgresqls(owner, pooler):
+    with Raw(pooler.port) as client, direct(pooler.server) as truth:
+        for who in (client, truth):
+            prepare(who, READ)
+            run(who)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        answers = []
+        for who in (client, client, truth):
+            who.send(bind("s"), EXECUTE, SYNC)
+            fields = {field[:1]: field[1:] for field in who.until(b"E")[-1][1].split(b"\0") if field}
+            answers.append({kind: fields[kind] for kind in (b"S", b"V", b"C", b"M", b"R")})
+            who.until(b"Z")
+        assert answers[0] == answers[1] == answers[2]
+
+
+@pytest.mark.parametrize("change", ["ALTER TABLE shaped ALTER a TYPE bigint", "ALTER TABLE shaped RENAME a TO b"])
+def test_a_write_is_not_done_that_its_client_would_misread(owner, pooler, change):
+    with Raw(pooler.port) as client:
+        prepare(client, WRITE)
+        assert run(client) == "2 D:7 C:INSERT 0 1 Z:I"
+        owner.sql(change)
+        for _ in range(3):
+            for answer in everywhere(pooler, lambda: run(client)):
+                assert answer.removeprefix("2 ") == CHANGED
+        assert owner.value("SELECT count(*) FROM shaped") == "2"
+
+
+def test_a_transaction_fails_as_it_does_without_a_pooler(owner, pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        for who in (client, other):
+            prepare(who, READ)
+            assert run(who) == "2 D:1 C:SELECT 1 Z:I"
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        run(other)
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+        assert client.sql("INSERT INTO shaped VALUES (3)") == "C:INSERT 0 1 Z:T"
+        assert run(client).removeprefix("2 ") == "E:0A000 Z:E"
+        assert run(client) == "E:25P02 Z:E"
+        assert client.sql("COMMIT") == "C:ROLLBACK Z:I"
+        assert owner.value("SELECT count(*) FROM shaped") == "1"
+        # What is sent behind it in its unit is skipped.
+        assert client.ask(
+            bind("s"), EXECUTE, parse("", "INSERT INTO shaped VALUES (4)"), bind(""), EXECUTE, SYNC
+        ).endswith(CHANGED)
+        assert owner.value("SELECT count(*) FROM shaped") == "1"
+
+
+def test_values_are_not_bound_to_parameters_of_other_types(owner, pooler):
+    def write(client, value):
+        body = b"\0s\0" + struct.pack("!hhhih", 1, 1, 1, 8, 0)[:-2] + value + struct.pack("!h", 0)
+        return client.ask(message(b"B", body), EXECUTE, SYNC)
+
+    owner.sql("ALTER TABLE shaped ALTER a TYPE bigint")
+    with Raw(pooler.port) as client:
+        prepare(client, "UPDATE shaped SET a = $1")
+        assert write(client, struct.pack("!q", 5)) == "2 C:UPDATE 1 Z:I"
+        owner.sql("ALTER TABLE shaped ALTER a TYPE double precision")
+        # A connection that has it keeps its type and casts; one that prepares it anew must not read the bytes otherwise.
+        for answer in everywhere(pooler, lambda: write(client, struct.pack("!q", 6))):
+            assert answer in ("2 C:UPDATE 1 Z:I", CHANGED)
+        assert owner.value("SELECT DISTINCT a FROM shaped") in ("5", "6")
+        client.ask(close("s"), SYNC)
+        prepare(client, "UPDATE shaped SET a = $1")
+        answers = everywhere(pooler, lambda: write(client, struct.pack("!d", 2.5)))
+        assert answers[-1] == "2 C:UPDATE 1 Z:I"
+
+
+def test_rows_that_are_described_again_are_read(owner, pooler):
+    # What libpq's clients send: they read each result by its own description.
+    unit = (bind("s"), PORTAL, EXECUTE, SYNC)
+    with Raw(pooler.port) as client:
+        assert client.ask(parse("s", READ), SYNC) == "1 Z:I"
+        assert client.ask(*unit) == "2 T D:1 C:SELECT 1 Z:I"
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        answers = [answer for _ in range(2) for answer in everywhere(pooler, lambda: client.ask(*unit))]
+        assert set(answers) <= {CHANGED, "2 T D:1|2 C:SELECT 1 Z:I"}
+        assert answers[-3:] == ["2 T D:1|2 C:SELECT 1 Z:I"] * 3
+        # By the statement's description too.
+        owner.sql("ALTER TABLE shaped ADD c int DEFAULT 3")
+        for _ in range(3):
+            answer = client.ask(describe("s"), bind("s"), EXECUTE, SYNC)
+        assert answer == "t T 2 D:1|2|3 C:SELECT 1 Z:I"
+
+
+def test_without_a_name(owner, pooler):
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(Raw(pooler.port))
+        prepare(client, READ, "")
+        assert run(client, "") == "2 D:1 C:SELECT 1 Z:I"
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        for _ in range(2):
+            for answer in everywhere(pooler, lambda: run(client, "")):
+                assert answer.removeprefix("2 ") == CHANGED
+        prepare(client, READ, "")
+        assert everywhere(pooler, lambda: run(client, "")) == ["2 D:1|2 C:SELECT 1 Z:I"] * 3
+
+
+def test_a_table_that_is_made_again_alike_is_the_same(owner, pooler):
+    with Raw(pooler.port) as client:
+        prepare(client, READ)
+        for value in (2, 3):
+            owner.sql(f"DROP TABLE shaped; CREATE TABLE shaped (a int); INSERT INTO shaped VALUES ({value})")
+            assert everywhere(pooler, lambda: run(client)) == [f"2 D:{value} C:SELECT 1 Z:I"] * 3
+
+
+def test_messages_one_by_one_and_portals(owner, pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        for who in (client, other):
+            prepare(who, READ)
+            run(who)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        run(other)
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+        client.send(bind("s", "p"), FLUSH)
+        assert client.until(b"2")
+        client.send(message(b"E", b"p\0" + struct.pack("!i", 0)), FLUSH)
+        assert client.until(b"E")
+        client.send(SYNC)
+        assert client.until(b"Z")[-1][1] == b"E"
+        client.sql("ROLLBACK")
+        # A cursor that was described may be read on.
+        client.sql("BEGIN")
+        described = message(b"D", b"Pp\0"), message(b"E", b"p\0" + struct.pack("!i", 0))
+        assert client.ask(bind("s", "p"), *described, SYNC) == "2 T D:1|2 C:SELECT 1 Z:T"
+        assert client.sql("COMMIT") == "C:COMMIT Z:I"
+
+
+def test_a_definition_over_the_pooler(owner, pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as definer:
+        prepare(client, READ)
+        assert run(client) == "2 D:1 C:SELECT 1 Z:I"
+        assert definer.ask(query("ALTER TABLE shaped ADD b int DEFAULT 2")) == "C:ALTER TABLE Z:I"
+        for answer in everywhere(pooler, lambda: run(client)):
+            assert answer.removeprefix("2 ") == CHANGED
+        prepare(definer, READ)
+        assert everywhere(pooler, lambda: run(definer)) == ["2 D:1|2 C:SELECT 1 Z:I"] * 3
