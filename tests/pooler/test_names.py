@@ -383,3 +383,40 @@ def test_what_stands_behind_an_execute_that_fails_names_and_closes_nothing(serve
         for one in (straight, client):
             one.send(*units, bind("b"), EXECUTE, SYNC)
             assert answers(one, 3) == (["EZ", "EZ", "EZ"], ["26000", "34000", "26000"])
+
+
+@pytest.mark.parametrize("sql", ["DEALLOCATE s", "deallocate prepare s", '/* tidy */ DEALLOCATE "s";'])
+def test_deallocate_frees_what_the_protocol_has_prepared(server, pooler, sql):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        for who in (client, other):
+            assert who.ask(parse("s", "SELECT 1"), SYNC) == "1 Z:I"
+        assert client.sql(sql) == "C:DEALLOCATE Z:I"
+        assert client.ask(bind("s"), EXECUTE, SYNC) == "E:26000 Z:I"
+        assert client.ask(parse("s", "SELECT 2"), bind("s"), EXECUTE, SYNC) == "1 2 D:2 C:SELECT 1 Z:I"
+        assert other.ask(bind("s"), EXECUTE, SYNC) == "2 D:1 C:SELECT 1 Z:I"
+        # Within a transaction too, and behind units that are not answered.
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+        parts = [bind("s"), EXECUTE, SYNC, query(sql), bind("s"), EXECUTE, SYNC]
+        assert client.ask(*parts, units=3) == "2 D:2 C:SELECT 1 Z:T C:DEALLOCATE Z:T E:26000 Z:E"
+        assert client.sql(sql) == "E:25P02 Z:E"
+        assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+        assert other.ask(bind("s"), EXECUTE, SYNC, query(sql), units=2) == "2 D:1 C:SELECT 1 Z:I C:DEALLOCATE Z:I"
+
+
+def test_deallocate_of_other_names_is_the_servers_to_answer(server, pooler):
+    with Raw(pooler.port) as client, direct(server) as truth:
+        for sql in (
+            "DEALLOCATE missing",
+            "PREPARE p AS SELECT 3",
+            "DEALLOCATE p",
+            "DEALLOCATE p",
+            "SELECT 1; DEALLOCATE s",
+            "SELECT 'deallocate s'",
+        ):
+            for who in (client, truth):
+                who.ask(parse("s", "SELECT 1"), SYNC)
+            answers = [who.sql(sql) for who in (client, truth)]
+            if sql.endswith("DEALLOCATE s"):
+                # Among other statements the name is looked for on the server.
+                answers[0] = answers[0].replace("E:26000", "C:DEALLOCATE")
+            assert answers[0] == answers[1]

@@ -14,7 +14,7 @@ use crate::backend::hub;
 use crate::config::PoolMode;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
-use crate::frontend::{leave, names, shapes};
+use crate::frontend::{deallocate, leave, names, shapes};
 use crate::pipeline::send;
 use crate::pools::checkout;
 use crate::reactor::{sockets, turns};
@@ -46,7 +46,9 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
             return Step::Took(left.len());
         }
     };
-    if let Some(step) = behind_own_units(core, key, head.tag) {
+    if let Some(step) =
+        behind_own_units(core, key, head.tag).or_else(|| deallocate::frees_statement(core, key, head, left))
+    {
         return step;
     }
     // The last judgement is of that unit only: a later unit may be as long, and of another client in the same place.

@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod challenge;
+pub mod deallocate;
 pub mod enter;
 pub mod forward;
 pub mod leave;
