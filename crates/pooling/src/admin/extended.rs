@@ -5,7 +5,7 @@ use std::rc::Rc;
 use crate::model::keys::ClientKey;
 use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::portals::Portal;
-use crate::model::shape::Held;
+use crate::model::shape::{Fit, Held};
 use crate::model::statement::{Statement, Statements};
 use wire::frontend::{self, Target, tag};
 use wire::{backend, frame};
@@ -39,7 +39,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
     }
     match client.prepared.statements.get(names.statement).cloned() {
         Some(held) => {
-            client.prepared.portals.insert(b"", Portal { held: Some(held), differs: false });
+            client.prepared.portals.insert(b"", Portal { held: Some(held), fit: Fit::Same, copy: 0 });
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
         None => result::failed(core, key, &Error::NoPrepared),

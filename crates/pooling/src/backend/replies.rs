@@ -15,7 +15,9 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
     let statement = match (code, requests.front()?) {
         // A Bind that does not fit its statement is a violation of the protocol.
         ("26000" | "08P01", Request::Bind(Some(statement))) => statement,
-        ("26000" | "08P01", Request::Describe(Some(held)) | Request::Check(held)) => &held.statement,
+        ("26000" | "08P01", Request::Describe(Some(described)) | Request::Check(described)) => {
+            &described.held.statement
+        }
         ("26000", Request::Bind(None) | Request::Describe(None)) => {
             let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
             return Some((internal, b"unnamed prepared statement".as_slice().into()));

@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use crate::model::extent::{Message, Said};
 use crate::model::keys::{ClientKey, PoolKey};
+use crate::model::known::ServerCopy;
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::portals::Portal;
-use crate::model::request::{Request, forgets};
-use crate::model::shape::{Fit, Held, Shape};
+use crate::model::request::{Described, Request, forgets};
+use crate::model::shape::{Fit, Held};
 use crate::model::statement::{Name, Statement, reading};
 use crate::model::turn::Step;
 use classify::{Verdict, Words};
@@ -207,7 +208,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         let (unnamed, mut before) = (name.is_none(), None);
         match &name {
             None => {
-                server.known.unnamed = Some((statement.clone(), Shape::default()));
+                server.known.unnamed = Some((statement.clone(), server.known.statements.new_copy()));
                 before = client.prepared.unnamed.replace(Held::new(statement.clone()));
             }
             Some(name) => drop(client.prepared.statements.insert(name.clone(), Held::new(statement.clone()))),
@@ -308,8 +309,8 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     client.input.unsynced = true;
     let mut there = on_server(client, server, names.statement, renames, limit);
     let request = shapes::before_bind(server, &mut there, renames);
-    let (held, name) = (there.held, there.name);
-    client.prepared.portals.insert(names.portal, Portal { held, differs: there.fit == Fit::Columns });
+    let There { held, name, fit, copy } = there;
+    client.prepared.portals.insert(names.portal, Portal { held, fit, copy });
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -364,13 +365,13 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
         Target::Statement(name) if !closes => {
             let there = on_server(client, server, name, renames, limit);
             frontend::write_statement_target(server.io.out(), tag, &there.name);
-            server.exchange.requests.push_back(Request::Describe(there.held));
+            server.exchange.requests.push_back(Request::Describe(there.described()));
             return;
         }
         Target::Portal(name) if !closes => {
             wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
-            let held = client.prepared.portals.get_mut(name).and_then(shapes::taught_by);
-            server.exchange.requests.push_back(Request::Describe(held));
+            let described = client.prepared.portals.get_mut(name).and_then(shapes::taught_by);
+            server.exchange.requests.push_back(Request::Describe(described));
             return;
         }
         _ => wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body)),
@@ -435,11 +436,11 @@ fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u
     }
 }
 
-/// Makes sure that a server knows a statement; the client does not see it. Gives the known shape of the server's copy.
-fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> Shape {
+/// Makes sure that a server knows a statement; the client does not see it. Gives the server's copy.
+fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> ServerCopy {
     server.known.statements.uses(statement).unwrap_or_else(|| {
         send_parse(server, statement, limit, None, true, None);
-        Shape::default()
+        server.known.statements.uses(statement).unwrap_or_default()
     })
 }
 
@@ -483,12 +484,20 @@ pub struct There {
     pub name: Name,
     /// Whether the server's copy has the shape that the client was told.
     pub fit: Fit,
+    /// The number of that copy.
+    pub copy: u64,
 }
 
 impl There {
-    fn new(held: Rc<Held>, name: Name, copy: Shape) -> Self {
-        let fit = held.shape().fit(copy);
-        Self { held: Some(held), name, fit }
+    fn new(held: Rc<Held>, name: Name, copy: ServerCopy) -> Self {
+        let fit = held.shape().fit(copy.shape);
+        Self { held: Some(held), name, fit, copy: copy.number }
+    }
+
+    /// The statement, to be described.
+    pub fn described(&self) -> Option<Described> {
+        let held = self.held.clone()?;
+        Some(Described { held, copy: self.copy })
     }
 }
 
@@ -497,7 +506,7 @@ impl There {
 pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: bool, limit: usize) -> There {
     if name.is_empty() {
         let Some(held) = client.prepared.unnamed.clone() else {
-            return There { held: None, name: NO_UNNAMED.into(), fit: Fit::Same };
+            return There { held: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
         };
         if held.is_shared()
             && let Some(copy) = server.known.statements.uses(&held)
@@ -508,12 +517,13 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
         let there = server.known.unnamed.as_ref().filter(|(unnamed, _)| Rc::ptr_eq(unnamed, &held));
         let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
             frontend::write_parse(server.io.out(), b"", &held.definition);
-            server.known.unnamed = Some((held.statement.clone(), Shape::default()));
+            let copy = server.known.statements.new_copy();
+            server.known.unnamed = Some((held.statement.clone(), copy));
             let statement = Some(held.statement.clone());
             let request =
                 Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
             server.exchange.requests.push_back(request);
-            return There::new(held, name.into(), Shape::default());
+            return There::new(held, name.into(), copy);
         };
         return There::new(held, name.into(), copy);
     }
@@ -523,7 +533,7 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
             let name = held.name();
             There::new(held, name, copy)
         }
-        held => There { held, name: name.into(), fit: Fit::Same },
+        held => There { held, name: name.into(), fit: Fit::Same, copy: 0 },
     }
 }
 

@@ -15,14 +15,14 @@ use crate::frontend::messages::{self, There};
 use crate::model::extent::{Said, Unit};
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::portals::Portal;
-use crate::model::request::Request;
+use crate::model::request::{Described, Request};
 use crate::model::shape::{Fit, Held, Shape};
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
 use wire::frame::HEADER;
-use wire::frontend::{self, tag};
+use wire::frontend::{self, Bind, tag};
 
 /// The error for a client whose statement has another shape than it was told.
 pub const CHANGED: Error = Error::StatementChanged;
@@ -32,11 +32,8 @@ pub const CHANGED: Error = Error::StatementChanged;
 pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     let Some(names) = frontend::bind(left.get(HEADER..).unwrap_or_default()) else { return false };
     let Some(client) = core.clients.get(key.0) else { return false };
-    let told = match names.statement {
-        [] => client.prepared.unnamed.as_ref(),
-        name => client.prepared.statements.get(name),
-    };
-    if !told.is_some_and(|held| held.shape().is_known()) || !messages::renames(core, key) {
+    let held = client.prepared.held(names.statement);
+    if !held.is_some_and(|held| held.shape().is_known()) || !messages::renames(core, key) {
         return false;
     }
     messages::read_anew(core, key, names.statement);
@@ -46,13 +43,15 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     if server.exchange.skips_to_sync() {
         return false;
     }
-    let asked = |request: &Request| matches!(request, Request::Check(_));
-    if !server.exchange.requests.iter().any(asked) {
-        messages::begin(client, server, now);
-        let there = messages::on_server(client, server, names.statement, true, limit);
-        let (Fit::Unknown, Some(held)) = (there.fit, there.held) else { return false };
-        client.input.unsynced = true;
-        ask(server, held, &there.name);
+    messages::begin(client, server, now);
+    client.input.unsynced = true;
+    let there = messages::on_server(client, server, names.statement, true, limit);
+    if there.fit != Fit::Unknown {
+        return false;
+    }
+    let is_asked = |request: &Request| matches!(request, Request::Check(_));
+    if !server.exchange.requests.iter().any(is_asked) {
+        ask(server, &there);
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }
     client.checkout.behind_own = true;
@@ -60,39 +59,38 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
 }
 
 /// Asks a server to describe its copy of a statement.
-fn ask(server: &mut Server, held: Rc<Held>, name: &[u8]) {
-    frontend::write_statement_target(server.io.out(), tag::DESCRIBE, name);
-    server.exchange.requests.push_back(Request::Check(held));
+fn ask(server: &mut Server, there: &There) {
+    frontend::write_statement_target(server.io.out(), tag::DESCRIBE, &there.name);
+    server.exchange.requests.extend(there.described().map(Request::Check));
 }
 
 /// The request that a Bind makes of a server. In a pipelined connection a copy that is not known to fit is described
 /// first. On a connection of the client's own, values are not bound to parameters of other types: then the server gets
 /// a name that it refuses.
 pub fn before_bind(server: &mut Server, there: &mut There, renames: bool) -> Request {
-    let Some(held) = there.held.clone().filter(|_| renames && there.fit != Fit::Same) else {
-        return Request::Bind(there.held.as_ref().map(|held| held.statement.clone()));
-    };
-    let statement = Some(held.statement.clone());
-    if server.is_pipelined() {
-        ask(server, held, &there.name);
-    } else if there.fit == Fit::Parameters {
-        there.name = NO_STATEMENT.into();
-        return Request::Refuse;
+    if renames && there.fit != Fit::Same {
+        if server.is_pipelined() {
+            ask(server, there);
+        } else if there.fit == Fit::Parameters {
+            there.name = NO_STATEMENT.into();
+            return Request::Refuse;
+        }
     }
-    Request::Bind(statement)
+    Request::Bind(there.held.as_ref().map(|held| held.statement.clone()))
 }
 
 /// The statement of a portal that is described to its client, if the client learns anything by that.
-pub fn taught_by(portal: &mut Portal) -> Option<Rc<Held>> {
-    let differs = std::mem::take(&mut portal.differs);
-    portal.held.clone().filter(|held| differs || held.shape().columns.is_none())
+pub fn taught_by(portal: &mut Portal) -> Option<Described> {
+    let fit = std::mem::replace(&mut portal.fit, Fit::Same);
+    let held = portal.held.clone().filter(|held| fit != Fit::Same || held.shape().columns.is_none())?;
+    Some(Described { held, copy: portal.copy })
 }
 
 /// Whether an Execute would give its client rows that the client would misread; then the server gets one that it
 /// refuses.
 pub fn refuses(client: &mut Client, server: &mut Server, body: &[u8]) -> bool {
     let portal = client.prepared.portals.get_mut(frontend::portal(body));
-    if server.is_pipelined() || !portal.is_some_and(|portal| portal.differs) {
+    if server.is_pipelined() || portal.is_none_or(|portal| portal.fit != Fit::Columns) {
         return false;
     }
     frontend::write_execute(server.io.out(), NO_STATEMENT);
@@ -104,42 +102,38 @@ pub fn refuses(client: &mut Client, server: &mut Server, body: &[u8]) -> bool {
 /// before that is known.
 pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
     let Some((client, server)) = core.pair(key) else { return false };
-    unit.messages.iter().any(|message| {
-        let Said::Bind(names) = &message.said else { return false };
-        let held = match names.statement {
-            [] => client.prepared.unnamed.as_ref(),
-            name => client.prepared.statements.get(name),
-        };
-        held.is_some_and(|held| held.shape().is_known() && held.shape().fit(copy(server, held)) != Fit::Same)
+    unit.messages.iter().enumerate().any(|(place, message)| {
+        let Said::Bind(Bind { statement, .. }) = message.said else { return false };
+        // Of what the unit itself prepares the client was told nothing.
+        let mut before = unit.messages.iter().take(place);
+        let is_new = before.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == statement));
+        let held = client.prepared.held(statement).filter(|held| !is_new && held.shape().is_known());
+        held.is_some_and(|held| held.shape().fit(copy(server, held)) != Fit::Same)
     })
 }
 
 /// The known shape of a server's copy of a statement.
 fn copy(server: &mut Server, held: &Held) -> Shape {
-    let unnamed = || server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, shape)| *shape);
-    server.known.statements.uses(held).or_else(unnamed).unwrap_or_default()
+    let unnamed = || server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, copy)| *copy);
+    server.known.statements.uses(held).or_else(unnamed).unwrap_or_default().shape
 }
 
 /// Notes a description by a server: what a client is told of its statement, and the shape of the server's copy.
 pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    let (held, is_check) = match server.exchange.requests.front() {
-        Some(Request::Describe(Some(held))) => (held.clone(), false),
-        Some(Request::Check(held)) => (held.clone(), true),
+    let (Described { held, copy: number }, is_check) = match server.exchange.requests.front() {
+        Some(Request::Describe(Some(described))) => (described.clone(), false),
+        Some(Request::Check(described)) => (described.clone(), true),
         _ => return Ok(()),
     };
     let shape = Shape::told(tag, body)?;
     if !is_check {
         held.tell(shape);
     }
-    // If the server is to prepare the statement once more, this is the shape of the copy before.
-    let again = |request: &Request| matches!(request, Request::Parse { statement: Some(later), .. } if Rc::ptr_eq(later, &held));
-    if !server.exchange.requests.iter().any(again) {
-        if let Some((_, copy)) = server.known.unnamed.as_mut().filter(|(of, _)| Rc::ptr_eq(of, &held)) {
-            *copy = copy.with(shape);
-        }
-        server.known.statements.described(&held, shape);
+    if let Some((_, copy)) = server.known.unnamed.as_mut().filter(|(_, copy)| copy.number == number) {
+        copy.shape = copy.shape.with(shape);
     }
+    server.known.statements.described(&held, number, shape);
     if is_check && held.shape().differs(shape) && is_misread(server, &held, shape) {
         repeat_on_own(core, key);
     }
@@ -151,7 +145,7 @@ pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Resul
 fn is_misread(server: &Server, held: &Rc<Held>, copy: Shape) -> bool {
     let columns = Shape { parameters: None, ..held.shape() };
     let mut unit = server.exchange.requests.iter().take_while(|request| !request.ends_unit());
-    let is_told = |request: &Request| matches!(request, Request::Describe(Some(told)) if Rc::ptr_eq(told, held));
+    let is_told = |request: &Request| matches!(request, Request::Describe(Some(told)) if Rc::ptr_eq(&told.held, held));
     server.is_pipelined() && !(columns.differs(copy) && unit.any(is_told))
 }
 

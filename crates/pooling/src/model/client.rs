@@ -194,6 +194,11 @@ pub struct Prepared {
 }
 
 impl Prepared {
+    /// The statement that the client has by a name, or without one.
+    pub fn held(&self, name: &[u8]) -> Option<&Rc<Held>> {
+        if name.is_empty() { self.unnamed.as_ref() } else { self.statements.get(name) }
+    }
+
     /// The name that a Parse gives, unless the client has it already.
     pub fn new_name(&self, parse: &wire::frontend::Parse<'_>) -> Option<Box<[u8]>> {
         (!parse.name.is_empty() && !self.statements.contains_key(parse.name)).then(|| parse.name.into())

@@ -9,6 +9,15 @@ use classify::Same;
 use crate::model::shape::Shape;
 use crate::model::statement::{Name, Statement, StatementId};
 
+/// One copy of a statement on a server connection: what one Parse has made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerCopy {
+    /// The number of the copy on its connection.
+    pub number: u64,
+    /// Its shape, as far as the server has described it.
+    pub shape: Shape,
+}
+
 /// A statement as a server connection knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Prepared {
@@ -20,8 +29,7 @@ pub struct Prepared {
     doubtful: bool,
     /// The time of its last use, by the clock of its connection.
     used: u64,
-    /// Its shape, as far as the server has described it.
-    shape: Shape,
+    copy: ServerCopy,
 }
 
 impl Prepared {
@@ -46,23 +54,31 @@ pub struct Known {
 }
 
 impl Known {
-    /// The shape of the current generation of a statement, as far as it is known, if the server knows the statement;
-    /// counts as a use.
-    pub fn uses(&mut self, statement: &Statement) -> Option<Shape> {
+    /// The server's copy of the current generation of a statement, if the server knows that; counts as a use.
+    pub fn uses(&mut self, statement: &Statement) -> Option<ServerCopy> {
         self.clock += 1;
         let clock = self.clock;
         self.by_id.get_mut(&statement.id).filter(|prepared| prepared.is(statement)).map(|prepared| {
             prepared.used = clock;
-            prepared.shape
+            prepared.copy
         })
     }
 
-    /// Notes a shape by which the server has described a statement.
-    pub fn described(&mut self, statement: &Statement, shape: Shape) {
-        if let Some(prepared) = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.is(statement)) {
-            prepared.shape = prepared.shape.with(shape);
-            statement.described(prepared.shape);
+    /// Notes a shape by which the server has described the copy of this number of a statement.
+    pub fn described(&mut self, statement: &Statement, number: u64, shape: Shape) {
+        let Some(prepared) = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.copy.number == number) else {
+            return;
+        };
+        prepared.copy.shape = prepared.copy.shape.with(shape);
+        if prepared.is(statement) {
+            statement.described(prepared.copy.shape);
         }
+    }
+
+    /// A new copy, about which nothing is known.
+    pub fn new_copy(&mut self) -> ServerCopy {
+        self.clock += 1;
+        ServerCopy { number: self.clock, shape: Shape::default() }
     }
 
     /// Whether the server knows the current generation of a statement.
@@ -73,11 +89,9 @@ impl Known {
     /// Notes that a statement is being prepared; gives the statements that must be closed first: an earlier generation
     /// of it, and those beyond `limit`.
     pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
-        self.clock += 1;
+        let copy = self.new_copy();
         let (id, generation) = (statement.id, statement.generation.get());
-        let before = self
-            .by_id
-            .insert(id, Prepared { id, generation, doubtful: false, used: self.clock, shape: Shape::default() });
+        let before = self.by_id.insert(id, Prepared { id, generation, doubtful: false, used: self.clock, copy });
         let mut closed = Vec::from_iter(before);
         while self.by_id.len() > limit.max(1) {
             let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
@@ -212,24 +226,30 @@ mod tests {
 
     #[test]
     fn copies_of_two_shapes_make_all_servers_prepare_afresh() {
+        fn shape(known: &mut Known, statement: &Statement) -> Option<Shape> {
+            known.uses(statement).map(|copy| copy.shape)
+        }
+        fn add(known: &mut Known, statement: &Statement) -> u64 {
+            known.add(statement, 9);
+            known.uses(statement).map_or(0, |copy| copy.number)
+        }
         let mut statements = Statements::default();
         let one = statement(&mut statements, "SELECT * FROM t");
-        let (mut here, mut there) = (Known::default(), Known::default());
-        here.add(&one, 9);
-        there.add(&one, 9);
+        let [mut here, mut there, mut third] = [(); 3].map(|()| Known::default());
+        let [a, b] = [&mut here, &mut there].map(|known| add(known, &one));
         let [narrow, wide] = [1, 2].map(|columns| Shape { parameters: Some(1), columns: Some(columns) });
-        here.described(&one, Shape { columns: None, ..narrow });
-        here.described(&one, narrow);
-        there.described(&one, narrow);
-        assert_eq!((here.uses(&one), there.uses(&one)), (Some(narrow), Some(narrow)));
+        here.described(&one, a, Shape { columns: None, ..narrow });
+        here.described(&one, a, narrow);
+        there.described(&one, b, narrow);
+        assert_eq!((shape(&mut here, &one), shape(&mut there, &one)), (Some(narrow), Some(narrow)));
         // The table changes; a third server prepares the statement and describes it.
-        let mut third = Known::default();
-        third.add(&one, 9);
-        third.described(&one, wide);
-        assert_eq!((here.uses(&one), third.uses(&one)), (None, None), "both are prepared afresh");
-        third.add(&one, 9);
-        third.described(&one, wide);
-        here.described(&one, narrow);
-        assert_eq!(third.uses(&one), Some(wide), "an answer about the copy of before says nothing about this one");
+        let c = add(&mut third, &one);
+        third.described(&one, c, wide);
+        assert_eq!((shape(&mut here, &one), shape(&mut third, &one)), (None, None), "both are prepared afresh");
+        let d = add(&mut third, &one);
+        third.described(&one, d, wide);
+        third.described(&one, c, narrow);
+        here.described(&one, a, narrow);
+        assert_eq!(shape(&mut third, &one), Some(wide), "answers about earlier copies say nothing about this one");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::model::shape::Held;
+use crate::model::shape::{Fit, Held};
 use crate::model::statement::Statement;
 
 /// The most portals that are remembered beyond their units, however long a client pipelines.
@@ -14,8 +14,10 @@ const MOST: usize = 1000;
 pub struct Portal {
     /// Its statement, if that is known.
     pub held: Option<Rc<Held>>,
-    /// Whether its rows have other columns than the client was told.
-    pub differs: bool,
+    /// Whether its rows have the columns that the client was told.
+    pub fit: Fit,
+    /// The number of the server's copy of the statement ([`ServerCopy`](crate::model::known::ServerCopy)).
+    pub copy: u64,
 }
 
 /// The portals that a client has bound in the open transaction.

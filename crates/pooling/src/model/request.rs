@@ -10,6 +10,15 @@ use crate::model::known::Prepared;
 use crate::model::shape::Held;
 use crate::model::statement::Statement;
 
+/// A statement that is being described.
+#[derive(Debug, Clone)]
+pub struct Described {
+    /// The statement, as its client has it.
+    pub held: Rc<Held>,
+    /// The number of the server's copy ([`ServerCopy`](crate::model::known::ServerCopy)).
+    pub copy: u64,
+}
+
 /// A request that the server has not answered yet.
 #[derive(Debug)]
 pub enum Request {
@@ -43,10 +52,10 @@ pub enum Request {
     Bind(Option<Rc<Statement>>),
     /// A Describe of this statement, or of a portal of it, when the pooler knows the statement and has to know what the
     /// client is told.
-    Describe(Option<Rc<Held>>),
+    Describe(Option<Described>),
     /// A Describe of the pooler's own: it shows whether the server's copy of this statement is described as its client
     /// was told.
-    Check(Rc<Held>),
+    Check(Described),
     /// A message that the server refuses, in place of one that would run a statement of another shape than its client
     /// was told: so the client's unit and transaction fail there.
     Refuse,

@@ -6,10 +6,9 @@ use std::time::Instant;
 
 use crate::model::exchange::Exchange;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use crate::model::known::Known;
+use crate::model::known::{Known, ServerCopy};
 use crate::model::pipeline::Pipeline;
 use crate::model::session::{Confirmed, Target};
-use crate::model::shape::Shape;
 use crate::model::statement::Statement;
 use wire::backend::Status;
 use wire::login::Login;
@@ -123,8 +122,8 @@ pub struct Session {
     pub lost_count: bool,
     /// The statements that the server knows by names of the pooler's.
     pub statements: Known,
-    /// The unnamed statement of the session, if it is known, and its known shape.
-    pub unnamed: Option<(Rc<Statement>, Shape)>,
+    /// The unnamed statement of the session, if it is known, and the server's copy.
+    pub unnamed: Option<(Rc<Statement>, ServerCopy)>,
     /// The parameters that the server reported at login, with their current values.
     pub parameters: Vec<(String, String)>,
     /// Whether the server reports that it is a standby; none before PostgreSQL 14, which does not report it.
