@@ -420,3 +420,14 @@ def test_deallocate_of_other_names_is_the_servers_to_answer(server, pooler):
                 # Among other statements the name is looked for on the server.
                 answers[0] = answers[0].replace("E:26000", "C:DEALLOCATE")
             assert answers[0] == answers[1]
+
+
+def test_deallocate_within_a_copy_is_the_servers_to_refuse(server, pooler):
+    with direct(server) as truth, Raw(pooler.port) as client:
+        truth.sql("DROP TABLE IF EXISTS taken; CREATE TABLE taken (a int)")
+        for who in (truth, client):
+            who.ask(parse("s", "SELECT 1"), SYNC)
+            who.send(query("COPY taken FROM STDIN"))
+            who.until(b"G")
+            who.send(query("DEALLOCATE s"))
+            assert raw.code(who.until(b"E")[-1][1]) == "08P01"

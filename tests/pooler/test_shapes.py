@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, message, parse, query
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
 
 # What is tested is the pooler's own.
 NEWEST_ONLY = True
@@ -223,3 +223,40 @@ def test_a_definition_over_the_pooler(owner, pooler):
             assert answer.removeprefix("2 ") == CHANGED
         prepare(definer, READ)
         assert everywhere(pooler, lambda: run(definer)) == ["2 D:1|2 C:SELECT 1 Z:I"] * 3
+
+
+BIG = "SELECT repeat('x', 30000), g FROM generate_series(1, {}) g"
+
+
+@pytest.mark.parametrize("rows", [1, 3, 10, 40])
+def test_behind_a_long_answer(owner, pooler, rows):
+    # An answer that is too long to be kept is passed on before the description of the next statement's copy comes.
+    with Raw(pooler.port) as client, Raw(pooler.port) as neighbour:
+        prepare(client, READ)
+        prepare(client, BIG.format(rows), "big")
+        unit = bind("big"), EXECUTE, bind("s"), EXECUTE, parse("t", "SELECT 1"), SYNC
+        client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        for _ in range(3):
+            for kinds in everywhere(pooler, lambda: client.kinds(*unit)):
+                assert kinds in ("2" + "D" * rows + "CEZ", "2" + "D" * rows + "C2EZ")
+            assert client.ask(bind("t"), SYNC) == "E:26000 Z:I"
+            assert client.sql("SELECT 5 AS five") == "T D:5 C:SELECT 1 Z:I"
+            assert neighbour.sql("SELECT 6 AS six") == "T D:6 C:SELECT 1 Z:I"
+
+
+def test_rows_before_their_description(owner, pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        prepare(client, READ)
+        run(client)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        # The server connections have copies of after the change, and their descriptions are known.
+        again = [close("s"), SYNC, parse("s", READ), SYNC]
+        for _ in range(3):
+            everywhere(pooler, lambda: (other.ask(*again, units=2), other.ask(describe("s"), bind("s"), EXECUTE, SYNC)))
+        for unit in (
+            (bind("s"), EXECUTE, describe("s"), SYNC),
+            (bind("s"), EXECUTE, bind("s"), PORTAL, EXECUTE, SYNC),
+            (bind("s", "p"), bind("s"), PORTAL, execute(portal="p"), SYNC),
+        ):
+            assert "D:" not in client.ask(*unit)

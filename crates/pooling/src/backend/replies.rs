@@ -65,16 +65,21 @@ pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
     let mut client = client;
     while !server.exchange.failed {
         let Some(&Request::Invented { tag, .. }) = server.exchange.requests.front() else { return };
-        let Some(out) = sink(server, client.as_deref_mut()) else { return };
-        backend::write_empty(out, tag);
+        let is_muted = server.pipeline().is_some_and(|pipeline| pipeline.muted);
+        match sink(server, client.as_deref_mut()) {
+            Some(out) => backend::write_empty(out, tag),
+            None if is_muted => (),
+            None => return,
+        }
         server.exchange.requests.pop_front();
     }
 }
 
-/// The destination of a server's answers: the client that it is checked out to, or in a pipelined connection the stage.
+/// The destination of a server's answers: the client that it is checked out to, or in a pipelined connection the stage,
+/// unless the rest of the answer is for nobody.
 pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Option<&'a mut Vec<u8>> {
     match server.pipeline_mut() {
-        Some(pipeline) => Some(&mut pipeline.stage),
+        Some(pipeline) => (!pipeline.muted).then_some(&mut pipeline.stage),
         None => client.map(|client| client.io.out()),
     }
 }

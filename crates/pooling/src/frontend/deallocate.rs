@@ -34,6 +34,9 @@ pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8
         return None;
     }
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    if server.is_some_and(|server| server.exchange.copying) {
+        return None;
+    }
     let is_answered = server.is_none_or(|server| server.exchange.requests.is_empty());
     if client.checkout.pipelined().is_some() || !is_answered {
         client.checkout.behind_own = true;

@@ -3,21 +3,21 @@
 //!
 //! On a connection of its own a client waits for the description, so nothing runs that its client would misread: a
 //! write can not be undone. In a pipelined connection the unit is sent with the question, since nothing shows before
-//! its answer is complete; a read whose copy differs is then sent again on a connection of its client's own. There the
-//! message that would run the statement is replaced by one that the server refuses, so the client's unit and
+//! its answer is complete; a read whose copy differs is then sent again on a connection of its client's own (after an
+//! answer that was too long to be kept, the client gets the error at once). There the message that would run the statement is replaced by one that the server refuses, so the client's unit and
 //! transaction fail as they do in PostgreSQL, and the client gets PostgreSQL's error for it ([`CHANGED`]).
 
 use std::rc::Rc;
 
 use crate::backend::replies::NO_STATEMENT;
-use crate::error::Error;
+use crate::error::{Error, Severity};
 use crate::frontend::messages::{self, There};
+use crate::frontend::prepared;
 use crate::model::extent::{Said, Unit};
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::portals::Portal;
 use crate::model::request::{Described, Request};
 use crate::model::shape::{Fit, Held, Shape};
-use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
@@ -127,37 +127,48 @@ pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Resul
         _ => return Ok(()),
     };
     let shape = Shape::told(tag, body)?;
-    if !is_check {
-        held.tell(shape);
+    match server.pipeline_mut() {
+        _ if is_check => (),
+        Some(pipeline) => pipeline.told.push((held.clone(), shape)),
+        None => held.tell(shape),
     }
     if let Some((_, copy)) = server.known.unnamed.as_mut().filter(|(_, copy)| copy.number == number) {
         copy.shape = copy.shape.with(shape);
     }
     server.known.statements.described(&held, number, shape);
-    if is_check && held.shape().differs(shape) && is_misread(server, &held, shape) {
-        repeat_on_own(core, key);
+    if is_check && is_misread(server, &held, shape) {
+        refuse_unit(core, key);
     }
     Ok(())
 }
 
-/// Whether a unit of a pipelined connection would be misread by its client: its values, or rows that are not described
-/// to the client anew.
+/// Whether what a unit of a pipelined connection binds behind the question at its head would be misread by its client: the
+/// values, or rows that are not described to the client anew. Other rows of the unit have a question of their own.
 fn is_misread(server: &Server, held: &Rc<Held>, copy: Shape) -> bool {
-    let columns = Shape { parameters: None, ..held.shape() };
-    let mut unit = server.exchange.requests.iter().take_while(|request| !request.ends_unit());
-    let is_told = |request: &Request| matches!(request, Request::Describe(Some(told)) if Rc::ptr_eq(&told.held, held));
-    server.is_pipelined() && !(columns.differs(copy) && unit.any(is_told))
+    let Some(told) = server.pipeline().map(|pipeline| pipeline.shape_told(held)) else { return false };
+    let columns = Shape { parameters: None, ..told };
+    let behind_bind = server.exchange.requests.get(2);
+    let is_told = matches!(behind_bind, Some(Request::Describe(Some(told))) if Rc::ptr_eq(&told.held, held));
+    told.differs(copy) && !(columns.differs(copy) && is_told)
 }
 
-/// Makes the unit at the head of a pipelined connection run again, on a connection of its client's own.
-fn repeat_on_own(core: &mut Core, key: ServerKey) {
+/// Keeps the rest of the answer to the unit at the head of a pipelined connection from its client. The unit runs again,
+/// on a connection of the client's own; if part of the answer has been passed on, the client gets the error now.
+fn refuse_unit(core: &mut Core, key: ServerKey) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
-    if pipeline.forwarded || pipeline.failed {
-        return turns::doom(core, key, "the tables of a statement have changed within a unit of several statements");
+    if pipeline.again || pipeline.muted {
+        return;
     }
-    pipeline.again = true;
     let head = pipeline.head();
-    if let Some(client) = head.and_then(|head| core.clients.get_mut(head.0)) {
-        client.checkout.needs_own = true;
+    if !pipeline.forwarded {
+        pipeline.again = true;
+        if let Some(client) = head.and_then(|head| core.clients.get_mut(head.0)) {
+            client.checkout.needs_own = true;
+        }
+        return;
     }
+    CHANGED.write(&mut pipeline.stage, Severity::Error);
+    (pipeline.failed, pipeline.muted) = (true, true);
+    // Behind an error the server would have skipped what the unit prepares.
+    prepared::forget_names(core, key, 0);
 }

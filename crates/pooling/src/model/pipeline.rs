@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::fingerprint::Fingerprint;
 use crate::model::keys::ClientKey;
-use crate::model::shape::Held;
+use crate::model::shape::{Held, Shape};
 
 /// The size at which bytes of the history that are not needed any more are thrown away.
 const COMPACT: usize = 65_536;
@@ -37,6 +37,8 @@ pub struct Pipeline {
     pub units: VecDeque<Unit>,
     /// The answer to the unit at the head so far.
     pub stage: Vec<u8>,
+    /// The shapes of statements that this tells the client, once it is passed on.
+    pub told: Vec<(Rc<Held>, Shape)>,
     /// Whether part of that has been passed on already: it was too much to keep.
     pub forwarded: bool,
     /// The units' bytes, one behind another, from the head's on.
@@ -53,6 +55,8 @@ pub struct Pipeline {
     pub looked_at: Instant,
     /// Whether the unit at the head has answered with an error already.
     pub failed: bool,
+    /// Whether the rest of the answer to the unit at the head is for nobody: the pooler has ended it with an error.
+    pub muted: bool,
     /// Whether the failure is not the fault of the head, which is then retried.
     pub again: bool,
     /// Whether one unit has the connection to itself.
@@ -67,6 +71,7 @@ impl Pipeline {
         Self {
             units: VecDeque::new(),
             stage: Vec::new(),
+            told: Vec::new(),
             forwarded: false,
             history: Vec::new(),
             done: 0,
@@ -75,6 +80,7 @@ impl Pipeline {
             rescued: false,
             looked_at: now,
             failed: false,
+            muted: false,
             again: false,
             alone: false,
             unflushed: false,
@@ -85,7 +91,8 @@ impl Pipeline {
     pub fn finish_head(&mut self, now: Instant) -> Option<(Unit, Duration)> {
         let unit = self.units.pop_front()?;
         let took = now.saturating_duration_since(self.head_since);
-        (self.head_since, self.looked_at, self.failed, self.forwarded) = (now, now, false, false);
+        (self.head_since, self.looked_at) = (now, now);
+        (self.failed, self.muted, self.forwarded) = (false, false, false);
         self.done += unit.size;
         if self.units.is_empty() {
             self.history.clear();
@@ -97,6 +104,24 @@ impl Pipeline {
         Some((unit, took))
     }
 
+    /// Passes on the answer so far to the client of the unit.
+    pub fn pass_answer(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.stage);
+        self.told.drain(..).for_each(|(held, shape)| held.tell(shape));
+    }
+
+    /// Throws the answer so far away: nobody has been told anything.
+    pub fn drop_answer(&mut self) {
+        self.stage.clear();
+        self.told.clear();
+    }
+
+    /// The shape of a statement that the client of the unit at the head will have been told with the answer so far.
+    pub fn shape_told(&self, held: &Rc<Held>) -> Shape {
+        let told = self.told.iter().filter(|(of, _)| Rc::ptr_eq(of, held));
+        told.fold(held.shape(), |shape, (_, newer)| shape.told_again(*newer))
+    }
+
     /// The client of the unit at the head.
     pub fn head(&self) -> Option<ClientKey> {
         self.units.front().and_then(|unit| unit.client)
@@ -105,11 +130,12 @@ impl Pipeline {
     /// Makes the connection pipelined again, for one unit alone or for those of all clients: nothing of before counts.
     pub fn restart(&mut self, now: Instant, alone: bool) {
         debug_assert!(self.units.is_empty(), "units of before are in flight");
-        self.stage.clear();
+        self.drop_answer();
         self.history.clear();
         self.done = 0;
         (self.head_since, self.looked_at) = (now, now);
-        (self.forwarded, self.rescued, self.again, self.failed, self.unflushed) = (false, false, false, false, false);
+        (self.forwarded, self.rescued, self.unflushed) = (false, false, false);
+        (self.again, self.failed, self.muted) = (false, false, false);
         (self.alone, self.closed) = (alone, alone);
     }
 }

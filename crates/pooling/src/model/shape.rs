@@ -85,6 +85,12 @@ impl Shape {
         Self { parameters: newer.parameters.or(self.parameters), columns: newer.columns.or(self.columns) }
     }
 
+    /// The shape that a client which was told this one has when it is told `newer`: in PostgreSQL a statement keeps the
+    /// types of its parameters, so a client that is told others may have written values in those that it was told first.
+    pub fn told_again(self, newer: Self) -> Self {
+        Self { parameters: self.parameters.or(newer.parameters), ..self.with(newer) }
+    }
+
     /// Whether the two have a part that differs.
     pub fn differs(self, other: Self) -> bool {
         let differ = |one: Option<u64>, other: Option<u64>| one.zip(other).is_some_and(|(one, other)| one != other);
@@ -133,7 +139,7 @@ impl Held {
 
     /// Notes what the client is told.
     pub fn tell(&self, shape: Shape) {
-        self.shape.set(self.shape.get().with(shape));
+        self.shape.set(self.shape.get().told_again(shape));
     }
 
     /// The statement as it travels with its client to another worker.
@@ -210,6 +216,8 @@ mod tests {
         held.tell(one.with(narrow));
         held.tell(wide);
         assert_eq!(held.shape(), one.with(wide));
+        held.tell(two);
+        assert_eq!(held.shape(), one.with(wide), "the parameters of a statement stay");
         for shape in [nothing, one, wide, one.with(wide)] {
             let [parameters, columns] = shape.words();
             assert_eq!(Shape::of_words(parameters.as_bytes(), columns.as_bytes()), shape);

@@ -34,7 +34,7 @@ pub fn spill(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let Some(pipeline) = server.pipeline_mut() else { return };
     if pipeline.again {
-        pipeline.stage.clear();
+        pipeline.drop_answer();
         return;
     }
     if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
@@ -43,11 +43,11 @@ pub fn spill(core: &mut Core, key: ServerKey) {
     pipeline.forwarded = true;
     pipeline.closed = true;
     let Some(client_key) = pipeline.head() else {
-        pipeline.stage.clear();
+        pipeline.drop_answer();
         return;
     };
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        client.io.out().append(&mut pipeline.stage);
+        pipeline.pass_answer(client.io.out());
         core.schedule.unflushed.push(Turn::Client(client_key));
     }
 }
@@ -76,7 +76,7 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     {
         fingerprint.was_misjudged();
     }
-    let Some(client_key) = pipeline.head() else { return };
+    let Some(client_key) = pipeline.head().filter(|_| !pipeline.muted) else { return };
     let client = core.clients.get_mut(client_key.0);
     let may_again = |client: &Client| {
         let retries = client.checkout.retries;
@@ -111,7 +111,7 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
     }
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     if std::mem::take(&mut pipeline.again) {
-        pipeline.stage.clear();
+        pipeline.drop_answer();
         if let Some(client) = pipeline.head() {
             retry::retry_units(core, key, client, 0);
         }
@@ -161,11 +161,11 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
 fn tell(core: &mut Core, key: ServerKey, client_key: Option<ClientKey>, message: &[u8]) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     let Some((client_key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else {
-        return pipeline.stage.clear();
+        return pipeline.drop_answer();
     };
     client.deeds.queries += 1;
     client.deeds.transactions += 1;
-    client.io.out().append(&mut pipeline.stage);
+    pipeline.pass_answer(client.io.out());
     client.take_news();
     client.io.out().extend_from_slice(message);
     (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());

@@ -8,7 +8,7 @@ use wire::backend::{self, Status};
 use crate::error::{Cause, Error, Severity};
 use crate::frontend::{leave, prepared};
 use crate::monitor::Met;
-use crate::pipeline::connection;
+use crate::pipeline::{connection, receive};
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
@@ -63,9 +63,12 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
 /// error.
 pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    if !server.is_pipelined() {
-        return;
+    let Some(pipeline) = server.pipeline() else { return };
+    // What follows comes behind all that the server has answered.
+    if pipeline.forwarded {
+        receive::spill(core, key);
     }
+    let Some(server) = core.servers.get_mut(key.0) else { return };
     let in_message = server.exchange.passing.0 > 0;
     let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
@@ -111,7 +114,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
 fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
-    pipeline.stage.clear();
+    pipeline.drop_answer();
     prepared::forget_names(core, key, 0);
     let Some(client_key) = connection::disown(core, key, 0) else { return };
     answer_unit(core, client_key, error);
