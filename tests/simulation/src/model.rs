@@ -230,6 +230,7 @@ impl Session {
             Command::DivideByZero => return Err("22012"),
             Command::IsStandby => "SELECT 1",
             Command::Select(_) | Command::Echo(_) => "SELECT 1",
+            Command::Shifting(_) => panic!("{command:?} is run as another"),
             Command::Other(tag) => tag,
         };
         Ok(tag.to_owned())

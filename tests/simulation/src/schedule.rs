@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::setup::Setup;
-use crate::world::{COPIES, FORMS, ORDERS, READ, SENTENCES, World};
+use crate::world::{COPIES, ORDERS, READ, SENTENCES, SHIFTING, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub enum Step {
     Look { who: usize },
     /// A server is asked how far it has come, or says so.
     Ask { who: usize },
+    /// Somebody changes the relation that shifts.
+    Shift { to: usize },
     /// A client asks to cancel what it does.
     Cancel { who: usize },
     /// Cancel requests that have arrived at the server have their effect.
@@ -65,6 +67,7 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Replay { who, count } => world.replay(*who, *count),
         Step::Look { who } => world.look(*who),
         Step::Ask { who } => world.ask(*who),
+        Step::Shift { to } => world.shift(*to),
         Step::Cancel { who } => world.cancel(*who),
         Step::TakeCancels => world.take_cancels(),
         Step::Leave { who } => world.leave(*who),
@@ -156,11 +159,13 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let (copies, talks) = (dice.of(&[0, 5, 30]), dice.below(3) == 0);
     setup.shared_listen = !talks || dice.below(6) > 0;
     let (tides, failovers) = if setup.servers > 1 { (40, dice.of(&[0, 2, 8])) } else { (0, 0) };
+    // Without a draw, too.
+    let shifts = if seed % 4 == 1 { dice.of(&[2, 6]) } else { 0 };
     let count = if crowded { count * 4 } else { count };
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
-        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers) {
+        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers + shifts) {
             0..28 => {
                 let mut statements: Vec<usize> =
                     (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
@@ -168,7 +173,11 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
                     statements = vec![READ];
                 }
                 let copies = dice.below(100) < copies;
-                let form = if copies { COPIES + dice.below(FORMS - COPIES) } else { dice.below(COPIES) };
+                let form = match () {
+                    () if shifts > 0 && dice.below(5) > 1 => SHIFTING,
+                    () if copies => COPIES + dice.below(SHIFTING - COPIES),
+                    () => dice.below(COPIES),
+                };
                 Step::Say { who, form, statements }
             }
             28..34 => Step::Send { who, bytes: dice.below(64) },
@@ -195,11 +204,12 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
                 3..6 => Step::Look { who },
                 _ => Step::Ask { who },
             },
-            _ => match dice.below(3) {
+            kind if kind < 100 + deaths + orders + restarts + tides + failovers => match dice.below(3) {
                 0 => Step::Promote { who },
                 1 => Step::Stop { who },
                 _ => Step::Start { who },
             },
+            _ => Step::Shift { to: dice.below(3) },
         });
         if crowded && matches!(steps.last(), Some(Step::Say { .. })) {
             steps.push(Step::Send { who, bytes: usize::MAX });

@@ -1,5 +1,16 @@
 //! The statements that clients and the pooler say, read from their texts.
 
+/// What a statement does with the relation whose columns change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shifting {
+    /// A row of it is read.
+    Read,
+    /// A row is written, and returned.
+    Return,
+    /// A row is written.
+    Write,
+}
+
 /// A statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
@@ -26,6 +37,8 @@ pub enum Command {
     /// A row with the value of the first parameter, and this name of its column.
     Echo(String),
     Insert(String),
+    /// It is prepared once, and run as a Select or an Insert.
+    Shifting(Shifting),
     /// What the client sends behind it is written.
     CopyIn,
     /// Two lines, of which each is long if `long`.
@@ -127,8 +140,11 @@ fn command(tokens: &[Token]) -> Command {
         ["discard", "all"] => Command::DiscardAll,
         ["deallocate", "all"] => Command::DeallocateAll,
         ["set", ..] => set(tokens),
+        ["insert", "into", "shifting", .., "returning"] => Command::Shifting(Shifting::Return),
+        ["insert", "into", "shifting", ..] => Command::Shifting(Shifting::Write),
         ["insert", ..] => Command::Insert(text(tokens)),
         ["select", rest @ ..] if tokens.contains(&Token::Sign('/')) && rest.len() == 2 => Command::DivideByZero,
+        ["select", "$1", "as", "shifting"] => Command::Shifting(Shifting::Read),
         ["select", "$1", "as", label] => Command::Echo((*label).to_owned()),
         ["select", "pg_catalog.pg_is_in_recovery"] => Command::IsStandby,
         ["select"] if tokens.len() == 2 => Command::Select(text(tokens)),

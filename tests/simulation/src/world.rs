@@ -9,6 +9,7 @@ mod judge;
 mod ledger;
 mod said;
 mod server;
+mod shapes;
 mod turns;
 
 use std::io::{ErrorKind, Read, Write};
@@ -22,7 +23,7 @@ use crate::model::reported;
 use crate::setup::Setup;
 use crate::trace::trace;
 
-pub use said::{COPIES, FORMS, READ, SENTENCES};
+pub use said::{COPIES, READ, SENTENCES, SHIFTING};
 
 use client::Client;
 use connection::Connection;
@@ -55,6 +56,8 @@ pub struct World {
     session_mode: bool,
     /// How many statements a server connection keeps.
     kept: usize,
+    /// The shape of the relation that shifts.
+    shape: usize,
     /// Counts turns of the pooler, where there is an order in which its clients are served.
     moment: Option<u64>,
 }
@@ -80,6 +83,7 @@ impl World {
             reports_standby: setup.reports_standby,
             session_mode: setup.session_mode,
             kept: setup.kept,
+            shape: 0,
             moment: setup.has_one_connection().then_some(0),
         };
         (0..setup.servers).for_each(|host| world.start(host));
@@ -177,6 +181,21 @@ impl World {
         self.recover();
         self.order(ORDERS.len() - 1);
         self.settle();
+        self.rest();
+        self.end_shifting();
+        self.tick();
+        for client in self.clients.iter().filter(|client| !client.gone) {
+            assert!(client.greeted && client.units.is_empty(), "a client waits for {} units", client.units.len());
+            let truth = reported(&client.session.current, "TimeZone");
+            let told = client.told.get("TimeZone").unwrap();
+            // What was told within a unit whose end was lost holds from its next unit on.
+            assert!(client.is_unsure || *told == truth, "a client was told of the TimeZone {told} and has {truth}");
+            client.ears.end(&self.ledger.notes);
+        }
+    }
+
+    /// Clients come to the end of what they do.
+    fn rest(&mut self) {
         // A server that could not be reached is tried again by and by, and clients that LISTEN keep their connections in turn.
         for round in 0..8 * self.clients.len().max(4) {
             // Whose unit ends in this tick is told what it has heard in the next.
@@ -203,15 +222,6 @@ impl World {
             if self.clients.iter().all(|client| client.gone || rests(client)) {
                 break;
             }
-        }
-        self.tick();
-        for client in self.clients.iter().filter(|client| !client.gone) {
-            assert!(client.greeted && client.units.is_empty(), "a client waits for {} units", client.units.len());
-            let truth = reported(&client.session.current, "TimeZone");
-            let told = client.told.get("TimeZone").unwrap();
-            // What was told within a unit whose end was lost holds from its next unit on.
-            assert!(client.is_unsure || *told == truth, "a client was told of the TimeZone {told} and has {truth}");
-            client.ears.end(&self.ledger.notes);
         }
     }
 }

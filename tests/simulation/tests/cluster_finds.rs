@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use simulation::schedule::Step::{
-    self, Ask, Look, Order, Pass, Promote, Replay, Say, Send, Settle, Start, Stop, Strike, Tell, Turn, Work,
+    self, Ask, Look, Order, Pass, Promote, Replay, Say, Send, Settle, Shift, Start, Stop, Strike, Tell, Turn, Work,
 };
 use simulation::search::run;
 use simulation::setup::Setup;
@@ -150,4 +150,27 @@ fn a_write_behind_a_read_that_waited_to_share_goes_to_the_primary() {
         Pass { time: Duration::from_secs(25) },
     ];
     holds(&Setup { ban: 1_000_000, reports_search_path: false, ..setup }, &steps);
+}
+
+/// A read whose answer describes its statement runs again, and its client is not told that answer: it reads its rows by the
+/// description before.
+#[test]
+fn what_is_not_passed_on_tells_nobody_of_columns() {
+    let setup = Setup { clients: 4, pool_size: 3, wait: 5, queue_while_down: true, servers: 3, ..Setup::default() };
+    let say = |who, statements: &[usize]| Say { who, form: 12, statements: statements.to_vec() };
+    let steps = [
+        say(0, &[26]),
+        Ask { who: 3 },
+        Settle,
+        say(3, &[44, 187, 28]),
+        say(0, &[28]),
+        Settle,
+        Ask { who: 2 },
+        say(3, &[28]),
+        Shift { to: 1 },
+        Ask { who: 3 },
+        Ask { who: 2 },
+        say(0, &[82, 26]),
+    ];
+    holds(&setup, &steps);
 }

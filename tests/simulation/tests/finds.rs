@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use simulation::schedule::Step::{
-    self, Cancel, Kill, Leave, Order, Pass, Say, Send, Settle, Strike, TakeCancels, Tell, Turn, Work,
+    self, Cancel, Kill, Leave, Order, Pass, Say, Send, Settle, Shift, Strike, TakeCancels, Tell, Turn, Work,
 };
 use simulation::search::run;
 use simulation::setup::Setup;
@@ -381,6 +381,23 @@ fn the_next_listen_follows_one_that_was_sent_at_once() {
         say(2, 4, &[243, 38]),
         say(2, 4, &[13, 36, 15]),
         say(2, 6, &[182, 132, 32]),
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client has its statement described again in the unit that binds it, on a connection that has just prepared the statement
+/// with a parameter of another type: its value was written before it was told of that.
+#[test]
+fn values_are_of_the_type_that_their_client_was_told_before_it_wrote_them() {
+    let setup = Setup { pool_size: 2, wait: 5, kept: 2, ..Setup::default() };
+    let steps = [
+        Shift { to: 1 },
+        say(1, 12, &[102]),
+        Settle,
+        Kill { who: 2 },
+        say(1, 12, &[105, 35, 67]),
+        Shift { to: 0 },
+        Leave { who: 0 },
     ];
     holds(&setup, &steps);
 }

@@ -11,8 +11,9 @@ use super::connection::STRAY;
 use super::copy::text_of;
 use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
-use super::said::{self, DEFINITIONS, FORMS, echo, extended, query, together};
+use super::said::{self, DEFINITIONS, FORMS, SHIFTING, echo, extended, query, together};
 use super::server::HUM;
+use super::shapes::{CHANGED, Held, Use};
 use super::turns::Turn;
 use super::{World, hear, is_open};
 use crate::model::{Session, Values, put, reported};
@@ -33,6 +34,8 @@ pub(super) struct Unit {
     /// Its client may have asked to cancel it.
     pub(super) cancelled: bool,
     pub(super) errors: usize,
+    /// It is of a statement of the relation that shifts.
+    pub(super) uses: Option<Use>,
     /// It prepares, if need be, this definition under this name of the client's.
     pub(super) names: Option<(usize, usize)>,
     /// What it has been told of the unit, and in the words of the last error.
@@ -75,6 +78,12 @@ pub(super) struct Client {
     pub(super) cancels: Vec<End>,
     /// The definitions that it has prepared, by the names that it has given them, once it has been told so.
     pub(super) prepared: HashMap<usize, usize>,
+    /// Its statements of the relation that shifts by their names, once it has been told that they are prepared; and how often
+    /// it has been refused by them in a row, though it had prepared again.
+    pub(super) shapes: HashMap<usize, Held>,
+    pub(super) vain: [usize; 3],
+    /// How many units it had said with the last that ends the statement without a name.
+    pub(super) unnamed: usize,
     /// The time zones that its session has had.
     pub(super) zones: BTreeSet<String>,
     pub(super) ears: Ears,
@@ -134,6 +143,9 @@ impl World {
             is_unsure: false,
             cancels: Vec::new(),
             prepared: HashMap::new(),
+            shapes: HashMap::new(),
+            vain: [0; 3],
+            unnamed: 0,
             zones,
             ears: Ears::default(),
         }
@@ -149,6 +161,11 @@ impl World {
         }
         let name = name_of(client.born, who, client.count);
         client.count += 1;
+        if form % FORMS == SHIFTING {
+            return self.say_shifting(who, name, choices);
+        }
+        let ends_unnamed = form % FORMS != 3;
+        client.unnamed = if ends_unnamed { client.count } else { client.unnamed };
         let own = choices.len() % 2;
         let held = client.prepared.get(&own).copied();
         // Clients prepare the same few definitions, each under names of its own, and bind the unit's name.
@@ -175,14 +192,9 @@ impl World {
                 out
             }
         };
-        client.cancels.retain_mut(is_open);
-        let cancelled = !client.cancels.is_empty();
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
-        let (heard, complaint) = (Vec::new(), String::new());
-        let end = client.sent + client.unsent.len() + out.len();
-        let turn = Turn::of(&out);
-        client.units.push_back(Unit { name, cancelled, errors: 0, names, heard, complaint, waits, end, turn });
-        client.unsent.extend(out);
+        let unit = client.utter(name, out);
+        (unit.names, unit.waits) = (names, waits);
     }
 
     /// A client sends so many bytes.
@@ -232,7 +244,7 @@ impl World {
             let heard = std::mem::take(&mut client.heard);
             let mut left = heard.as_slice();
             while let Ok(Some(message)) = frame::message(left) {
-                client.hear(message.tag, message.body, &self.ledger);
+                client.hear(message.tag, message.body, &mut self.ledger);
                 left = message.rest;
             }
             client.heard = left.to_vec();
@@ -243,6 +255,25 @@ impl World {
 }
 
 impl Client {
+    /// It says the bytes of a unit.
+    pub(super) fn utter(&mut self, name: String, out: Vec<u8>) -> &mut Unit {
+        self.cancels.retain_mut(is_open);
+        self.units.push_back(Unit {
+            name,
+            cancelled: !self.cancels.is_empty(),
+            errors: 0,
+            uses: None,
+            names: None,
+            heard: Vec::new(),
+            complaint: String::new(),
+            waits: None,
+            end: self.sent + self.unsent.len() + out.len(),
+            turn: Turn::of(&out),
+        });
+        self.unsent.extend(out);
+        self.units.back_mut().expect("that")
+    }
+
     /// Whether this is the client that signs a unit so: not one before it in its place.
     pub(super) fn is_born_as(&self, unit: &str) -> bool {
         unit.split('.').next().and_then(|born| born.parse().ok()) == Some(self.born) && !self.gone
@@ -262,9 +293,10 @@ impl Client {
         self.units.front_mut().expect("an answer that nobody has asked for")
     }
 
-    pub(super) fn hear(&mut self, tag: u8, body: &[u8], ledger: &Ledger) {
+    pub(super) fn hear(&mut self, tag: u8, body: &[u8], ledger: &mut Ledger) {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
         trace!("client {:?}: {} {text}", self.units.front().map(|unit| &unit.name), char::from(tag));
+        self.hear_shifting(tag, body);
         match tag {
             b'K' => {
                 let (pid, secret) = backend::backend_key_data(body).unwrap();
@@ -288,25 +320,14 @@ impl Client {
                     return;
                 }
                 assert!(ledger.has_standbys || report.code != "25006", "a write that its client may do is refused");
-                assert_ne!(report.code, "26000", "a statement that its client has prepared is not known");
+                let is_known = !matches!(report.code.as_str(), "26000" | "34000");
+                assert!(is_known, "a statement that its client has prepared is not known: {}", report.message);
+                if report.code == CHANGED {
+                    self.refused_shifting(ledger.changes);
+                }
                 self.refused(&report);
             }
-            b'D' => {
-                let zones = std::mem::take(&mut self.zones);
-                let unit = self.unit();
-                let row = backend::data_row(body).unwrap();
-                let [Some(row)] = &*row else { panic!("a row of several columns") };
-                let row = std::str::from_utf8(row).unwrap();
-                if let Some((_, definition)) = unit.names {
-                    let (label, of_type) = DEFINITIONS[definition];
-                    let may_be = |zone: &String| *row == format!("{} {of_type} {zone} {label}", unit.name);
-                    assert!(zones.iter().any(may_be), "another's row or statement for {}: {row}", unit.name);
-                } else {
-                    assert_eq!(row, unit.name, "another's row");
-                }
-                unit.heard.push(Said::Row);
-                self.zones = zones;
-            }
+            b'D' => self.read_row(body),
             b'd' => {
                 let unit = self.unit();
                 assert_eq!(text_of(body), unit.name, "another's line for {}", unit.name);
@@ -328,6 +349,7 @@ impl Client {
                 let tag = backend::command_complete(body).unwrap();
                 if tag == b"DISCARD ALL" {
                     self.prepared.clear();
+                    self.shapes.clear();
                 }
                 self.unit().heard.push(Said::Tag(String::from_utf8_lossy(tag).into_owned()));
             }
@@ -336,7 +358,25 @@ impl Client {
         }
     }
 
-    fn end_unit(&mut self, ledger: &Ledger) {
+    /// It reads a row.
+    fn read_row(&mut self, body: &[u8]) {
+        let unit = self.units.front().expect("a row that nobody has asked for");
+        let row = backend::data_row(body).unwrap();
+        let [Some(row)] = &*row else { panic!("a row of several columns") };
+        let row = std::str::from_utf8(row).unwrap();
+        if let Some(uses) = &unit.uses {
+            self.read_shifting(row, uses, &unit.name);
+        } else if let Some((_, definition)) = unit.names {
+            let (label, of_type) = DEFINITIONS[definition];
+            let may_be = |zone: &String| *row == format!("{} {of_type} {zone} {label}", unit.name);
+            assert!(self.zones.iter().any(may_be), "another's row or statement for {}: {row}", unit.name);
+        } else {
+            assert_eq!(row, unit.name, "another's row");
+        }
+        self.unit().heard.push(Said::Row);
+    }
+
+    fn end_unit(&mut self, ledger: &mut Ledger) {
         let unit = self.units.pop_front().expect("an end of a unit that was not asked");
         assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
         ledger.judge(&unit.name, &unit.heard, self.status, &unit.complaint);

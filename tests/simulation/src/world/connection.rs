@@ -4,15 +4,16 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::io::Write;
 
 use pooling::memory::End;
-use wire::backend::{self, Status};
+use wire::backend::{self, Extra, Status};
 use wire::frame::HEADER;
 use wire::startup::{self, Packet};
 use wire::{frontend, header};
 
 use super::copy::CopyIn;
 use super::ledger::Said;
+use super::shapes::shifting;
 use crate::model::{REPORTED, Session, Values, reported};
-use crate::statement::{Command, read};
+use crate::statement::{Command, Shifting, read};
 
 /// The message of an error that comes of a cancel request which the unit's client did not send.
 pub(super) const STRAY: &str = "canceled by a stranger";
@@ -30,6 +31,8 @@ pub(super) struct Prepared {
     pub(super) sql: String,
     /// The type of its parameter, and the time zone in which it was parsed: its rows say so.
     pub(super) mark: String,
+    /// What it does with the relation that shifts, and the shape by which it was parsed.
+    pub(super) shifting: Option<(Shifting, usize)>,
 }
 
 /// What is left of a Query of several statements.
@@ -89,6 +92,8 @@ pub(super) struct Connection {
     pub(super) relistened: bool,
     /// What it listens to.
     pub(super) channels: BTreeSet<String>,
+    /// Its transaction has to do with the relation that shifts, which does not change meanwhile.
+    pub(super) locks: bool,
     /// Up to which notification it has read.
     pub(super) read_to: usize,
 }
@@ -128,6 +133,7 @@ impl Connection {
             said: Vec::new(),
             relistened: false,
             channels: BTreeSet::new(),
+            locks: false,
             read_to: 0,
         }
     }
@@ -152,10 +158,16 @@ impl Connection {
 
     /// A message is answered with an error.
     pub(super) fn refuse(&mut self, code: &str) {
-        self.said.push(Said::Error(code.to_owned()));
         let words = if std::mem::take(&mut self.strays) { STRAY } else { "no" };
-        self.say(|out| backend::write_error(out, "ERROR", code, words));
-        self.skips = true;
+        self.refuse_with(code, words, None);
+    }
+
+    /// Likewise in these words, by this routine of the server.
+    pub(super) fn refuse_with(&mut self, code: &str, words: &str, routine: Option<&str>) {
+        self.said.push(Said::Error(code.to_owned()));
+        let extra = Extra { hint: None, routine };
+        self.say(|out| backend::write_error_with(out, "ERROR", code, words, extra));
+        (self.skips, self.locks) = (true, false);
     }
 
     /// Whether a cancel request finds something to strike.
@@ -226,7 +238,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn parse(&mut self, body: &[u8]) {
+    pub(super) fn parse(&mut self, body: &[u8], shape: usize) {
         if self.skips {
             return;
         }
@@ -244,7 +256,9 @@ impl Connection {
         let of_type = parse.definition.get(parse.query.len() + 3..).and_then(|types| types.first_chunk());
         let of_type = of_type.map_or(0, |oid| u32::from_be_bytes(*oid));
         let mark = format!("{of_type} {}", reported(&self.session.current, "TimeZone"));
-        self.statements.insert(parse.name.to_vec(), Prepared { sql, mark });
+        let shifting = shifting(&sql).map(|how| (how, shape));
+        self.locks |= shifting.is_some();
+        self.statements.insert(parse.name.to_vec(), Prepared { sql, mark, shifting });
         self.say(|out| backend::write_empty(out, b'1'));
     }
 
@@ -254,7 +268,7 @@ impl Connection {
         }
         let bind = frontend::bind(body).unwrap();
         let Some(prepared) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
-        let parameter = parameter_of(body, &bind);
+        let parameter = value_of(body, &bind);
         self.portals.insert(bind.portal.to_vec(), (prepared, parameter));
         self.say(|out| backend::write_empty(out, b'2'));
     }
@@ -282,7 +296,7 @@ impl Connection {
         }
     }
 
-    fn complain(&mut self, code: &'static str) {
+    pub(super) fn complain(&mut self, code: &'static str) {
         // Statements that neighbours have prepared may not be there in the end; then what relies on them is asked again.
         assert!(!self.session.explicit, "{code} within a transaction");
         self.fail();
@@ -295,14 +309,14 @@ fn owner_of(tag: u8, body: &[u8]) -> Option<String> {
     let sql = match tag {
         b'Q' => frontend::query(body).ok()?,
         b'P' => frontend::parse(body).ok()?.query,
-        b'B' => return parameter_of(body, &frontend::bind(body)?),
+        b'B' => return value_of(body, &frontend::bind(body)?),
         _ => return None,
     };
     read(std::str::from_utf8(sql).ok()?).1
 }
 
 /// The one parameter that a Bind may have, of which the length comes first.
-fn parameter_of(body: &[u8], bind: &frontend::Bind<'_>) -> Option<String> {
+pub(super) fn value_of(body: &[u8], bind: &frontend::Bind<'_>) -> Option<String> {
     let rest = body.get(bind.portal.len() + bind.statement.len() + 2..)?;
     (rest[3] == 1).then(|| {
         let length = usize::from(rest[7]);

@@ -132,6 +132,7 @@ impl World {
             (_, Ok(tag)) => {
                 match command {
                     Command::Select(text) => connection.tell_row(text),
+                    Command::Insert(_) => parameter.into_iter().for_each(|row| connection.tell_row(row)),
                     Command::Echo(label) => {
                         parameter.into_iter().for_each(|text| connection.tell_row(&format!("{text} {label}")));
                     }
@@ -182,6 +183,7 @@ impl World {
         connection.cancelled = false;
         connection.strays = false;
         connection.is_begun = false;
+        connection.locks &= connection.session.explicit;
         self.settle_deeds(at);
         self.deliver(at);
         let connection = &mut self.connections[at];

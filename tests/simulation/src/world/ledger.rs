@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::shapes::CHANGED;
+
 /// A part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Said {
@@ -24,10 +26,14 @@ struct Run {
 pub(super) struct Ledger {
     written: HashSet<String>,
     committed: HashSet<String>,
+    /// Units of which clients were told that their statement has changed.
+    changed: HashSet<String>,
     /// By the names of units. One may run twice: a read whose connection dies is asked again.
     runs: HashMap<String, Vec<Run>>,
     /// There are servers that refuse writes; the pooler may not know yet which.
     pub(super) has_standbys: bool,
+    /// How often the relation that shifts has changed.
+    pub(super) changes: usize,
     /// Channels and payloads in the order of commits.
     pub(super) notes: Vec<(String, String)>,
 }
@@ -45,6 +51,8 @@ impl Ledger {
 
     /// It lasts.
     pub(super) fn commit(&mut self, name: String) {
+        let unit = name.rsplit_once('.').map_or("", |(unit, _)| unit);
+        assert!(!self.changed.contains(unit), "{name} is done, and was refused since its statement has changed");
         self.committed.insert(name);
     }
 
@@ -55,7 +63,10 @@ impl Ledger {
 
     /// What a client has been told of a unit, up to its end, is what a server has answered: or part of it and an error of
     /// the pooler's, which does not call failed what was done.
-    pub(super) fn judge(&self, unit: &str, heard: &[Said], status: u8, complaint: &str) {
+    pub(super) fn judge(&mut self, unit: &str, heard: &[Said], status: u8, complaint: &str) {
+        if matches!(heard.last(), Some(Said::Error(code)) if code == CHANGED) {
+            self.changed.insert(unit.to_owned());
+        }
         let runs = self.runs.get(unit).map_or(&[][..], Vec::as_slice);
         if runs.iter().any(|run| run.said == heard && run.status == status) || runs.is_empty() && heard.is_empty() {
             return;

@@ -7,10 +7,13 @@ use super::copy::line;
 
 /// Forms in which a client says a unit: a Query (twice), the extended protocol, a statement that is prepared once, a Query
 /// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse. Then
-/// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`].
-pub const FORMS: usize = 12;
+/// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`]. The last is that
+/// of what [`SHIFTING`] says.
+pub(super) const FORMS: usize = 13;
 /// From here on they are of a COPY.
 pub const COPIES: usize = 7;
+/// This one is of a statement whose columns change; see [`shapes`](super::shapes).
+pub const SHIFTING: usize = 12;
 /// Statements that there are to say.
 pub const SENTENCES: usize = 40;
 /// Three of them.

@@ -165,18 +165,18 @@ impl World {
         let Some(question) = connection.questions.pop_front() else {
             return !connection.is_begun && self.deliver(at);
         };
-        connection.is_begun |= matches!(question.tag, b'Q' | b'P' | b'B' | b'E' | b'C');
+        connection.is_begun |= matches!(question.tag, b'Q' | b'P' | b'B' | b'D' | b'E' | b'C');
         let text = String::from_utf8_lossy(&question.body).replace('\0', " ");
         trace!("server {}: {} {text} {:?}", connection.id, char::from(question.tag), connection.strike);
         match question.tag {
             b'Q' => self.run_query(at, &question),
             b'P' => {
                 let connection = &mut self.connections[at];
-                connection.parse(&question.body);
+                connection.parse(&question.body, self.shape);
                 let known = connection.names().count();
                 assert!(self.session_mode || known <= self.kept, "{known} statements are prepared on one connection");
             }
-            b'B' => self.connections[at].bind(&question.body),
+            b'B' => self.bind(at, &question.body),
             b'E' => self.run_portal(at, &question.body),
             b'C' => self.connections[at].close(&question.body),
             b'S' => self.sync(at),
@@ -188,7 +188,7 @@ impl World {
             b'H' => (),
             // What is left of a COPY that has ended.
             b'd' | b'c' | b'f' => (),
-            b'D' => panic!("nobody has asked for a description"),
+            b'D' => self.describe(at, &question.body),
             tag => panic!("a message of type {tag}"),
         }
         true
@@ -199,11 +199,19 @@ impl World {
         if connection.skips {
             return;
         }
-        let (Prepared { sql, mark }, parameter) =
-            connection.portals.get(frontend::portal(body)).cloned().expect("a portal");
+        let portal = frontend::portal(body);
+        let Some((Prepared { sql, mark, shifting }, parameter)) = connection.portals.get(portal).cloned() else {
+            // The pooler asks for one that there is not where its client's unit is to fail.
+            assert!(connection.unit.is_some() && portal.contains(&b' '), "no portal");
+            connection.fail();
+            return connection.refuse("34000");
+        };
         let (commands, signature) = read(&sql);
         let owner = parameter.clone().or(signature).expect("only clients use the extended protocol");
         self.begin(at, &owner);
+        if let Some((how, parsed)) = shifting {
+            return self.run_shifting(at, &owner, how, parsed);
+        }
         let told = parameter.map(|parameter| format!("{parameter} {mark}"));
         for command in commands {
             self.execute(at, &command, told.as_deref());

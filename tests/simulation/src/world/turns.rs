@@ -15,7 +15,7 @@ pub(super) struct Turn {
     /// In which turn of the pooler it was found to wait, and how many have gone before it while no other waited longer.
     waits: Option<(u64, usize)>,
     /// It goes by the connection that listens for all, or may have to wait for a cancel request.
-    is_apart: bool,
+    pub(super) is_apart: bool,
 }
 
 impl Turn {
