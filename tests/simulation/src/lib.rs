@@ -11,6 +11,7 @@
 //! - no write is done twice, no cancel request strikes anybody else's unit;
 //! - each client is answered once for each unit, by what is its own, and none waits for ever;
 //! - what it is told of a unit is what a server has answered, or an error that does not call failed what was done;
+//! - no client reads a row, or has a value read, by another description of a prepared statement than it was told;
 //! - the lines of a COPY are its client's, in order, and all of them;
 //! - of the clients that wait for one server connection, the first one is not passed over for long;
 //! - each client hears what is said on the channels that it listens to, in order and once, and nothing else, or is closed.

@@ -401,3 +401,41 @@ fn values_are_of_the_type_that_their_client_was_told_before_it_wrote_them() {
     ];
     holds(&setup, &steps);
 }
+
+/// A client is told of two types of a parameter, since it has its statement described again, and writes its values in the
+/// second: no copy may read them in the first.
+#[test]
+fn who_was_told_two_types_of_a_parameter_prepares_again() {
+    let setup = Setup {
+        clients: 4,
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 20,
+        reports_search_path: false,
+        ..Setup::default()
+    };
+    let all = |who| Send { who, bytes: ALL };
+    let steps = [
+        say(0, 12, &[223, 44]),
+        Settle,
+        say(1, 12, &[28]),
+        say(0, 4, &[106]),
+        all(1),
+        Shift { to: 1 },
+        Leave { who: 1 },
+        Turn,
+        Pass { time: Duration::from_secs(25) },
+        all(0),
+        Turn,
+        Work { who: 0, messages: 1 },
+        Tell { who: 2, bytes: ALL },
+        Turn,
+        say(0, 12, &[175, 184, 104]),
+        Settle,
+        Strike { who: 1, how: 0 },
+        say(1, 3, &[84, 0]),
+        Settle,
+        say(0, 12, &[214, 28, 131]),
+        Shift { to: 2 },
+    ];
+    holds(&setup, &steps);
+}

@@ -85,10 +85,14 @@ impl Shape {
         Self { parameters: newer.parameters.or(self.parameters), columns: newer.columns.or(self.columns) }
     }
 
-    /// The shape that a client which was told this one has when it is told `newer`: in PostgreSQL a statement keeps the
-    /// types of its parameters, so a client that is told others may have written values in those that it was told first.
+    /// The shape that a client which was told this one has when it is told `newer`. In PostgreSQL a statement keeps the types
+    /// of its parameters: a client that is told others may write values in either, so no copy fits it any more.
     pub fn told_again(self, newer: Self) -> Self {
-        Self { parameters: self.parameters.or(newer.parameters), ..self.with(newer) }
+        let parameters = match (self.parameters, newer.parameters) {
+            (Some(one), Some(other)) if one != other => Some(one ^ other.rotate_left(1)),
+            (one, other) => other.or(one),
+        };
+        Self { parameters, ..self.with(newer) }
     }
 
     /// Whether the two have a part that differs.
@@ -217,7 +221,10 @@ mod tests {
         held.tell(wide);
         assert_eq!(held.shape(), one.with(wide));
         held.tell(two);
-        assert_eq!(held.shape(), one.with(wide), "the parameters of a statement stay");
+        held.tell(one);
+        for parameters in [one, two] {
+            assert_eq!(held.shape().fit(parameters.with(wide)), Fit::Parameters, "its values may be of either type");
+        }
         for shape in [nothing, one, wide, one.with(wide)] {
             let [parameters, columns] = shape.words();
             assert_eq!(Shape::of_words(parameters.as_bytes(), columns.as_bytes()), shape);

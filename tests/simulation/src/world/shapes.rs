@@ -192,7 +192,7 @@ impl World {
         let prepared = connection.statements.get(bind.statement).cloned();
         // What the pooler has refused has a name that no statement has.
         let refused = bind.statement.contains(&b' ');
-        if !refused && !prepared.as_ref().is_some_and(|prepared| prepared.shifting.is_some()) {
+        if !refused && prepared.as_ref().is_none_or(|prepared| prepared.shifting.is_none()) {
             return connection.bind(body);
         }
         let owner = value_of(body, &bind).expect("a value");
