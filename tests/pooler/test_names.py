@@ -431,3 +431,31 @@ def test_deallocate_within_a_copy_is_the_servers_to_refuse(server, pooler):
             who.until(b"G")
             who.send(query("DEALLOCATE s"))
             assert raw.code(who.until(b"E")[-1][1]) == "08P01"
+
+
+def test_a_bind_that_is_skipped_changes_no_reading(server, pooler):
+    text = "SELECT to_char('02/03/2024'::date, 'YYYY-MM-DD')"
+    with Raw(pooler.port) as client, Raw(pooler.port, DateStyle="ISO, DMY") as other:
+        assert client.ask(parse("s", text), SYNC) == "1 Z:I"
+        # Another takes its place on the server connection, which keeps one.
+        assert client.ask(parse("t", "SELECT 1"), SYNC) == "1 Z:I"
+        client.sql("SET DateStyle = 'ISO, DMY'")
+        assert client.ask(bind("missing"), bind("s"), EXECUTE, SYNC) == "E:26000 Z:I"
+        client.sql("SET DateStyle = 'ISO, MDY'")
+        assert other.ask(parse("s", text), bind("s"), EXECUTE, SYNC) == "1 2 D:2024-03-02 C:SELECT 1 Z:I"
+        assert client.ask(bind("s"), EXECUTE, SYNC) == "2 D:2024-02-03 C:SELECT 1 Z:I"
+        # A server that lacks a statement has to read it anew: as the session reads now.
+        client.sql("SET DateStyle = 'ISO, DMY'")
+        assert client.ask(bind("t"), EXECUTE, SYNC) == "2 D:1 C:SELECT 1 Z:I"
+        for _ in range(2):
+            assert client.ask(bind("s"), EXECUTE, SYNC) == "2 D:2024-03-02 C:SELECT 1 Z:I"
+
+
+def test_a_name_that_is_taken_is_not_read_otherwise_for_others(server, pooler):
+    text = "SELECT to_char('02/03/2024'::date, 'YYYY-MM-DD')"
+    with Raw(pooler.port) as client, Raw(pooler.port) as other:
+        assert client.ask(parse("s", text), SYNC) == "1 Z:I"
+        assert client.ask(parse("t", "SELECT 1"), SYNC) == "1 Z:I"
+        client.sql("SET DateStyle = 'ISO, DMY'")
+        assert client.ask(parse("s", text), SYNC) == "E:42P05 Z:I"
+        assert other.ask(parse("s", text), bind("s"), EXECUTE, SYNC) == "1 2 D:2024-02-03 C:SELECT 1 Z:I"

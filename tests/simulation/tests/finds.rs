@@ -439,3 +439,21 @@ fn who_was_told_two_types_of_a_parameter_prepares_again() {
     ];
     holds(&setup, &steps);
 }
+
+/// A unit is thrown away since its server has died, and of its Parse only the header has come: the statement without a
+/// name stays, whatever name the rest gives.
+#[test]
+fn a_parse_that_is_thrown_away_ends_the_statement_that_it_names() {
+    let setup = Setup { clients: 2, lifetime: 3600, kept: 2, ..Setup::default() };
+    let steps = [
+        say(1, 12, &[0, 48]),
+        Settle,
+        say(1, 12, &[134, 7]),
+        Send { who: 1, bytes: 16 },
+        Turn,
+        Kill { who: 0 },
+        Settle,
+        say(1, 12, &[147]),
+    ];
+    holds(&setup, &steps);
+}

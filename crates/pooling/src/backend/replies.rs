@@ -15,9 +15,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
     let statement = match (code, requests.front()?) {
         // A Bind that does not fit its statement is a violation of the protocol.
         ("26000" | "08P01", Request::Bind(Some(statement))) => statement,
-        ("26000" | "08P01", Request::Describe(Some(described)) | Request::Check(described)) => {
-            &described.held.statement
-        }
+        ("26000" | "08P01", Request::Describe(Some(described)) | Request::Check(described)) => &described.statement,
         ("26000", Request::Bind(None) | Request::Describe(None)) => {
             let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
             return Some((internal, b"unnamed prepared statement".as_slice().into()));
@@ -32,7 +30,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
         Request::Invented { name: Some(name), closed: Some(closed), .. } => Some((name, closed)),
         _ => None,
     });
-    let named = client.prepared.statements.iter().chain(closed).find(|(_, held)| Rc::ptr_eq(statement, held));
+    let named = client.prepared.statements.iter().chain(closed).find(|(_, held)| held.is(statement));
     let name = named.map(|(name, _)| name.clone());
     // A statement that servers keep without a name has none for its client either.
     (name.is_some() || statement.is_shared()).then(|| (statement.name().to_vec(), name.unwrap_or_default()))

@@ -189,6 +189,10 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
 /// Throws messages of a refused unit away.
 fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let client = core.clients.get_mut(key.0).filter(|client| client.input.discard != Discard::No)?;
+    // The first byte shows whether a Parse is of the unnamed statement.
+    if head.tag == tag::PARSE && head.body > 0 && left.len() <= HEADER {
+        return Some(Step::More);
+    }
     client.input.dropping = head.body;
     // As in PostgreSQL, a failed message has ended the unnamed statement before it.
     if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {

@@ -173,25 +173,30 @@ pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Stateme
     fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
-/// Makes a statement that a server is to parse anew be read as the client's session reads now: sessions that read
-/// otherwise must not share it.
+/// Chooses the statement that a server gets for a client's: if the server has it as it was read when the client prepared
+/// it, that; else it is parsed anew, and read as the client's session reads now. Sessions that read otherwise must not
+/// share it. A message that is skipped behind an error changes nothing for good.
 pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(held) = client.prepared.statements.get(name).cloned() else { return };
-    let statement = &held.statement;
     let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
-    if server.known.statements.has(statement) {
+    let (has, home) = (|statement| server.known.statements.has(statement), members::home_of(core, server.pool));
+    if has(&held.statement) {
+        return held.goes_as(held.statement.clone());
+    }
+    let there = held.there();
+    // Nobody shares it, so the server has read it as this session read then.
+    if !there.is_shared() && has(&there) {
         return;
     }
-    let home = members::home_of(core, server.pool);
     let reading = session_reading(core, key);
-    if statement.reading == reading && reading != UNCLEAR {
-        return;
+    if let Some(same) = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared()) {
+        return held.goes_as(same.clone());
     }
-    let lexing = fingerprints::lexing(core, key, statement.text());
-    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(home.0)) else { return };
-    let anew = pool.statements.share(&statement.definition, reading, lexing);
-    client.prepared.statements.insert(name.into(), Held::told(anew, held.shape()));
+    let lexing = fingerprints::lexing(core, key, held.text());
+    if let Some(pool) = core.pools.get_mut(home.0) {
+        held.goes_as(pool.statements.share(&held.definition, reading, lexing));
+    }
 }
 
 fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
@@ -199,6 +204,9 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
     let Some(statement) = shared_statement(core, key, &parse, renames) else { return };
+    if renames {
+        read_anew(core, key, parse.name);
+    }
     let Some((client, server)) = core.pair(key) else { return };
     begin(client, server, now);
     client.input.unsynced = true;
@@ -218,11 +226,11 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         server.exchange.requests.push_back(request);
         return;
     };
-    if let Some(has) = client.prepared.statements.get(&name).cloned() {
+    if let Some(has) = client.prepared.statements.get(&name).map(|held| held.there()) {
         // The server has to refuse a name that is taken; the statement itself stays.
         prepare(server, &has, limit);
         frontend::write_parse(server.io.out(), &has.name(), parse.definition);
-        let (name, taken) = (Some(name), Some(has.statement.clone()));
+        let (name, taken) = (Some(name), Some(has));
         let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
         server.exchange.requests.push_back(request);
         return;
@@ -309,8 +317,8 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     client.input.unsynced = true;
     let mut there = on_server(client, server, names.statement, renames, limit);
     let request = shapes::before_bind(server, &mut there, renames);
-    let There { held, name, fit, copy } = there;
-    client.prepared.portals.insert(names.portal, Portal { held, fit, copy });
+    let There { of, name, fit, copy } = there;
+    client.prepared.portals.insert(names.portal, Portal { of, fit, copy });
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -478,8 +486,8 @@ fn parse_is_safe(server: &Server) -> bool {
 
 /// A statement that a client means, on a server.
 pub struct There {
-    /// The statement; `None` if the client has none of that name.
-    pub held: Option<Rc<Held>>,
+    /// The statement as the client has it, and as the server has it; `None` if the client has none of that name.
+    pub of: Option<(Rc<Held>, Rc<Statement>)>,
     /// Its name on the server.
     pub name: Name,
     /// Whether the server's copy has the shape that the client was told.
@@ -489,15 +497,15 @@ pub struct There {
 }
 
 impl There {
-    fn new(held: Rc<Held>, name: Name, copy: ServerCopy) -> Self {
+    fn new(held: Rc<Held>, statement: Rc<Statement>, name: Name, copy: ServerCopy) -> Self {
         let fit = held.shape().fit(copy.shape);
-        Self { held: Some(held), name, fit, copy: copy.number }
+        Self { of: Some((held, statement)), name, fit, copy: copy.number }
     }
 
     /// The statement, to be described.
     pub fn described(&self) -> Option<Described> {
-        let held = self.held.clone()?;
-        Some(Described { held, copy: self.copy })
+        let (held, statement) = self.of.clone()?;
+        Some(Described { held, statement, copy: self.copy })
     }
 }
 
@@ -505,35 +513,47 @@ impl There {
 /// is, and the server's error is the right one.
 pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: bool, limit: usize) -> There {
     if name.is_empty() {
-        let Some(held) = client.prepared.unnamed.clone() else {
-            return There { held: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
+        let Some((held, statement)) =
+            client.prepared.unnamed.as_ref().map(|held| (held.clone(), held.statement.clone()))
+        else {
+            return There { of: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
         };
         if held.is_shared()
             && let Some(copy) = server.known.statements.uses(&held)
         {
             let name = held.name();
-            return There::new(held, name, copy);
+            return There::new(held, statement, name, copy);
         }
         let there = server.known.unnamed.as_ref().filter(|(unnamed, _)| Rc::ptr_eq(unnamed, &held));
         let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
             frontend::write_parse(server.io.out(), b"", &held.definition);
             let copy = server.known.statements.new_copy();
             server.known.unnamed = Some((held.statement.clone(), copy));
-            let statement = Some(held.statement.clone());
-            let request =
-                Request::Parse { statement, name: None, unnamed: true, hidden: true, taken: None, before: None };
+            let prepared = Some(statement.clone());
+            let request = Request::Parse {
+                statement: prepared,
+                name: None,
+                unnamed: true,
+                hidden: true,
+                taken: None,
+                before: None,
+            };
             server.exchange.requests.push_back(request);
-            return There::new(held, name.into(), copy);
+            return There::new(held, statement, name.into(), copy);
         };
-        return There::new(held, name.into(), copy);
+        return There::new(held, statement, name.into(), copy);
     }
     match client.prepared.statements.get(name).cloned() {
         Some(held) if renames => {
-            let copy = prepare(server, &held, limit);
-            let name = held.name();
-            There::new(held, name, copy)
+            let statement = held.there();
+            let copy = prepare(server, &statement, limit);
+            let name = statement.name();
+            There::new(held, statement, name, copy)
         }
-        held => There { held, name: name.into(), fit: Fit::Same, copy: 0 },
+        held => {
+            let of = held.map(|held| (held.clone(), held.statement.clone()));
+            There { of, name: name.into(), fit: Fit::Same, copy: 0 }
+        }
     }
 }
 

@@ -76,14 +76,14 @@ pub fn before_bind(server: &mut Server, there: &mut There, renames: bool) -> Req
             return Request::Refuse;
         }
     }
-    Request::Bind(there.held.as_ref().map(|held| held.statement.clone()))
+    Request::Bind(there.of.as_ref().map(|(_, statement)| statement.clone()))
 }
 
 /// The statement of a portal that is described to its client, if the client learns anything by that.
 pub fn taught_by(portal: &mut Portal) -> Option<Described> {
     let fit = std::mem::replace(&mut portal.fit, Fit::Same);
-    let held = portal.held.clone().filter(|held| fit != Fit::Same || held.shape().columns.is_none())?;
-    Some(Described { held, copy: portal.copy })
+    let of = portal.of.clone().filter(|(held, _)| fit != Fit::Same || held.shape().columns.is_none());
+    of.map(|(held, statement)| Described { held, statement, copy: portal.copy })
 }
 
 /// Whether an Execute would give its client rows that the client would misread; then the server gets one that it
@@ -101,27 +101,33 @@ pub fn refuses(client: &mut Client, server: &mut Server, body: &[u8]) -> bool {
 /// Whether a write is not known to fit the copies of its statements on the server that its client has: it must not run
 /// before that is known.
 pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
-    let Some((client, server)) = core.pair(key) else { return false };
     unit.messages.iter().enumerate().any(|(place, message)| {
-        let Said::Bind(Bind { statement, .. }) = message.said else { return false };
+        let Said::Bind(Bind { statement: name, .. }) = message.said else { return false };
         // Of what the unit itself prepares the client was told nothing.
         let mut before = unit.messages.iter().take(place);
-        let is_new = before.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == statement));
-        let held = client.prepared.held(statement).filter(|held| !is_new && held.shape().is_known());
-        held.is_some_and(|held| held.shape().fit(copy(server, held)) != Fit::Same)
+        !before.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == name))
+            && is_bound_unsurely(core, key, name)
     })
 }
 
-/// The known shape of a server's copy of a statement.
-fn copy(server: &mut Server, held: &Held) -> Shape {
-    let unnamed = || server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, copy)| *copy);
-    server.known.statements.uses(held).or_else(unnamed).unwrap_or_default().shape
+/// Whether the server that a client has is not known to have a copy of a statement that fits the client.
+fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
+    let is_told = core.clients.get(key.0).and_then(|client| client.prepared.held(name));
+    if !is_told.is_some_and(|held| held.shape().is_known()) {
+        return false;
+    }
+    messages::read_anew(core, key, name);
+    let Some((client, server)) = core.pair(key) else { return false };
+    let Some(held) = client.prepared.held(name) else { return false };
+    let unnamed = server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, copy)| *copy);
+    let copy = server.known.statements.uses(&held.there()).or(unnamed).unwrap_or_default();
+    held.shape().fit(copy.shape) != Fit::Same
 }
 
 /// Notes a description by a server: what a client is told of its statement, and the shape of the server's copy.
 pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    let (Described { held, copy: number }, is_check) = match server.exchange.requests.front() {
+    let (Described { held, statement, copy: number }, is_check) = match server.exchange.requests.front() {
         Some(Request::Describe(Some(described))) => (described.clone(), false),
         Some(Request::Check(described)) => (described.clone(), true),
         _ => return Ok(()),
@@ -135,7 +141,7 @@ pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Resul
     if let Some((_, copy)) = server.known.unnamed.as_mut().filter(|(_, copy)| copy.number == number) {
         copy.shape = copy.shape.with(shape);
     }
-    server.known.statements.described(&held, number, shape);
+    server.known.statements.described(&statement, number, shape);
     if is_check && is_misread(server, &held, shape) {
         refuse_unit(core, key);
     }

@@ -119,8 +119,8 @@ impl Exchange {
         let front = self.requests.front();
         let named = match front {
             Some(Request::Bind(statement) | Request::Execute(statement)) => statement.as_ref(),
-            Some(Request::Describe(described)) => described.as_ref().map(|described| &described.held.statement),
-            Some(Request::Check(described)) => Some(&described.held.statement),
+            Some(Request::Describe(described)) => described.as_ref().map(|described| &described.statement),
+            Some(Request::Check(described)) => Some(&described.statement),
             _ => None,
         };
         match (report.code.as_str(), front) {

@@ -12,8 +12,8 @@ const MOST: usize = 1000;
 /// A portal that a client has bound.
 #[derive(Debug)]
 pub struct Portal {
-    /// Its statement, if that is known.
-    pub held: Option<Rc<Held>>,
+    /// Its statement as the client has it, and as the server has it, if that is known.
+    pub of: Option<(Rc<Held>, Rc<Statement>)>,
     /// Whether its rows have the columns that the client was told.
     pub fit: Fit,
     /// The number of the server's copy of the statement ([`ServerCopy`](crate::model::known::ServerCopy)).
@@ -51,7 +51,7 @@ impl Portals {
             [] => self.unnamed.as_ref(),
             name => self.named.get(name),
         };
-        portal?.held.as_ref().map(|held| &held.statement)
+        portal?.of.as_ref().map(|(_, statement)| statement)
     }
 
     /// The portal of this name.

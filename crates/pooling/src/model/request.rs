@@ -15,6 +15,8 @@ use crate::model::statement::Statement;
 pub struct Described {
     /// The statement, as its client has it.
     pub held: Rc<Held>,
+    /// The statement, as the server has it.
+    pub statement: Rc<Statement>,
     /// The number of the server's copy ([`ServerCopy`](crate::model::known::ServerCopy)).
     pub copy: u64,
 }

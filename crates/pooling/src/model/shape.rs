@@ -9,7 +9,7 @@
 //! A shape leaves out what PostgreSQL leaves out of that comparison: the table and the number of a column in it, which
 //! a table that is made again changes, and the formats, which each Bind chooses.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::hash::Hasher as _;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -120,8 +120,10 @@ impl Shape {
 /// A statement as a client has it: with the shape that the client was told last.
 #[derive(Debug)]
 pub struct Held {
-    /// The statement, which other clients may share.
+    /// The statement as it was read when the client prepared it; other clients may share it.
     pub statement: Rc<Statement>,
+    /// The statement as the last server read it that it was sent to.
+    there: RefCell<Rc<Statement>>,
     shape: Cell<Shape>,
 }
 
@@ -133,7 +135,22 @@ impl Held {
 
     /// A statement of which its client was told this shape.
     pub fn told(statement: Rc<Statement>, shape: Shape) -> Rc<Self> {
-        Rc::new(Self { statement, shape: Cell::new(shape) })
+        Rc::new(Self { there: RefCell::new(statement.clone()), statement, shape: Cell::new(shape) })
+    }
+
+    /// The statement as the last server read it that it was sent to.
+    pub fn there(&self) -> Rc<Statement> {
+        self.there.borrow().clone()
+    }
+
+    /// Notes the statement that is sent to a server.
+    pub fn goes_as(&self, statement: Rc<Statement>) {
+        *self.there.borrow_mut() = statement;
+    }
+
+    /// Whether this is the statement, as it was prepared or as it was sent last.
+    pub fn is(&self, statement: &Rc<Statement>) -> bool {
+        Rc::ptr_eq(&self.statement, statement) || Rc::ptr_eq(&self.there.borrow(), statement)
     }
 
     /// The shape that the client was told.
