@@ -3,9 +3,9 @@
 
 use super::World;
 
-/// The client that waits longest may be passed so many times. The pooler promises 16 while it is the first in the queue; a
-/// few more have been let in before.
-const PASSES: usize = 16 + 8;
+/// The client that waits longest may be passed so many times. The pooler promises 16 while it is the first in the queue;
+/// each of the other eleven may have been let in before.
+const PASSES: usize = 16 + 11;
 
 /// The state of a unit that waits for a server connection.
 #[derive(Debug, Default)]
