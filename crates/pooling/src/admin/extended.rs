@@ -2,10 +2,11 @@
 
 use std::rc::Rc;
 
+use crate::model::held::Held;
 use crate::model::keys::ClientKey;
 use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::portals::Portal;
-use crate::model::shape::{Fit, Held};
+use crate::model::shape::Fit;
 use crate::model::statement::{Statement, Statements};
 use wire::frontend::{self, Target, tag};
 use wire::{backend, frame};

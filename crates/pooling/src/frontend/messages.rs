@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::model::extent::{Message, Said};
+use crate::model::held::Held;
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::known::ServerCopy;
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::portals::Portal;
 use crate::model::request::{Described, Request, forgets};
-use crate::model::shape::{Fit, Held};
+use crate::model::shape::Fit;
 use crate::model::statement::{Name, Statement, reading};
 use crate::model::turn::Step;
 use classify::{Verdict, Words};

@@ -7,11 +7,11 @@ use std::rc::Rc;
 use classify::Words;
 use wire::backend;
 
+use crate::model::held::Held;
 use crate::model::lexing::Reading;
 use crate::model::pins::Pins;
 use crate::model::portals::Portals;
 use crate::model::session::{Change, Confirmed, Pending, Sets};
-use crate::model::shape::Held;
 use crate::model::vars::{OWN, Tracked, Vars, assigned};
 
 /// The reason why a client's messages are being thrown away.

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use crate::model::fingerprint::Fingerprint;
+use crate::model::held::Held;
 use crate::model::keys::ClientKey;
-use crate::model::shape::{Held, Shape};
+use crate::model::shape::Shape;
 
 /// The size at which bytes of the history that are not needed any more are thrown away.
 const COMPACT: usize = 65_536;

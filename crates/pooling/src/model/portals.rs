@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::model::shape::{Fit, Held};
+use crate::model::held::Held;
+use crate::model::shape::Fit;
 use crate::model::statement::Statement;
 
 /// The most portals that are remembered beyond their units, however long a client pipelines.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use classify::{Discard, Kind, Value, Verdict};
 use wire::backend::Status;
 
+use crate::model::held::Held;
 use crate::model::known::Prepared;
-use crate::model::shape::Held;
 use crate::model::statement::Statement;
 
 /// A statement that is being described.

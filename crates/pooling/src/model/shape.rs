@@ -2,23 +2,18 @@
 //!
 //! A server describes a statement once, and a client reads all later rows by that description. Servers prepare the
 //! statement at different times, and between two of these its tables may change. So the pooler keeps the shape that
-//! each client was told of each of its statements ([`Held`]), and the shape of each server's copy
+//! each client was told of each of its statements ([`Held`](crate::model::held::Held)), and the shape of each server's copy
 //! ([`Known`](crate::model::known::Known)): a copy of another shape is not run for the client, which gets PostgreSQL's
 //! error for that (0A000, `cached plan must not change result type`) until it prepares the statement again.
 //!
 //! A shape leaves out what PostgreSQL leaves out of that comparison: the table and the number of a column in it, which
 //! a table that is made again changes, and the formats, which each Bind chooses.
 
-use std::cell::{Cell, RefCell};
 use std::hash::Hasher as _;
-use std::ops::Deref;
-use std::rc::Rc;
 
 use siphasher::sip::SipHasher24;
 use wire::backend::tag;
 use wire::frame::Fields;
-
-use crate::model::statement::{Carried, Statement};
 
 /// The known parts of a shape, each by a hash that is the same in all processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,71 +112,9 @@ impl Shape {
     }
 }
 
-/// A statement as a client has it: with the shape that the client was told last.
-#[derive(Debug)]
-pub struct Held {
-    /// The statement as it was read when the client prepared it; other clients may share it.
-    pub statement: Rc<Statement>,
-    /// The statement as the last server read it that it was sent to.
-    there: RefCell<Rc<Statement>>,
-    shape: Cell<Shape>,
-}
-
-impl Held {
-    /// A statement that its client has just prepared: it was told nothing.
-    pub fn new(statement: Rc<Statement>) -> Rc<Self> {
-        Self::told(statement, Shape::default())
-    }
-
-    /// A statement of which its client was told this shape.
-    pub fn told(statement: Rc<Statement>, shape: Shape) -> Rc<Self> {
-        Rc::new(Self { there: RefCell::new(statement.clone()), statement, shape: Cell::new(shape) })
-    }
-
-    /// The statement as the last server read it that it was sent to.
-    pub fn there(&self) -> Rc<Statement> {
-        self.there.borrow().clone()
-    }
-
-    /// Notes the statement that is sent to a server.
-    pub fn goes_as(&self, statement: Rc<Statement>) {
-        *self.there.borrow_mut() = statement;
-    }
-
-    /// Whether this is the statement, as it was prepared or as it was sent last.
-    pub fn is(&self, statement: &Rc<Statement>) -> bool {
-        Rc::ptr_eq(&self.statement, statement) || Rc::ptr_eq(&self.there.borrow(), statement)
-    }
-
-    /// The shape that the client was told.
-    pub fn shape(&self) -> Shape {
-        self.shape.get()
-    }
-
-    /// Notes what the client is told.
-    pub fn tell(&self, shape: Shape) {
-        self.shape.set(self.shape.get().told_again(shape));
-    }
-
-    /// The statement as it travels with its client to another worker.
-    pub fn carry(&self) -> Carried {
-        self.statement.carry(self.shape())
-    }
-}
-
-impl Deref for Held {
-    type Target = Rc<Statement>;
-
-    fn deref(&self) -> &Rc<Statement> {
-        &self.statement
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::lexing::Lexing;
-    use crate::model::statement::Statements;
 
     fn columns(columns: &[(&str, i32, u16, i32, i32, u16)]) -> Shape {
         let mut body = u16::try_from(columns.len()).unwrap().to_be_bytes().to_vec();
@@ -232,15 +165,6 @@ mod tests {
             (one.with(narrow), two.with(wide), Fit::Parameters),
         ] {
             assert_eq!(told.fit(copy), fit, "{told:?} {copy:?}");
-        }
-        let held = Held::new(Statements::default().share(b"", 7, Lexing::Conforming));
-        held.tell(one.with(narrow));
-        held.tell(wide);
-        assert_eq!(held.shape(), one.with(wide));
-        held.tell(two);
-        held.tell(one);
-        for parameters in [one, two] {
-            assert_eq!(held.shape().fit(parameters.with(wide)), Fit::Parameters, "its values may be of either type");
         }
         for shape in [nothing, one, wide, one.with(wide)] {
             let [parameters, columns] = shape.words();

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::model::Excess;
+use crate::model::held::Held;
 use crate::model::keys::{ClientKey, WorkerId};
 use crate::model::session::Sets;
-use crate::model::shape::Held;
 use crate::model::statement::Carried;
 use crate::model::turn::Turn;
 use crate::model::vars::Vars;
