@@ -14,3 +14,4 @@ pub mod names;
 pub mod prepared;
 pub mod shapes;
 pub mod startup;
+pub mod statements;

@@ -2,17 +2,19 @@
 //! that a server has just prepared is described before a client's values are bound to it.
 //!
 //! On a connection of its own a client waits for the description, so nothing runs that its client would misread: a
-//! write can not be undone. In a pipelined connection the unit is sent with the question, since nothing shows before
-//! its answer is complete; a read whose copy differs is then sent again on a connection of its client's own (after an
-//! answer that was too long to be kept, the client gets the error at once). There the message that would run the statement is replaced by one that the server refuses, so the client's unit and
+//! write cannot be undone. In a pipelined connection the unit is sent with the question, since nothing shows before
+//! its answer is complete; a read whose copy differs is then sent again on a connection of its client's own. (Behind an
+//! answer that was too long to be kept, the client gets the error at once.)
+//!
+//! There the message that would run the statement is replaced by one that the server refuses, so the client's unit and
 //! transaction fail as they do in PostgreSQL, and the client gets PostgreSQL's error for it ([`CHANGED`]).
 
 use std::rc::Rc;
 
 use crate::backend::replies::NO_STATEMENT;
 use crate::error::{Error, Severity};
-use crate::frontend::messages::{self, There};
 use crate::frontend::prepared;
+use crate::frontend::statements::{self, There};
 use crate::model::extent::{Said, Unit};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, ServerKey};
@@ -34,19 +36,19 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     let Some(names) = frontend::bind(left.get(HEADER..).unwrap_or_default()) else { return false };
     let Some(client) = core.clients.get(key.0) else { return false };
     let held = client.prepared.held(names.statement);
-    if !held.is_some_and(|held| held.shape().is_known()) || !messages::renames(core, key) {
+    if !held.is_some_and(|held| held.shape().is_known()) || !statements::renames(core, key) {
         return false;
     }
-    messages::read_anew(core, key, names.statement);
+    statements::read_anew(core, key, names.statement);
     let (now, limit) = (core.now, core.config.settings.kept_statements());
     let Some((client, server)) = core.pair(key) else { return false };
     // Behind an error the server answers nothing of the unit any more.
     if server.exchange.skips_to_sync() {
         return false;
     }
-    messages::begin(client, server, now);
+    statements::begin(client, server, now);
     client.input.unsynced = true;
-    let there = messages::on_server(client, server, names.statement, true, limit);
+    let there = statements::on_server(client, server, names.statement, true, limit);
     if there.fit != Fit::Unknown {
         return false;
     }
@@ -117,7 +119,7 @@ fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
     if !is_told.is_some_and(|held| held.shape().is_known()) {
         return false;
     }
-    messages::read_anew(core, key, name);
+    statements::read_anew(core, key, name);
     let Some((client, server)) = core.pair(key) else { return false };
     let Some(held) = client.prepared.held(name) else { return false };
     let unnamed = server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, copy)| *copy);

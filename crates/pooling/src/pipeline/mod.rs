@@ -5,4 +5,5 @@ pub mod receive;
 pub mod retry;
 pub mod room;
 pub mod send;
+pub mod spill;
 pub mod stall;

@@ -18,39 +18,12 @@ use crate::state::client::Client;
 use crate::state::cluster::SERIALIZABLE;
 use crate::state::server::Residue;
 
-/// The length of an answer beyond which a unit has its pipelined connection to itself until it ends.
-const LONGEST_ANSWER: usize = 65_536;
-
 /// The most times that a unit is retried after an error by the fault of the pooler or a neighbour.
 const RETRIES: u8 = 8;
 
 /// The most times that a write is sent again which replicas refuse: a promotion takes seconds, a tenth of one lies
 /// between two.
 const REFUSALS: u8 = 100;
-
-/// Passes on an answer of a pipelined connection's unit that has grown too long to be kept; the pipelined connection is
-/// the unit's own until it ends.
-pub fn spill(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(pipeline) = server.pipeline_mut() else { return };
-    if pipeline.again {
-        pipeline.drop_answer();
-        return;
-    }
-    if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
-        return;
-    }
-    pipeline.forwarded = true;
-    pipeline.closed = true;
-    let Some(client_key) = pipeline.head() else {
-        pipeline.drop_answer();
-        return;
-    };
-    if let Some(client) = core.clients.get_mut(client_key.0) {
-        pipeline.pass_answer(client.io.out());
-        core.schedule.unflushed.push(Turn::Client(client_key));
-    }
-}
 
 /// Works on an error in the answer to a pipelined connection's unit. The client gets it, unless the fault is the
 /// pooler's or a neighbour's: then the unit is retried.

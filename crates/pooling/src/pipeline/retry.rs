@@ -8,7 +8,7 @@ use wire::backend::{self, Status};
 use crate::error::{Cause, Error, Severity};
 use crate::frontend::{leave, prepared};
 use crate::monitor::Met;
-use crate::pipeline::{connection, receive};
+use crate::pipeline::{connection, spill};
 use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
@@ -66,7 +66,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(pipeline) = server.pipeline() else { return };
     // What follows comes behind all that the server has answered.
     if pipeline.forwarded {
-        receive::spill(core, key);
+        spill::spill(core, key);
     }
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let in_message = server.exchange.passing.0 > 0;

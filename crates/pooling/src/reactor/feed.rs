@@ -6,7 +6,7 @@ use crate::model::turn::{Step, Turn};
 use crate::admin::session;
 use crate::backend::{answer, connect, hub, relay};
 use crate::frontend::{challenge, forward, startup};
-use crate::pipeline::receive;
+use crate::pipeline::spill;
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::State;
@@ -40,7 +40,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
         }
     }
     if core.servers.get(key.0).is_some_and(|server| server.is_pipelined()) {
-        receive::spill(core, key);
+        spill::spill(core, key);
     }
     at.min(input.len())
 }

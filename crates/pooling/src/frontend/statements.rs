@@ -1,0 +1,207 @@
+//! The prepared statements that clients mean, on their servers: by which name a server has a statement, how the text is
+//! read there, and what must be sent first.
+
+use std::rc::Rc;
+use std::time::Instant;
+
+use crate::model::held::Held;
+use crate::model::keys::ClientKey;
+use crate::model::known::ServerCopy;
+use crate::model::lexing::{Reading, UNCLEAR};
+use crate::model::request::{Described, Request};
+use crate::model::shape::Fit;
+use crate::model::statement::{Name, Statement, reading};
+use wire::backend::Status;
+use wire::frontend::{self, tag};
+
+use crate::backend::replies::NO_UNNAMED;
+use crate::router::{fingerprints, members};
+use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::Server;
+
+/// Whether servers know a client's named statements by names of the pooler's: where connections are shared, and where
+/// they were when the client prepared the first of the statements that it has.
+pub fn renames(core: &mut Core, key: ClientKey) -> bool {
+    let Some((client, server)) = core.pair(key) else { return false };
+    let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
+    let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.prepared.renamed = renames;
+    }
+    renames
+}
+
+/// Chooses the statement that a server gets for a client's: if the server has it as it was read when the client prepared
+/// it, that; else it is parsed anew, and read as the client's session reads now. Sessions that read otherwise must not
+/// share it. A message that is skipped behind an error changes nothing for good.
+pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(held) = client.prepared.statements.get(name).cloned() else { return };
+    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
+    let (has, home) = (|statement| server.known.statements.has(statement), members::home_of(core, server.pool));
+    if has(&held.statement) {
+        return held.goes_as(held.statement.clone());
+    }
+    let there = held.there();
+    // Nobody shares it, so the server has read it as this session read then.
+    if !there.is_shared() && has(&there) {
+        return;
+    }
+    let reading = session_reading(core, key);
+    if let Some(same) = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared()) {
+        return held.goes_as(same.clone());
+    }
+    let lexing = fingerprints::lexing(core, key, held.text());
+    if let Some(pool) = core.pools.get_mut(home.0) {
+        held.goes_as(pool.statements.share(&held.definition, reading, lexing));
+    }
+}
+
+/// Notes the time when a unit is begun.
+pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
+    if server.exchange.requests.is_empty() {
+        client.times.request_since = now;
+        server.life.state_since = now;
+        server.exchange.answered = false;
+        server.exchange.begun += 1;
+    }
+    client.times.transaction_since.get_or_insert(now);
+}
+
+/// Makes sure that a server knows a statement; the client does not see it. Gives the server's copy.
+pub fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> ServerCopy {
+    server.known.statements.uses(statement).unwrap_or_else(|| {
+        send_parse(server, statement, limit, None, true, None);
+        server.known.statements.uses(statement).unwrap_or_default()
+    })
+}
+
+/// Makes a server prepare a statement by its name of the pooler's, after closing the statements that make room for it.
+pub fn send_parse(
+    server: &mut Server,
+    statement: &Rc<Statement>,
+    limit: usize,
+    name: Option<Box<[u8]>>,
+    hidden: bool,
+    before: Option<Rc<Held>>,
+) {
+    for closed in server.known.statements.add(statement, limit) {
+        frontend::write_statement_target(server.io.out(), tag::CLOSE, &closed.name());
+        server.exchange.requests.push_back(Request::Evict(closed));
+    }
+    frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
+    let prepared = Some(statement.clone());
+    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
+    server.exchange.requests.push_back(request);
+}
+
+/// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as the next message. The
+/// Parse of an earlier unit may still be cancelled, and leave another client's statement.
+fn parse_is_safe(server: &Server) -> bool {
+    for request in server.exchange.requests.iter().rev() {
+        match request {
+            Request::Parse { unnamed: true, .. } => return true,
+            request if request.ends_unit() => return false,
+            _ => (),
+        }
+    }
+    true
+}
+
+/// A statement that a client means, on a server.
+pub struct There {
+    /// The statement as the client has it, and as the server has it; `None` if the client has none of that name.
+    pub of: Option<(Rc<Held>, Rc<Statement>)>,
+    /// Its name on the server.
+    pub name: Name,
+    /// Whether the server's copy has the shape that the client was told.
+    pub fit: Fit,
+    /// The number of that copy.
+    pub copy: u64,
+}
+
+impl There {
+    fn new(held: Rc<Held>, statement: Rc<Statement>, name: Name, copy: ServerCopy) -> Self {
+        let fit = held.shape().fit(copy.shape);
+        Self { of: Some((held, statement)), name, fit, copy: copy.number }
+    }
+
+    /// The statement, to be described.
+    pub fn described(&self) -> Option<Described> {
+        let (held, statement) = self.of.clone()?;
+        Some(Described { held, statement, copy: self.copy })
+    }
+}
+
+/// The statement that a client means, made known to the server. A name that the client does not have is passed on as it
+/// is, and the server's error is the right one.
+pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: bool, limit: usize) -> There {
+    if name.is_empty() {
+        let Some((held, statement)) =
+            client.prepared.unnamed.as_ref().map(|held| (held.clone(), held.statement.clone()))
+        else {
+            return There { of: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
+        };
+        if held.is_shared()
+            && let Some(copy) = server.known.statements.uses(&held)
+        {
+            let name = held.name();
+            return There::new(held, statement, name, copy);
+        }
+        let there = server.known.unnamed.as_ref().filter(|(unnamed, _)| Rc::ptr_eq(unnamed, &held));
+        let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
+            frontend::write_parse(server.io.out(), b"", &held.definition);
+            let copy = server.known.statements.new_copy();
+            server.known.unnamed = Some((held.statement.clone(), copy));
+            let prepared = Some(statement.clone());
+            let request = Request::Parse {
+                statement: prepared,
+                name: None,
+                unnamed: true,
+                hidden: true,
+                taken: None,
+                before: None,
+            };
+            server.exchange.requests.push_back(request);
+            return There::new(held, statement, name.into(), copy);
+        };
+        return There::new(held, statement, name.into(), copy);
+    }
+    match client.prepared.statements.get(name).cloned() {
+        Some(held) if renames => {
+            let statement = held.there();
+            let copy = prepare(server, &statement, limit);
+            let name = statement.name();
+            There::new(held, statement, name, copy)
+        }
+        held => {
+            let of = held.map(|held| (held.clone(), held.statement.clone()));
+            There { of, name: name.into(), fit: Fit::Same, copy: 0 }
+        }
+    }
+}
+
+/// The way in which a client's session reads the text of statements now; unclear within a transaction that may have
+/// changed settings which the server does not report, within one that has failed (whether it may be prepared is the
+/// server's to say), and if the client may have temporary tables, which other clients do not mean by the same names.
+pub fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
+    let Some((client, server)) = core.pair(key) else { return UNCLEAR };
+    let unclear = client.session.unclear
+        || client.session.pins.any()
+        || server.status == Status::Failed
+        || fingerprints::sets_under_way(client, server);
+    if !server.is_pipelined() && unclear {
+        return UNCLEAR;
+    }
+    if let Some((vars, sets, reading)) = &client.session.reading
+        && vars.is(&client.session.vars)
+        && sets.is(&client.session.sets)
+    {
+        return *reading;
+    }
+    let Some(client) = core.clients.get_mut(key.0) else { return UNCLEAR };
+    let reading = reading(&client.session.vars, &client.session.sets, &core.parameters.tracked);
+    client.session.reading = Some((client.session.vars.clone(), client.session.sets.clone(), reading));
+    reading
+}
