@@ -40,7 +40,7 @@ test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQ
 sanitize: ## Run the tests of the crates that predict and train under AddressSanitizer.
 	@$(DEVKIT) sanitize
 
-lint: ## Check the form of the code: rustfmt, clippy, ruff, cargo-deny.
+lint: ## Check the form of the code: rustfmt, clippy, whether the fuzz targets compile, ruff, cargo-deny.
 	@$(DEVKIT) lint
 
 bench: ## Measure speed, all benches; ARGS="predict-point --quick" for one.

@@ -14,8 +14,9 @@ use pooling::model::statement::Statements;
 use pooling::model::vars::assigned;
 use wire::startup::Startup;
 
+use crate::files::{self, userlist as users};
 use crate::tls::{Acceptor, Certificate, Connector, Session};
-use pooling::config::{Config, Settings, SslMode, Value, userlist as users};
+use pooling::config::{Settings, SslMode, Value};
 use pooling::hba::{Hba, Visitor};
 use pooling::state::login::{Introduction, options_of};
 
@@ -115,7 +116,7 @@ pub fn toml(text: &str) {
 
 /// What is shown of each setting is a value that it takes, and the same.
 fn config(name: &str, text: &str) {
-    let Ok(config) = Config::parse(Path::new(name), text) else { return };
+    let Ok(config) = files::parse(Path::new(name), text) else { return };
     // The one name that pgcat.toml has for it may hold anything.
     for shown in config.settings.show().into_iter().filter(|shown| shown.name != "admin_users") {
         let mut settings = config.settings.clone();

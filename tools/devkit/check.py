@@ -75,7 +75,7 @@ def sanitize():
 
 
 def lint():
-    """Checks form: rustfmt, clippy (the extension too), ruff, and cargo-deny where it is installed."""
+    """Checks form: rustfmt, clippy (the extension too), the fuzz targets, ruff, and cargo-deny where it is installed."""
     setup()
     python = python_for("test")
     with timed("rustfmt"):
@@ -85,6 +85,10 @@ def lint():
         of_extension = ["--release", "--package=pgml", f"--features=pg{postgres.NEWEST}", "--locked"]
         config = postgres.tree(postgres.NEWEST).headers_config
         run(["cargo", "clippy", *of_extension, "--", "-D", "warnings"], environment_for(config))
+    with timed("the fuzz targets: whether they compile"):
+        # Parts of the crates are built for them alone. A folder of its own: other flags would have all built again.
+        own = {"RUSTFLAGS": "--cfg=fuzzing", "CARGO_TARGET_DIR": str(ROOT / "target" / "fuzz-check")}
+        run(["cargo", "check", "--manifest-path=fuzz/Cargo.toml", "--locked"], {**os.environ, **own})
     with timed("ruff"):
         run([str(python), "-m", "ruff", "check", "."])
         run([str(python), "-m", "ruff", "format", "--check", "."])

@@ -212,7 +212,7 @@ fn pgbouncer_tracks(name: &str, settings: &Settings) -> bool {
 }
 
 /// The parameters in a startup packet's `options`: `-c name=value` and `--name=value`, a backslash before a space.
-pub(crate) fn options_of(text: &str) -> Result<Vec<(String, String)>, Error> {
+pub fn options_of(text: &str) -> Result<Vec<(String, String)>, Error> {
     let mut words: Vec<String> = vec![String::new()];
     let mut characters = text.chars();
     while let Some(character) = characters.next() {
