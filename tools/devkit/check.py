@@ -75,7 +75,7 @@ def sanitize():
 
 
 def lint():
-    """Checks form: rustfmt, clippy (the extension too), the fuzz targets, ruff, and cargo-deny where it is installed."""
+    """Checks form: rustfmt, clippy (the extension too), fuzz targets, ruff, and cargo-deny where it is installed."""
     setup()
     python = python_for("test")
     with timed("rustfmt"):
