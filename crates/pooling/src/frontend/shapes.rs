@@ -169,7 +169,10 @@ fn refuse_unit(core: &mut Core, key: ServerKey) {
         return;
     }
     let head = pipeline.head();
-    if !pipeline.forwarded {
+    // A write is sent only where its copy is known to fit ([`is_unsure`]); it is never run twice.
+    let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
+    debug_assert!(!writes, "a write was sent whose copy was not known to fit");
+    if !pipeline.forwarded && !writes {
         pipeline.again = true;
         if let Some(client) = head.and_then(|head| core.clients.get_mut(head.0)) {
             client.checkout.needs_own = true;

@@ -5,8 +5,9 @@
 //!   server connection ([`checkout`]).
 //! - A server connection: its requests and [answers](exchange), the confirmed settings of its session
 //!   ([`session::Confirmed`]), and the [units](extent) of several clients on a [pipelined](pipeline) one.
-//! - A statement: its [identity](statement) for all workers, the [`shape`] of its rows, its client's [view](held) of it, whether a server connection [has](known) it, how it may be
-//!   sent (its [`fingerprint`]), and whether servers are to [keep](keeping) it.
+//! - A statement: its [identity](statement) for all workers, the [`shape`] of its rows, its client's [view](held) of it,
+//!   whether a server connection [has](known) it, how it may be sent (its [`fingerprint`]), and whether servers are to
+//!   [keep](keeping) it.
 //! - A pool: its [totals], the time of its next [attempt to connect](failure), its [share](quota) of limits.
 //! - One database on several workers: [`Spread`] and [`Ledger`].
 //!
