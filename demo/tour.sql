@@ -8,7 +8,7 @@ SELECT * FROM pgml.train(
     hyperparams   => '{"n_estimators": 100}'
 );
 
--- How good is the model? A quarter of the rows was held out of the training, and the metrics are computed on those rows.
+-- How good is the model? A quarter of the rows was held out from training, and the metrics are computed on those rows.
 SELECT algorithm, hyperparams, round((metrics->>'r2')::numeric, 3) AS r2,
        round((metrics->>'mean_absolute_error')::numeric, 2) AS mean_absolute_error
 FROM pgml.models;
@@ -23,7 +23,7 @@ WHERE dayofweek = 5 AND departure >= 1800
 ORDER BY originairportid, year, month, dayofmonth, departure, flight_number_marketing_airline
 LIMIT 6;
 
--- A whole row can be given instead: its columns are found by name. A prediction is a value like any other, and can be averaged.
+-- A whole row can be given instead of an array: the function finds the features by column name. A prediction is a value like any other, and can be averaged.
 SELECT dayofweek, count(*) AS flights, round(avg(depdelayminutes)::numeric, 1) AS average_delay,
        round(avg(pgml.predict('flights', flights))::numeric, 1) AS average_predicted
 FROM flights
