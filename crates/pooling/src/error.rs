@@ -69,16 +69,16 @@ pub enum Error {
     /// The client sent a message that breaks the protocol.
     #[error("{0}")]
     Protocol(wire::Error),
-    /// A message of a type that clients do not send.
+    /// The client sent a message of a type that clients do not send.
     #[error("invalid frontend message type {0}")]
     MessageType(u8),
-    /// A Bind whose names cannot be read.
+    /// The names in a Bind message cannot be read.
     #[error("malformed Bind")]
     MalformedBind,
-    /// The name in a Describe, Close or Execute is longer than any that is kept.
+    /// The name in a Describe, Close or Execute is longer than any name that the pooler keeps.
     #[error("the name of a statement or portal is too long")]
     LongStatementName,
-    /// A message of a client of the console is longer than any command.
+    /// A client of the console sent a message that is longer than any command.
     #[error("the message is too long for the console")]
     LongCommand,
 
@@ -86,7 +86,7 @@ pub enum Error {
     /// Bytes arrived before TLS began; an attacker may have put them there.
     #[error("data came before the answer to a request for encryption")]
     Injected,
-    /// A request for encryption on a connection that is encrypted.
+    /// The client asked for encryption on a connection that is encrypted already.
     #[error("encryption was asked for within TLS")]
     EncryptedTwice,
     /// The client began with TLS directly and did not name PostgreSQL's protocol by ALPN.
@@ -135,13 +135,13 @@ pub enum Error {
         /// To which database.
         database: String,
     },
-    /// The client has not proven who it is, or there is no such user.
+    /// The client has not proven that it is this user, or there is no such user.
     #[error("password authentication failed for user \"{0}\"")]
     Password(String),
-    /// The user is let in without a password, and there is no such user.
+    /// Clients may log in without a password, but there is no such user.
     #[error("\"trust\" authentication failed for user \"{0}\"")]
     Trust(String),
-    /// The client has shown no certificate that proves who it is.
+    /// The client has shown no certificate that proves that it is this user.
     #[error("certificate authentication failed for user \"{0}\"")]
     Certificate(String),
     /// The account at the other end of the Unix socket is not the user's account.
@@ -168,7 +168,7 @@ pub enum Error {
     /// The database was closed by DISABLE.
     #[error("database \"{0}\" is disabled")]
     Disabled(String),
-    /// The console is not for this user.
+    /// The user may not use the console.
     #[error("not allowed: user \"{0}\" is in neither admin_users nor stats_users")]
     NotOnConsole(String),
     /// The operating system gives no random bytes.
@@ -182,7 +182,7 @@ pub enum Error {
     StartupRefused(Cause),
 
     // Server connections that are waited for.
-    /// The client has waited as long as a limit allows.
+    /// The client has waited as long as the setting at the start of the message allows.
     #[error("{limit}: {why}")]
     Waited {
         /// The setting.
@@ -228,7 +228,7 @@ pub enum Error {
         /// What is known of its servers.
         why: String,
     },
-    /// No connection was made while a login waited.
+    /// No server connection could be made while a login waited for one.
     #[error("database \"{database}\": no server connection could be had{met}")]
     NoneMade {
         /// The database.
@@ -242,7 +242,7 @@ pub enum Error {
     /// Attempts to connect have failed, and the time for the next attempt has not come.
     #[error("server login has been failing, cached error: {} (server_login_retry)", .0.why)]
     Failing(Cause),
-    /// The statement was given to one server connection after another, and none could be prepared for it.
+    /// The pooler tried several server connections for the statement, and could prepare none of them.
     #[error("the statement was not sent, no server connection could be prepared: {}", .0.why)]
     NotPrepared(Cause),
     /// A server refused a setting of the client.
@@ -256,8 +256,8 @@ pub enum Error {
     /// The server connection of the session is lost, in a transaction.
     #[error("server connection lost in a transaction: {}", .0.why)]
     LostInTransaction(Cause),
-    /// The pooler closed the server connection of the session, since it could not bring the connection to the state of
-    /// the session.
+    /// The pooler closed the server connection of the session, because the pooler could not bring the connection to the
+    /// state of the session.
     #[error("server connection closed: {0}")]
     Closed(String),
     /// The server connection of a read is lost, and the pooler has repeated the read before, or a part of its answer
@@ -290,7 +290,8 @@ pub enum Error {
     /// The client sent nothing for `client_idle_timeout`.
     #[error("client_idle_timeout")]
     IdleTimeout,
-    /// The client has opened a transaction block where each statement may go to another server connection.
+    /// The client has opened a transaction block in statement pooling, where each statement may go to another server
+    /// connection.
     #[error("transaction blocks not allowed in statement pooling mode")]
     NoBlocks,
     /// The tables of a prepared statement have changed: its columns or parameters are not those that the client was
@@ -333,8 +334,8 @@ pub enum Error {
     /// The pool was not used for `autodb_idle_timeout` or `pool_idle_timeout`, and is removed.
     #[error("the pool was not used")]
     PoolUnused,
-    /// The server connection of the session had to be replaced, and with `server_fast_close` that happens between two
-    /// transactions.
+    /// The server connection of the session had to be replaced; with `server_fast_close` the pooler replaces it between
+    /// two transactions.
     #[error("database configuration changed: the server connection of the session is closed (server_fast_close)")]
     FastClose,
 
@@ -373,37 +374,37 @@ pub enum Error {
     /// An Execute or a Bind names a command that was not prepared.
     #[error("there is no such prepared statement")]
     NoPrepared,
-    /// An Execute before a Bind.
+    /// The client sent an Execute before a Bind.
     #[error("there is no such portal")]
     NoPortal,
-    /// SUSPEND, PAUSE or KILL while all is suspended.
+    /// SUSPEND, PAUSE or KILL came while the whole pooler is suspended.
     #[error("already suspended")]
     AlreadySuspended,
-    /// PAUSE or KILL while all is paused.
+    /// PAUSE or KILL came while the whole pooler is paused.
     #[error("already paused")]
     AlreadyPaused,
-    /// SUSPEND while a database is paused.
+    /// SUSPEND came while a database is paused.
     #[error("cannot suspend while databases are paused")]
     PausedInPart,
-    /// RESUME of a database that is not paused.
+    /// RESUME names a database that is not paused.
     #[error("database {0} is not paused")]
     NotPaused(String),
-    /// RESUME while nothing is paused.
+    /// RESUME came while nothing is paused or suspended.
     #[error("the pooler is not paused/suspended")]
     NothingToResume,
-    /// The command makes no sense while the pooler is shutting down.
+    /// The command cannot be run while the pooler is shutting down.
     #[error("the pooler is shutting down")]
     EndsAlready,
-    /// RESUME came while a PAUSE waited.
+    /// RESUME came while the PAUSE waited for statements and transactions to end.
     #[error("PAUSE was ended by RESUME before it was complete")]
     PauseEnded,
-    /// SET of a setting that does not exist.
+    /// SET names a setting that does not exist.
     #[error("SET failed: there is no setting {0}")]
     NoSetting(String),
-    /// SET of a setting that needs a restart.
+    /// SET names a setting that changes only with a restart.
     #[error("SET failed: {0} cannot be changed while running")]
     FixedSetting(String),
-    /// SET to a value that the setting does not take.
+    /// SET gives a value that the setting does not take.
     #[error("SET failed: {name} = {value}: expected {expected}")]
     SettingValue {
         /// The setting.
@@ -422,10 +423,10 @@ pub enum Error {
     /// TAKEOVER CLIENTS came from another process than the one that has the sockets.
     #[error("TAKEOVER CLIENTS is for the process that has taken the sockets over")]
     ClientsForStranger,
-    /// TAKEOVER when another process has the sockets.
+    /// TAKEOVER came after another process had taken the sockets over.
     #[error("another process has taken the sockets over")]
     TakenOver,
-    /// TAKEOVER while clients wait for a RESUME.
+    /// TAKEOVER came while clients wait for a RESUME.
     #[error("the pooler is paused or suspended: RESUME first, or its clients would wait for ever")]
     TakeoverOfHeld,
     /// There are more listening sockets than one answer can carry.

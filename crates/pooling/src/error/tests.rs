@@ -201,15 +201,15 @@ fn page() -> String {
     let mut page = String::from(
         "# Errors of the pooler\n\
          \n\
-         The errors that howdah-pooler itself sends to clients; it passes on errors of servers unchanged.\n\
+         This page lists the errors that howdah-pooler itself sends to clients. The pooler passes on errors of servers unchanged.\n\
          `UPDATE=1 cargo test -p pooling error` makes this page from the code, and a test compares the two.\n\
          \n\
-         Words in capital letters and numbers in the messages stand for names and values, WHY for the words of a server, of\n\
-         the network or of the system. A SQLSTATE *of the server* is the one with which the server has refused or ended the\n\
-         connection, or 08006. *Blame* says what caused the error: the client, a server, an administrator's order, a limit of the\n\
-         configuration, or the pooler's machine. The metric `howdah_pooler_errors_total` has the label `blame` too. *Retry* is\n\
-         yes if nothing of the login or statement was done, and a repetition may succeed; a client whose connection was\n\
-         closed must connect again first.\n",
+         In the messages, words in capital letters and numbers stand for names and values; WHY stands for the words of a server,\n\
+         of the network or of the system. If the SQLSTATE is *of the server*, it is the one with which the server has refused or\n\
+         ended the connection, or 08006. *Blame* says what caused the error: the client, a server, an administrator's order, a\n\
+         limit of the configuration, or the pooler's machine. The metric `howdah_pooler_errors_total` has the label `blame` too.\n\
+         *Retry* is yes if no part of the login or statement was done, and a repetition may succeed; a client whose connection\n\
+         was closed must connect again first.\n",
     );
     let mut section = String::new();
     for (error, told) in all().iter().zip(in_source()) {
