@@ -16,7 +16,7 @@ pub fn page() -> String {
          In `pgbouncer.ini` the settings stand under `[pgbouncer]`, in `howdah.toml` under `[pooler]`. An unknown setting is\n\
          an error in `howdah.toml`, and a line in the log with the other formats. Times are in seconds, fractions allowed;\n\
          on and off are `1` and `0`, or `true` and `false`. `SET` on the console and `RELOAD` change a setting if the third\n\
-         column says yes; a change of the others needs a restart.\n\
+         column says yes; a change of any other setting needs a restart.\n\
          \n\
          | setting | default | changes while running | meaning |\n\
          |---|---|---|---|\n",
@@ -42,7 +42,8 @@ pub fn page() -> String {
         "\n## Users\n\
          \n\
          A user is a line `name = key=value` under `[users]` in `pgbouncer.ini`, or a section `[users.NAME]` in `howdah.toml`.\n\
-         Such a section can have the key `password` too: plain, an MD5 hash, or a SCRAM secret as in `pg_authid`.\n\
+         A section `[users.NAME]` can also have the key `password`: a plain password, an MD5 hash, or a SCRAM secret as in\n\
+         `pg_authid`.\n\
          \n",
     );
     keys(&mut page, User::KEYS);
@@ -54,7 +55,7 @@ pub fn page() -> String {
          \n\
          ## Settings without effect\n\
          \n\
-         Of `pgbouncer.ini`: ",
+         These settings of `pgbouncer.ini` have no effect: ",
     );
     let without: Vec<String> = WITHOUT_EFFECT.iter().map(|name| format!("`{name}`")).collect();
     page.push_str(&without.join(", "));

@@ -108,15 +108,15 @@ settings! {
     /// When a server connection returns to the pool: at the end of the `session` or of the `transaction`. `statement`
     /// works like `transaction`, and closes a client that begins a transaction block.
     pool_mode: PoolMode = PoolMode::Session, true;
-    /// Clients that may be logged in, over all databases; 0 for no limit but the system's. Connections that have not
-    /// logged in may take the free places and 100 more; when there are more of them, the pooler closes the oldest of those
-    /// from which it waits for a message.
+    /// Clients that may be logged in, over all databases; 0 for no limit except the system's. Connections that have not
+    /// logged in may take the free places and 100 more; if more are open, the pooler closes the oldest connection whose
+    /// next message has not arrived.
     max_client_conn: usize = 100, true;
     /// Server connections for each pair of database and user.
     default_pool_size: usize = 20, true;
     /// Server connections that a pool in use keeps open.
     min_pool_size: usize = 0, true;
-    /// Server connections beyond the pool's size, for clients that waited for `reserve_pool_timeout`.
+    /// Server connections beyond the pool's size, for clients that have waited for the time `reserve_pool_timeout`.
     reserve_pool_size: usize = 0, true;
     /// How long a client waits before `reserve_pool_size` applies to it, in seconds.
     reserve_pool_timeout: Seconds = Seconds::whole(5), true;
@@ -136,23 +136,24 @@ settings! {
     server_reset_query_always: bool = false, true;
     /// Close a server connection that is this old when it is next free, in seconds.
     server_lifetime: Seconds = Seconds::whole(3600), true;
-    /// Close each server connection up to this many percent earlier, so that not all are replaced at once.
+    /// Close each server connection up to this many percent earlier, so that the connections are not all replaced at
+    /// once.
     server_lifetime_jitter: usize = 10, true;
-    /// The SQL that checks a server connection before its use, when it was idle for `server_check_delay`; `<empty>` is
-    /// the empty statement. Empty: no check.
+    /// The SQL that checks a server connection before its use, if the connection was idle for the time
+    /// `server_check_delay`; `<empty>` is the empty statement. Empty: no check.
     server_check_query: String = "<empty>".to_owned(), true;
     /// How long a server connection may be idle and still be used unchecked, in seconds.
     server_check_delay: Seconds = Seconds::whole(30), true;
     /// When RECONNECT or a changed entry replaces a server connection in session pooling: close the connection at the
     /// end of its transaction, not of the session.
     server_fast_close: bool = false, true;
-    /// Forget the pools of a database without an entry of its own (`*`) when they were unused for this long, in
-    /// seconds.
+    /// Forget the pools of a database without an entry of its own (`*`) when the pools have been unused for this long,
+    /// in seconds.
     autodb_idle_timeout: Seconds = Seconds::whole(3600), true;
     /// Forget a pool that has had neither clients nor server connections for this long, and its statistics with it,
     /// in seconds; 0 for never.
     pool_idle_timeout: Seconds = Seconds::whole(0), true;
-    /// How long the addresses of a server's name are used before it is looked up again, in seconds.
+    /// How long the addresses of a server's name are used before the name is looked up again, in seconds.
     dns_max_ttl: Seconds = Seconds::whole(15), true;
     /// How long the pooler remembers that the look-up of a name has failed, in seconds.
     dns_nxdomain_ttl: Seconds = Seconds::whole(15), true;
@@ -194,27 +195,30 @@ settings! {
     /// Named prepared statements that a server connection keeps in transaction pooling; 0 counts as 1. The names of
     /// different clients are always kept apart.
     max_prepared_statements: usize = 200, true;
-    /// How many times a text without a name must be prepared on pipelined connections before servers keep it like a
-    /// named statement; 0: never.
+    /// How many times the same unnamed statement must be prepared on pipelined connections before servers keep the
+    /// statement like a named one; 0: never.
     prepare_threshold: usize = 0, true;
     /// How the server for a read is chosen among several: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
-    /// Whether the primary serves reads: `on`, as one of the servers; `off`; or `fallback`, when no replica does.
+    /// Whether the primary serves reads: `on`, like the replicas; `off`, never; `fallback`, only when no replica
+    /// serves.
     primary_reads: PrimaryReads = PrimaryReads::Fallback, true;
     /// Send reads to replicas and all other statements to the primary, for databases with `servers`.
     read_write_splitting: bool = true, true;
     /// Where statements go while `read_write_splitting` is off: `any` server, the `primary` or a `replica`.
     default_role: DefaultRole = DefaultRole::Primary, true;
-    /// Which commits a read on a replica must see: those of its own `session`; those of all sessions that have been
-    /// acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has replayed
-    /// those commits.
+    /// Which commits a read on a replica must see: the commits of its own `session`; the commits of all sessions that
+    /// were acknowledged through this pooler (`database`); or none (`off`). The read goes to a server that has replayed
+    /// these commits.
     read_your_writes: Consistency = Consistency::Session, true;
     /// How long a read waits for a replica to replay the commits that `read_your_writes` demands, before the read goes
     /// to the primary, in seconds. If the replicas are known to take longer, the read does not wait.
     read_your_writes_wait: Seconds = Seconds::millis(10), true;
-    /// The lag in bytes above which a replica gets no reads, until its lag is half of this; 0 for no limit.
+    /// The lag in bytes above which a replica gets no reads, until its lag has fallen to half of this value; 0 for no
+    /// limit.
     max_replica_lag_bytes: usize = 0, true;
-    /// The lag in seconds above which a replica gets no reads, until its lag is half of this; 0 for no limit.
+    /// The lag in seconds above which a replica gets no reads, until its lag has fallen to half of this value; 0 for no
+    /// limit.
     max_replica_lag: Seconds = Seconds::whole(0), true;
     /// How long a replica that failed gets no reads while other servers can take them, in seconds.
     ban_time: Seconds = Seconds::whole(10), true;
@@ -222,7 +226,8 @@ settings! {
     healthcheck_interval: Seconds = Seconds::millis(500), true;
     /// How long a server may take to answer a health check, in seconds; after two late answers the server is down.
     healthcheck_timeout: Seconds = Seconds::whole(1), true;
-    /// The user as whom health checks log in to servers; empty: the user of the database's server connections.
+    /// The user as whom health checks log in to servers; empty: `user` of the database's entry, or else `auth_user` and
+    /// then the users who have logged in, the last of them first.
     monitor_user: String = String::new(), true;
     /// How long a worker with a single active client looks for new data before it sleeps, in seconds (0.0001 is 100
     /// microseconds): answers come sooner, and the worker uses more CPU; 0 for off.
@@ -232,13 +237,13 @@ settings! {
     shared_listen: bool = true, true;
     /// Send reads of different clients down one server connection one behind another (transaction pooling only).
     pipelining: bool = true, true;
-    /// Server connections over which a pool spreads pipelined reads before it sends more reads down each of them; 0:
-    /// one per core.
+    /// Server connections over which a pool spreads pipelined reads before the pool sends more reads down each
+    /// connection; 0: one per core.
     pipeline_connections: usize = 0, true;
     /// Reads in flight on one server connection at most; fewer when reads take long.
     pipeline_depth: usize = 64, true;
-    /// How long a pipelined read may delay the reads behind it before these are repeated on another connection, in
-    /// seconds.
+    /// How long a pipelined read may delay the reads behind it before the delayed reads are repeated on another
+    /// connection, in seconds.
     pipeline_stall: Seconds = Seconds(std::time::Duration::from_millis(50)), true;
     /// How clients prove who they are: `any`, `trust`, `plain`, `md5`, `scram-sha-256`, `cert` or `hba`.
     auth_type: AuthType = AuthType::Md5, true;
@@ -263,7 +268,8 @@ settings! {
     admin_users: List = List::default(), true;
     /// Users who may run the SHOW commands of the console.
     stats_users: List = List::default(), true;
-    /// Startup parameters that the pooler accepts and does not pass on, also within `options`; of `options` itself, the parameters that PgBouncer tracks are set nevertheless.
+    /// Startup parameters that the pooler accepts and does not pass on, also within `options`. If `options` itself is
+    /// listed, the pooler still sets those of its parameters that PgBouncer tracks.
     ignore_startup_parameters: List = List::default(), true;
     /// Parameters that are tracked for each client beside the usual ones; the server must report them.
     track_extra_parameters: List = List(vec!["IntervalStyle".to_owned()]), false;
@@ -297,8 +303,8 @@ settings! {
     syslog_ident: String = "howdah-pooler".to_owned(), false;
     /// The facility of the lines in the system's log: `auth`, `authpriv`, `daemon`, `user`, or `local0` to `local7`.
     syslog_facility: SyslogFacility = SyslogFacility::Daemon, true;
-    /// How often the pooler looks for changed files of the configuration, which it then reads again, in seconds; 0 for
-    /// never.
+    /// How often the pooler looks for changed files of the configuration, in seconds; the pooler then reads the
+    /// configuration again. 0 for never.
     autoreload: Seconds = Seconds::whole(0), true;
     /// Keep idle TCP connections alive.
     tcp_keepalive: bool = true, true;
@@ -308,8 +314,8 @@ settings! {
     tcp_keepintvl: usize = 0, true;
     /// Unanswered keepalives after which a connection counts as dead; 0 for the system's default.
     tcp_keepcnt: usize = 0, true;
-    /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all clients but
-    /// those of the Unix socket; `verify-ca` or `verify-full`, which also require a certificate of the client.
+    /// TLS with clients: `disable`; `allow` or `prefer` for clients that ask for it; `require` for all clients except
+    /// clients of the Unix socket; `verify-ca` or `verify-full`, which also require a certificate of the client.
     client_tls_sslmode: SslMode = SslMode::Disable, true;
     /// The private key of `client_tls_cert_file`, in PEM.
     client_tls_key_file: String = String::new(), true;
