@@ -220,7 +220,7 @@ fn page() -> String {
         }
         let hint = error.hint().map(|hint| format!("<br>Hint: {hint}")).unwrap_or_default();
         let (code, blame) = match error {
-            Error::Waited { .. } => ("that of its reason", "that of its reason"),
+            Error::Waited { .. } => ("of the reason", "of the reason"),
             error => (error.sqlstate(), error.blame().word()),
         };
         let retry = if error.may_retry() { "yes" } else { "no" };
