@@ -20,6 +20,7 @@ BATCHES = (1, 5, 20)
 WANTED = [
     (1, 100, 1, False),
     (1, 1000, 1, False),
+    (1, 2000, 1, False),
     (5, 100, 1, False),
     (5, 1000, 1, False),
     (5, 2000, 1, False),
@@ -84,7 +85,7 @@ def judge(report, taken, share):
     def best(*cells):
         return [max(values) for values in zip(*(of(cell, "rate") for cell in cells), strict=True)]
 
-    few, one = (1, 100, 1, False), (1, 1000, 1, False)
+    few, one, press = (1, 100, 1, False), (1, 1000, 1, False), (1, 2000, 1, False)
     low, five, high = (5, 100, 1, False), (5, 1000, 1, False), (5, 2000, 1, False)
     if share is not None:
         # Each at its better number of clients: one server that a thousand press is slower than it could be.
@@ -92,6 +93,7 @@ def judge(report, taken, share):
         case = "linearity: 5 replicas / 1, the better of 100 and 1000 clients"
         report.add(case, gain, target=4.75, headline="queries a second, 5 replicas ÷ 1")
         report.add("5 replicas / 1, 1000 clients", ratios(of(five, "rate"), of(one, "rate")))
+        report.add("5 replicas / 1, 2000 clients", ratios(of(high, "rate"), of(press, "rate")), target=4.5)
         report.add(
             "the machine's CPU used by the fleet and its clients, 5 replicas",
             Spread.of(of(five, "busy")),

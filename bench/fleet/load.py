@@ -97,7 +97,10 @@ def attempt(fleet, clients, batch, duration, seconds, mode, port, sql, last):
     for moment, client, _ in answers:
         first.setdefault(client, moment)
     end = min(began + duration, answers[-1][0])
-    warm = max(held, *first.values())
+    # The next run begins to measure by the clients' first answers, not by the moment at which this one did: else each
+    # would be longer than the one before.
+    ready = max(first.values())
+    warm = max(held, ready)
     if last:
         # Somebody waits for long; the second half is what it is.
         warm = min(warm, began + duration / 2)
@@ -110,7 +113,7 @@ def attempt(fleet, clients, batch, duration, seconds, mode, port, sql, last):
     cpu = {name: used / count * 1e6 for name, used in spent.items()}
     busy = sum(spent.values()) / lasted / os.cpu_count()
     taken = Taken(int(counted.group(1)), rate, rate * batch, at(latencies, 0.5), at(latencies, 0.99), cpu, busy)
-    return taken, warm - began
+    return taken, min(ready, warm) - began
 
 
 def costs(fleet):

@@ -10,6 +10,7 @@ use classify::{Kind, Reason, Verdict};
 use smallvec::SmallVec;
 
 use crate::model::keeping::Keeping;
+use crate::model::pace::Pace;
 
 /// The duration from which a statement is too slow for units to wait behind it.
 pub const SLOW: Duration = Duration::from_millis(50);
@@ -26,6 +27,12 @@ pub const TRIALS: u32 = 2;
 
 /// The number of quick statements after which the slow ones are forgotten.
 pub const RESET_AFTER: u32 = 1000;
+
+/// The mean duration from which statements are slow as a rule and not as an exception.
+const SLOW_AS_A_RULE: Duration = Duration::from_millis(5);
+
+/// The factor by which a connection has to answer more statements shared than alone, for slow ones to be borne with.
+const GAIN: f64 = 2.0;
 
 /// The reason why a unit did not share a server connection. Metrics count by these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +126,10 @@ pub struct Fingerprint {
     quick: Cell<u32>,
     slow: Cell<u32>,
     backs_off_until: Cell<Option<Instant>>,
+    /// The mean duration in pipelined connections that others share.
+    shared: Pace,
+    /// The mean duration in connections of the statement's own.
+    alone: Pace,
     lies: Cell<bool>,
     /// Whether servers may keep statements of it that have no name.
     pub keeping: Keeping,
@@ -133,6 +144,8 @@ impl Fingerprint {
             quick: Cell::new(before.map_or(0, |fingerprint| fingerprint.quick.get())),
             slow: Cell::new(before.map_or(0, |fingerprint| fingerprint.slow.get())),
             backs_off_until: Cell::new(before.and_then(|fingerprint| fingerprint.backs_off_until.get())),
+            shared: before.map_or_else(Pace::default, |fingerprint| fingerprint.shared.clone()),
+            alone: before.map_or_else(Pace::default, |fingerprint| fingerprint.alone.clone()),
             lies: Cell::new(before.is_some_and(|fingerprint| fingerprint.lies.get())),
             keeping: before.map_or_else(Keeping::default, |fingerprint| fingerprint.keeping.clone()),
         }
@@ -177,20 +190,40 @@ impl Fingerprint {
             && !verdict.dirties
     }
 
-    /// Notes the duration of a statement of this fingerprint.
-    pub fn took(&self, took: Duration, now: Instant) {
+    /// Notes the duration of a statement of this fingerprint, `alone` in its connection or among others.
+    pub fn took(&self, took: Duration, alone: bool, now: Instant) {
         self.ran.set(self.ran.get().saturating_add(1));
+        let pace = if alone { &self.alone } else { &self.shared };
+        pace.note(took, now);
         if took >= SLOW {
-            let times = self.slow.get();
-            self.slow.set((times + 1).min(DOUBLINGS));
-            self.quick.set(0);
-            self.backs_off_until.set(Some(now + BACK_OFF * (1 << times)));
+            self.is_slow(now);
         } else if self.slow.get() > 0 {
             self.quick.set(self.quick.get() + 1);
             if self.quick.get() >= RESET_AFTER {
                 self.slow.set(0);
+                self.backs_off_until.set(None);
             }
         }
+    }
+
+    /// Notes that a statement of this fingerprint has taken [`SLOW`], or is taking it. The statements leave the shared
+    /// connections for a while, unless it is the server that is slow: then they would only cost it more.
+    pub fn is_slow(&self, now: Instant) {
+        if self.gains_by_sharing(now) {
+            return self.backs_off_until.set(None);
+        }
+        let times = self.slow.get();
+        self.slow.set((times + 1).min(DOUBLINGS));
+        self.quick.set(0);
+        self.backs_off_until.set(Some(now + BACK_OFF * (1 << times)));
+    }
+
+    /// Whether a connection answers many more statements when they share it than when each has it to itself, the slow
+    /// ones included. A statement that is slow by its own nature takes as long either way. On a server that is short of
+    /// CPU each statement waits for it alone, and a pipeline waits once for all that it holds.
+    fn gains_by_sharing(&self, now: Instant) -> bool {
+        let (Some(shared), Some(alone)) = (self.shared.mean(now), self.alone.mean(now)) else { return false };
+        shared < SLOW_AS_A_RULE.as_secs_f64() && alone > GAIN * shared
     }
 }
 
@@ -215,20 +248,68 @@ mod tests {
         fingerprint.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*fingerprint.verdict).clone() });
         let mut now = Instant::now();
         assert_eq!(fingerprint.way(now), Ok(Some(Why::New)));
-        fingerprint.took(Duration::ZERO, now);
-        fingerprint.took(Duration::ZERO, now);
+        fingerprint.took(Duration::ZERO, true, now);
+        fingerprint.took(Duration::ZERO, true, now);
         assert_eq!(fingerprint.way(now), Ok(None));
-        fingerprint.took(SLOW, now);
+        fingerprint.took(SLOW, true, now);
         assert_eq!(fingerprint.way(now), Ok(Some(Why::Slow)));
         now += BACK_OFF;
         assert_eq!(fingerprint.way(now), Ok(None));
-        fingerprint.took(SLOW, now);
+        fingerprint.took(SLOW, true, now);
         assert_eq!(fingerprint.way(now + BACK_OFF), Ok(Some(Why::Slow)));
         assert_eq!(fingerprint.way(now + 2 * BACK_OFF), Ok(None));
         for _ in 0..RESET_AFTER {
-            fingerprint.took(Duration::ZERO, now);
+            fingerprint.took(Duration::ZERO, true, now);
         }
-        fingerprint.took(SLOW, now);
+        fingerprint.took(SLOW, true, now);
         assert_eq!(fingerprint.way(now + BACK_OFF), Ok(None));
+    }
+
+    fn experienced(shared: Duration, alone: Duration, now: Instant) -> Fingerprint {
+        let mut fingerprint = fingerprint("SELECT 1");
+        fingerprint.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*fingerprint.verdict).clone() });
+        for _ in 0..64 {
+            fingerprint.took(shared, false, now);
+            fingerprint.took(alone, true, now);
+        }
+        fingerprint
+    }
+
+    #[test]
+    fn a_slow_server_is_not_taken_for_a_slow_shape() {
+        let now = Instant::now();
+        let held = experienced(Duration::from_micros(500), Duration::from_millis(3), now);
+        held.took(SLOW, false, now);
+        assert_eq!(held.way(now), Ok(None), "a pipeline of it does six times as much");
+        let shape = experienced(Duration::from_millis(2), Duration::from_millis(2), now);
+        shape.took(SLOW, false, now);
+        assert_eq!(shape.way(now), Ok(Some(Why::Slow)), "some of it are slow, alone as well");
+        let rule = experienced(Duration::from_millis(20), Duration::from_millis(200), now);
+        rule.took(SLOW, false, now);
+        assert_eq!(rule.way(now), Ok(Some(Why::Slow)), "others would wait behind it");
+    }
+
+    #[test]
+    fn statements_come_back_when_they_are_slower_alone() {
+        let mut now = Instant::now();
+        let held = experienced(Duration::from_micros(500), Duration::from_micros(500), now);
+        held.took(SLOW, false, now);
+        assert_eq!(held.way(now), Ok(Some(Why::Slow)));
+        for _ in 0..64 {
+            now += Duration::from_millis(1);
+            held.took(Duration::from_millis(10), true, now);
+        }
+        held.took(SLOW, true, now);
+        assert_eq!(held.way(now), Ok(None));
+    }
+
+    #[test]
+    fn quick_statements_end_a_long_back_off() {
+        let now = Instant::now();
+        let shape = experienced(SLOW_AS_A_RULE, SLOW_AS_A_RULE, now);
+        (0..9).for_each(|_| shape.took(SLOW, true, now));
+        assert_eq!(shape.way(now + BACK_OFF), Ok(Some(Why::Slow)));
+        (0..RESET_AFTER).for_each(|_| shape.took(Duration::ZERO, true, now));
+        assert_eq!(shape.way(now), Ok(None));
     }
 }

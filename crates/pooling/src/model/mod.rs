@@ -39,6 +39,7 @@ pub mod keys;
 pub mod known;
 mod ledger;
 pub mod lexing;
+mod pace;
 pub mod pins;
 pub mod pipeline;
 pub mod portals;

@@ -110,8 +110,9 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
 /// Notes the duration of a unit, and the effects that it may have left or have written.
 fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
+    let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
     if let Some(fingerprint) = &unit.fingerprint {
-        fingerprint.took(took, core.now);
+        fingerprint.took(took, alone, core.now);
         if let Some(kept) = unit.kept {
             fingerprint.keeping.took(kept, took, core.now);
         }
@@ -119,7 +120,6 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
             server.known.residue = server.known.residue.max(Residue::Anything);
         }
     }
-    let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.count_pipelined(server.at.place, took, alone);
     }

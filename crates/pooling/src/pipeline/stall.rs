@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::model::fingerprint::SLOW;
 use crate::model::keys::ServerKey;
 use crate::model::pipeline::Pipeline;
 
@@ -26,8 +27,9 @@ pub fn look_for_stalls(core: &mut Core) {
         let pool = server.pool;
         let Some(pipeline) = server.pipeline_mut() else { continue };
         pipeline.looked_at = now;
-        if let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.clone()) {
-            fingerprint.took(now.saturating_duration_since(pipeline.head_since), now);
+        let slow = now.saturating_duration_since(pipeline.head_since) >= SLOW;
+        if let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.as_ref()).filter(|_| slow) {
+            fingerprint.is_slow(now);
         }
         let head = pipeline.head();
         let behind = pipeline.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
