@@ -16,7 +16,7 @@ import pytest
 
 from devkit import places
 from devkit.places import ROOT
-from devkit.server import SUPERUSER, Server, free_port
+from devkit.server import SUPERUSER, Server, environment, free_port
 from tests.pooler import raw
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
@@ -482,6 +482,45 @@ def test_the_configurations_of_the_guide_to_the_pooler_are_good(tmp_path):
         name = "pgbouncer.ini" if "[pgbouncer]" in text else "howdah.toml"
         good, said = check(tmp_path / name, text, BOB_PASSWORD="secret")
         assert good and "no effect" not in said and "not a setting" not in said, said
+
+
+def test_the_steps_from_pgbouncer_are_those_of_the_guide(server, tmp_path):
+    """A pgbouncer.ini as Debian's, checked, copied for a trial and served beside, by the guide's own lines."""
+    tmp_path.chmod(0o755)
+    (tmp_path / "userlist.txt").write_text(f'"app" "{PASSWORD}"\n"admin" "{PASSWORD}"\n')
+    (tmp_path / "pgbouncer.ini").write_text(
+        f"""
+        [databases]
+        app = host={server.socket_folder} port={server.port} dbname=postgres user={SUPERUSER}
+        [pgbouncer]
+        listen_addr = 127.0.0.1
+        listen_port = 1
+        pidfile = /nowhere/pgbouncer.pid
+        logfile = /nowhere/pgbouncer.log
+        unix_socket_dir = {tmp_path}
+        auth_type = md5
+        auth_file = {tmp_path}/userlist.txt
+        admin_users = admin
+        so_reuseport = 1
+        """.replace(" " * 8, "")
+    )
+    guide = (ROOT / "docs" / "guide" / "pgbouncer.md").read_text()
+    blocks = re.findall(r"(?:^    .*\n)+", guide, re.MULTILINE)[:3]
+    port = free_port()
+    lines = "".join(blocks).replace("/etc/pgbouncer", str(tmp_path)).replace("7432", str(port))
+    lines = lines.replace("howdah-pooler -q", f"exec {PROGRAM}").replace("    howdah-pooler ", f"    {PROGRAM} ")
+    # The pooler of the trial goes on behind the lines; a person's next line comes later.
+    started = f"until grep -q 'is up' {tmp_path}/log; do sleep 0.05; done\n"
+    lines = lines.replace("trial.ini &\n", f"trial.ini 2> {tmp_path}/log &\n{started}").replace("psql ", "$psql -Xt ")
+    script = f"set -e\ntrap 'kill $!' EXIT\n{lines}"
+    known = environment() | {"PGPASSWORD": PASSWORD, "psql": str(server.tree.program("psql"))}
+    done = subprocess.run(
+        ["bash", "-c", script], capture_output=True, text=True, env=known, cwd="/", timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "so_reuseport" in done.stdout + done.stderr
+    assert "through howdah-pooler" in done.stdout
+    assert re.search(rf"app +\| {SUPERUSER}", done.stdout), "SHOW POOLS"
 
 
 def test_the_configuration_of_the_guide_to_production_serves(authority, certificate, tmp_path):
