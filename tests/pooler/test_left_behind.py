@@ -293,3 +293,60 @@ def test_a_set_behind_more_savepoints_than_are_remembered_holds_for_its_client_a
     for _ in range(2):
         assert both.a.value("SELECT current_user") == ("postgres" if after == "RESET ROLE" else "nosy")
         assert both.b.value("SELECT current_user") == "postgres"
+
+
+LONG = "x" * 63
+SETS = "SELECT set_config('statement_timeout', '77s', false)"
+LOCKS_ONE = f"SELECT pg_advisory_lock({LOCK})"
+MAKES = "CREATE TEMP TABLE leaked (a int)"
+# Portals of which PostgreSQL has another than the client's last Bind has asked for.
+MISTAKEN = {
+    "refused": lambda sql: [
+        (parse("a", sql), parse("b", "SELECT 1"), bind("a", "p"), SYNC),
+        (query("SAVEPOINT s"),),
+        (bind("b", "p"), SYNC),
+        (query("ROLLBACK TO s"),),
+        (execute(portal="p"), SYNC),
+    ],
+    "cut": lambda sql: [
+        (parse("a", sql), parse("b", "SELECT 1"), bind("b", f"{LONG}2"), message(b"C", f"P{LONG}1\0".encode()), SYNC),
+        (bind("a", f"{LONG}1"), execute(portal=f"{LONG}2"), SYNC),
+    ],
+    "fetched": lambda sql: [(parse("a", sql), bind("a", "p"), SYNC), (query("FETCH ALL FROM p"),)],
+}
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("sql", [SETS, LOCKS_ONE, MAKES], ids=["set", "lock", "table"])
+@pytest.mark.parametrize("way", MISTAKEN)
+def test_a_portal_that_is_another_leaves_nothing(ground, way, sql, pipelining):
+    if way == "fetched" and sql == MAKES:
+        return
+    with contextlib.ExitStack() as stack:
+        clients = Clients(ground, stack, pipelining=pipelining)
+        clients.a.sql("BEGIN")
+        for unit in MISTAKEN[way](sql):
+            clients.a.ask(*unit)
+        assert "E:" not in clients.a.sql("COMMIT")
+        clients.leave()
+        assert clients.b.value("SELECT to_regclass('pg_temp.leaked') IS NULL") == "t"
+        assert clients.b.value("SHOW statement_timeout") == "0"
+        assert clients.b.value(LOCKS) == "0"
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("value", ["5", "50"], ids=["fits", "fails"])
+def test_what_the_check_of_a_domain_does_at_a_bind_is_undone(ground, value, pipelining):
+    with direct(ground) as owner:
+        owner.sql("DROP DOMAIN IF EXISTS checked; DROP FUNCTION IF EXISTS checks(int)")
+        owner.sql(
+            f"""CREATE FUNCTION checks(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM pg_advisory_lock({LOCK}), set_config('statement_timeout', '77s', false); RETURN $1 < 10; END $$"""
+        )
+        owner.sql("CREATE DOMAIN checked AS int CHECK (checks(VALUE))")
+    body = b"\0q\0" + struct.pack("!hhi", 0, 1, len(value)) + value.encode() + struct.pack("!h", 0)
+    with contextlib.ExitStack() as stack:
+        clients = Clients(ground, stack, pipelining=pipelining)
+        clients.a.ask(parse("q", "SELECT $1::checked"), message(b"B", body), SYNC)
+        assert clients.b.value("SHOW statement_timeout") == "0"
+        assert clients.b.value(LOCKS) == "0"

@@ -459,3 +459,13 @@ def test_a_name_that_is_taken_is_not_read_otherwise_for_others(server, pooler):
         client.sql("SET DateStyle = 'ISO, DMY'")
         assert client.ask(parse("s", text), SYNC) == "E:42P05 Z:I"
         assert other.ask(parse("s", text), bind("s"), EXECUTE, SYNC) == "1 2 D:2024-02-03 C:SELECT 1 Z:I"
+
+
+def test_a_close_frees_a_statement_of_sqls_prepare(server):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client, direct(server) as truth:
+        for one in (client, truth):
+            assert one.sql("PREPARE s AS SELECT 1") == "C:PREPARE Z:I"
+            assert one.ask(close("s"), SYNC) == "3 Z:I"
+            assert one.sql("EXECUTE s") == "E:26000 Z:I"
+            assert one.sql("PREPARE s AS SELECT 2") == "C:PREPARE Z:I"
+            assert one.sql("EXECUTE s") == "T D:2 C:SELECT 1 Z:I"

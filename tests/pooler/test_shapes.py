@@ -245,6 +245,34 @@ def test_behind_a_long_answer(owner, pooler, rows):
             assert neighbour.sql("SELECT 6 AS six") == "T D:6 C:SELECT 1 Z:I"
 
 
+def test_behind_a_long_answer_nothing_more_is_told(owner, pooler):
+    with Raw(pooler.port) as client:
+        prepare(client, READ)
+        prepare(client, BIG.format(10), "big")
+        for _ in range(4):
+            client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        for _ in range(4):
+            # The error stands where the description was.
+            client.kinds(bind("big"), EXECUTE, bind("s"), EXECUTE, describe("s"), SYNC)
+            for answer in everywhere(pooler, lambda: client.ask(bind("s"), EXECUTE, SYNC)):
+                assert answer in ("E:0A000 Z:I", "2 E:0A000 Z:I")
+
+
+def test_behind_a_long_answer_the_unnamed_statement_stays(owner, pooler):
+    with Raw(pooler.port) as client:
+        prepare(client, READ)
+        prepare(client, BIG.format(10), "big")
+        for _ in range(4):
+            client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
+        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        unit = bind("big"), EXECUTE, bind("s"), EXECUTE, parse("", "SELECT 'second'"), bind(""), EXECUTE, SYNC
+        for _ in range(4):
+            assert client.ask(parse("", "SELECT 'first'"), SYNC) == "1 Z:I"
+            assert client.kinds(*unit) in ("2DDDDDDDDDDCEZ", "2DDDDDDDDDDC2EZ")
+            assert client.ask(bind(""), EXECUTE, SYNC) == "2 D:first C:SELECT 1 Z:I"
+
+
 def test_rows_before_their_description(owner, pooler):
     with Raw(pooler.port) as client, Raw(pooler.port) as other:
         prepare(client, READ)

@@ -501,3 +501,28 @@ def test_a_client_of_a_paused_database_that_waits_to_be_greeted_hears_so_in_time
         pooler.psql("PAUSE", "pgbouncer")
         with pytest.raises(psycopg.OperationalError, match='query_wait_timeout: database "postgres" is paused'):
             psycopg.connect(place(pooler, dbname="postgres", connect_timeout=10))
+
+
+def test_a_write_that_commits_itself_runs_once(servers):
+    # The copy of the second statement is of before the change: the error is for the client, since the first has run.
+    sql = "REINDEX INDEX CONCURRENTLY once_a_idx"
+    servers.primary.psql("CREATE TABLE once (a int); CREATE INDEX ON once (a)")
+    servers.primary.psql("ALTER SYSTEM SET log_statement = 'all'")
+    servers.primary.psql("SELECT pg_reload_conf()")
+    servers.catch_up()
+    try:
+        with split(servers) as pooler:
+            splits(pooler)
+            with Raw(pooler.port, "app") as client:
+                client.ask(parse("w", "INSERT INTO once (a) VALUES (7) RETURNING *"), describe("w"), SYNC)
+                for _ in range(6):
+                    assert client.ask(bind("w"), EXECUTE, SYNC) == "2 D:7 C:INSERT 0 1 Z:I"
+                assert client.ask(parse("u", sql), SYNC) == "1 Z:I"
+                servers.primary.psql("ALTER TABLE once ADD b int")
+                assert client.ask(bind("u"), EXECUTE, bind("w"), EXECUTE, SYNC) == "2 C:REINDEX E:0A000 Z:I"
+        runs = [line for line in servers.primary.log.read_text().splitlines() if "execute" in line and sql in line]
+        assert len(runs) == 1, runs
+    finally:
+        servers.primary.psql("DROP TABLE once")
+        servers.primary.psql("ALTER SYSTEM RESET log_statement")
+        servers.primary.psql("SELECT pg_reload_conf()")

@@ -440,3 +440,16 @@ def test_who_was_let_in_as_another_user_is_that_only_while_the_entry_says_so(ser
         with successor(pooler) as old:
             old.wait(10)
             assert "no longer given" in client.until(b"E")[-1][1].decode()
+
+
+def test_no_client_is_lost_whose_description_is_long(server):
+    # The old process ends when its last clients have gone: only when the new one has read of them.
+    with Pooler(server, default_pool_size=2) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(40)]
+        for client in clients:
+            texts = [raw.parse(f"s{number}", f"SELECT {number} /* {'x' * 300} */") for number in range(100)]
+            assert client.ask(*texts, raw.SYNC).endswith("Z:I")
+        with successor(pooler) as old:
+            wait_until(lambda: old.poll() is not None)
+            for client in clients:
+                assert client.ask(raw.bind("s7"), raw.EXECUTE, raw.SYNC) == "2 D:7 C:SELECT 1 Z:I"

@@ -137,6 +137,9 @@ fn answer(
     if tag == tag::PORTAL_SUSPENDED && !pipeline {
         effects::leaves(core, key, End::Suspended);
     }
+    if tag == tag::BIND_COMPLETE && !pipeline {
+        effects::leaves(core, key, End::Bound);
+    }
     if tag == tag::COPY_IN_RESPONSE {
         takes_copy(core, key);
     }

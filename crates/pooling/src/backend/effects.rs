@@ -16,6 +16,8 @@ pub enum End<'a> {
     Command(&'a [u8]),
     /// To the last row that was asked for.
     Suspended,
+    /// Only as far as its values were read: a function in the CHECK of a domain has seen them.
+    Bound,
     /// Into an error.
     Error,
 }
@@ -27,12 +29,12 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let verdict = match server.exchange.requests.front() {
         Some(Request::Query(verdict, _)) => verdict.clone(),
-        Some(Request::Execute(Some(statement))) => statement.verdict(),
-        Some(Request::Execute(None)) => None,
+        Some(Request::Execute(Some(statement)) | Request::Bind(Some(statement))) => statement.verdict(),
+        Some(Request::Execute(None) | Request::Bind(None)) => None,
         _ => return,
     };
     let known = verdict.as_deref();
-    let undone = matches!(end, End::Error) && known.is_some_and(|verdict| verdict.pins);
+    let undone = matches!(end, End::Error | End::Bound) && known.is_some_and(|verdict| verdict.pins);
     let residue = if undone || known.is_none_or(|verdict| verdict.opaque) {
         Residue::Anything
     } else if known.is_some_and(|verdict| verdict.dirties) {
@@ -43,7 +45,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     server.known.residue = server.known.residue.max(residue);
     server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque);
+    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque || verdict.dirties);
     let place = server.exchange.finished;
     match end {
         End::Command(text) => {
@@ -55,7 +57,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
         End::Error if known.and_then(|verdict| verdict.kind_of(place)) == Some(&Kind::Discard(Discards::All)) => {
             server.known.statements.doubt();
         }
-        End::Error => (),
+        End::Error | End::Bound => (),
     }
 }
 

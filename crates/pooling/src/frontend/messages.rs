@@ -316,7 +316,9 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
     if let (Target::Statement(name), true) = (target, closes) {
         // Other clients may use the statement on the server: only this client forgets it. A statement without a name
         // stays there too, since a Close that is skipped behind an error has closed nothing.
-        if name.is_empty() || renames {
+        // A statement of SQL's PREPARE, with its connection, is the client's alone, and has the client's name.
+        let by_sql = client.session.pins.any() && !client.prepared.statements.contains_key(name);
+        if name.is_empty() || renames && !by_sql {
             let name = (!name.is_empty()).then(|| name.into());
             let closed = match &name {
                 Some(name) => client.prepared.statements.remove(name),

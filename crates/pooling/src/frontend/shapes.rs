@@ -92,8 +92,7 @@ pub fn taught_by(portal: &mut Portal) -> Option<Described> {
 /// Whether an Execute would give its client rows that the client would misread; then the server gets one that it
 /// refuses.
 pub fn refuses(client: &mut Client, server: &mut Server, body: &[u8]) -> bool {
-    let portal = client.prepared.portals.get_mut(frontend::portal(body));
-    if server.is_pipelined() || portal.is_none_or(|portal| portal.fit != Fit::Columns) {
+    if server.is_pipelined() || !client.prepared.portals.may_be_misread(frontend::portal(body)) {
         return false;
     }
     frontend::write_execute(server.io.out(), NO_STATEMENT);
@@ -138,6 +137,8 @@ pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Resul
     let shape = Shape::told(tag, body)?;
     match server.pipeline_mut() {
         _ if is_check => (),
+        // A description that is kept from the client tells it nothing.
+        Some(pipeline) if pipeline.muted => (),
         Some(pipeline) => pipeline.told.push((held.clone(), shape)),
         None => held.tell(shape),
     }
@@ -183,4 +184,5 @@ fn refuse_unit(core: &mut Core, key: ServerKey) {
     (pipeline.failed, pipeline.muted) = (true, true);
     // Behind an error the server would have skipped what the unit prepares.
     prepared::forget_names(core, key, 0);
+    prepared::restore_unnamed(core, key);
 }

@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use wire::backend::tag;
+use wire::frame::HEADER;
+
 use crate::model::fingerprint::Fingerprint;
 use crate::model::held::Held;
 use crate::model::keys::ClientKey;
@@ -103,6 +106,18 @@ impl Pipeline {
             self.done = 0;
         }
         Some((unit, took))
+    }
+
+    /// Whether a statement of the unit at the head has run to its end, by the answer so far.
+    pub fn has_run(&self) -> bool {
+        let mut left = self.stage.as_slice();
+        while let Ok(Some(message)) = wire::frame::message(left) {
+            if matches!(message.tag, tag::COMMAND_COMPLETE | tag::PORTAL_SUSPENDED) {
+                return true;
+            }
+            left = left.get(HEADER + message.body.len()..).unwrap_or_default();
+        }
+        self.forwarded
     }
 
     /// Passes on the answer so far to the client of the unit.

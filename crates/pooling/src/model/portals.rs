@@ -1,6 +1,7 @@
 //! The portals of a client, by name.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use crate::model::held::Held;
@@ -9,6 +10,9 @@ use crate::model::statement::Statement;
 
 /// The most portals that are remembered beyond their units, however long a client pipelines.
 const MOST: usize = 1000;
+
+/// The length to which PostgreSQL cuts the name of a portal.
+const NAME: usize = 63;
 
 /// A portal that a client has bound.
 #[derive(Debug)]
@@ -21,26 +25,50 @@ pub struct Portal {
     pub copy: u64,
 }
 
+impl Portal {
+    /// Notes that the portal is this other one, or stays as it was.
+    fn may_be(&mut self, other: Self) {
+        let is_same = |(one, two): (&(Rc<Held>, Rc<Statement>), &(Rc<Held>, Rc<Statement>))| Rc::ptr_eq(&one.1, &two.1);
+        if !self.of.as_ref().zip(other.of.as_ref()).is_some_and(is_same) {
+            self.of = None;
+        }
+        if self.fit != Fit::Columns {
+            (self.fit, self.copy) = (other.fit, other.copy);
+        }
+    }
+}
+
 /// The portals that a client has bound in the open transaction.
 #[derive(Debug, Default)]
 pub struct Portals {
     /// The portal without a name, which nearly all units use.
     unnamed: Option<Portal>,
     named: BTreeMap<Box<[u8]>, Portal>,
+    /// Whether portals were forgotten that may be there.
+    forgotten: bool,
+}
+
+/// The name as PostgreSQL knows it.
+fn cut(name: &[u8]) -> &[u8] {
+    name.get(..NAME).unwrap_or(name)
 }
 
 impl Portals {
-    /// Notes that a portal has been bound.
+    /// Notes that a portal is being bound. PostgreSQL refuses a name that is taken, and then the portal before stays:
+    /// what is true of either is assumed.
     pub fn insert(&mut self, name: &[u8], portal: Portal) {
-        match name {
+        match cut(name) {
             [] => self.unnamed = Some(portal),
-            name => drop(self.named.insert(name.into(), portal)),
+            name => match self.named.entry(name.into()) {
+                Entry::Vacant(place) => drop(place.insert(portal)),
+                Entry::Occupied(mut before) => before.get_mut().may_be(portal),
+            },
         }
     }
 
     /// Notes that a portal has been closed.
     pub fn remove(&mut self, name: &[u8]) {
-        match name {
+        match cut(name) {
             [] => self.unnamed = None,
             name => drop(self.named.remove(name)),
         }
@@ -48,7 +76,7 @@ impl Portals {
 
     /// The statement of a portal, if that is known.
     pub fn statement(&self, name: &[u8]) -> Option<&Rc<Statement>> {
-        let portal = match name {
+        let portal = match cut(name) {
             [] => self.unnamed.as_ref(),
             name => self.named.get(name),
         };
@@ -57,27 +85,37 @@ impl Portals {
 
     /// The portal of this name.
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Portal> {
-        match name {
+        match cut(name) {
             [] => self.unnamed.as_mut(),
             name => self.named.get_mut(name),
         }
     }
 
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.unnamed.is_none() && self.named.is_empty()
+    /// Whether the rows of a portal may have other columns than the client was told.
+    pub fn may_be_misread(&mut self, name: &[u8]) -> bool {
+        let forgotten = self.forgotten;
+        self.get_mut(name).map_or(forgotten, |portal| portal.fit == Fit::Columns)
     }
 
-    /// Forgets all of them.
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.unnamed.is_none() && self.named.is_empty() && !self.forgotten
+    }
+
+    /// Forgets all of them: none is left on the server.
     pub fn clear(&mut self) {
         self.unnamed = None;
         self.named.clear();
+        self.forgotten = false;
     }
 
     /// Forgets the portals of a transaction that has ended, unless a Bind of the next unit is on its way already.
     pub fn transaction_ended(&mut self, last: bool) {
-        if last || self.named.len() > MOST {
+        if last {
             self.clear();
+        } else if self.named.len() > MOST {
+            self.named.clear();
+            self.forgotten = true;
         }
     }
 }

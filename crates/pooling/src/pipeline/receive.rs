@@ -39,11 +39,11 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     let ours = refused && session.read_only && !session.sets.concern_read_only();
     // A serializable transaction that a standby cannot do goes to the primary from now on.
     let misrouted = report.code == "0A000" && report.routine == SERIALIZABLE && is_member;
-    let again = server.exchange.forgets_statement(&mut server.known.statements, report)
-        || wrote_to_replica
-        || ours
-        || misrouted;
+    let forgets = server.exchange.forgets_statement(&mut server.known.statements, report);
     let (Some(pipeline), exchange) = server.pipeline_and_exchange() else { return };
+    // A statement before it in the unit may have committed itself, as CREATE DATABASE does.
+    let may_have_written = pipeline.units.front().is_some_and(|unit| unit.writes) && pipeline.has_run();
+    let again = forgets && !may_have_written || wrote_to_replica || ours || misrouted;
     if (wrote_to_replica || ours)
         && let Some(fingerprint) = pipeline.units.front().and_then(|unit| unit.fingerprint.as_ref())
     {

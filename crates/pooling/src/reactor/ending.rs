@@ -81,8 +81,12 @@ pub fn is_over(core: &Core) -> bool {
     // A client of the console, or one that has not logged in, is not waited for.
     let is_waited_for =
         |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state(), client::State::Closing);
+    // The process that takes clients over has those of an answer only when it has the whole answer.
+    let heir = core.shared.succession.heir().and_then(|heir| core.clients.get(heir.0));
+    let is_handing = heir.is_some_and(|heir| heir.is_on_console() && heir.io.pending() > 0);
     // The console asks all workers, so none goes before the last client of all has.
-    let done = !core.clients.iter().any(|(_, client)| is_waited_for(client))
+    let done = !is_handing
+        && !core.clients.iter().any(|(_, client)| is_waited_for(client))
         && (*lock(&core.shared.orders.way) == Ending::AtOnce
             || core.shared.counts.clients.load(Ordering::Relaxed) == 0 && !awaits_logins(core));
     done || late.is_some_and(|limit| core.now.saturating_duration_since(since) > limit)
