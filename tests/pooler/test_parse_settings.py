@@ -366,19 +366,20 @@ def test_a_text_under_a_name_that_the_server_has_forgotten_is_not_for_others(poo
 @pytest.mark.parametrize("first", ["the one that sets", "the other"])
 def test_set_config_in_a_transaction_changes_no_others_reading(server, pipelining, first):
     sql = "SELECT count(*) FROM (VALUES (NULL::int), (1)) AS v (a) WHERE a = NULL"
-    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler:
-        with Raw(pooler.port) as one, Raw(pooler.port) as two:
-            one.sql("SELECT 1")
-            pooler.wait_for_catalog()
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        one, two = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        one.sql("SELECT 1")
+        pooler.wait_for_catalog()
 
-            def sets():
-                one.sql("BEGIN")
-                one.sql("SELECT set_config('transform_null_equals', 'on', true)")
-                assert one.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:1 C:SELECT 1 Z:T"
-                one.sql("COMMIT")
+        def sets():
+            one.sql("BEGIN")
+            one.sql("SELECT set_config('transform_null_equals', 'on', true)")
+            assert one.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:1 C:SELECT 1 Z:T"
+            one.sql("COMMIT")
 
-            def reads():
-                assert two.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:0 C:SELECT 1 Z:I"
+        def reads():
+            assert two.ask(parse("s", sql), bind("s"), EXECUTE, SYNC) == "1 2 D:0 C:SELECT 1 Z:I"
 
-            for step in (sets, reads) if first == "the one that sets" else (reads, sets):
-                step()
+        for step in (sets, reads) if first == "the one that sets" else (reads, sets):
+            step()
