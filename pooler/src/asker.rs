@@ -356,7 +356,7 @@ impl Tide {
             if !serves {
                 self.leave(id, network);
             } else if line.asked.is_some_and(|asked| now >= asked + LIMIT) {
-                self.lose(id, "it does not answer in time", network);
+                self.lose(id, "the server does not answer in time", network);
             } else if line.asked.is_none() && now >= line.used + UNUSED {
                 self.leave(id, network);
             }
@@ -399,9 +399,9 @@ fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<
         let here = matches!(&knowledge.place.servers, Servers::Cluster(cluster) if cluster == name);
         knowledge.way().filter(|_| here).map(|way| (way, knowledge.place.database.clone()))
     });
-    let (way, database) = known.ok_or("nobody has logged in to it yet")?;
-    let server = view.view().server(id).ok_or("it is no longer in the configuration")?;
-    let address = view.address(id).cloned().ok_or("it has not been reached yet")?;
+    let (way, database) = known.ok_or("no client has logged in to the database yet")?;
+    let server = view.view().server(id).ok_or("the server is no longer in the configuration")?;
+    let address = view.address(id).cloned().ok_or("the server has not been reached yet")?;
     Ok((Way { host: server.host.clone(), port: server.port, address, account: way.account }, database))
 }
 

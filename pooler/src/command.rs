@@ -36,7 +36,7 @@ pub fn command() -> Command {
                 .long("reboot")
                 .alias("takeover")
                 .action(ArgAction::SetTrue)
-                .help("Take over the listening sockets of the pooler that runs with CONFIG, which ends when its clients have left"),
+                .help("Take over the listening sockets and clients of the pooler that runs with CONFIG; the old pooler ends when its last client has left"),
         )
         .subcommand(
             Command::new("check")
@@ -82,7 +82,7 @@ fn log_level() -> Arg {
         .ignore_case(true)
         .default_value("info")
         .value_parser(["error", "warn", "info", "debug", "trace"])
-        .help("PgCat's levels of the log: error and warn write warnings only, the others everything")
+        .help("Log level, as in PgCat: error and warn write only warnings, the other levels write every line")
 }
 
 fn config(help: &'static str) -> Arg {
@@ -90,13 +90,13 @@ fn config(help: &'static str) -> Arg {
 }
 
 fn page() -> Arg {
-    Arg::new("COMMAND").help("Command whose page to print, in place of the program's")
+    Arg::new("COMMAND").help("Print the man page of this command instead of the program's")
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if !(0.1..=3600.0).contains(&seconds) {
-        return Err("it is not within 0.1 and 3600".to_owned());
+        return Err("not between 0.1 and 3600".to_owned());
     }
     Ok(Duration::from_secs_f64(seconds))
 }
@@ -123,7 +123,7 @@ pub fn man(given: &ArgMatches) -> Result<(), String> {
     described.build();
     if let Some(name) = given.get_one::<String>("COMMAND") {
         let found = described.find_subcommand(name).cloned();
-        described = found.ok_or_else(|| format!("{name} is no command: see howdah-pooler --help"))?;
+        described = found.ok_or_else(|| format!("unknown command {name}: see howdah-pooler --help"))?;
     }
     let mut page = Vec::new();
     clap_mangen::Man::new(described).render(&mut page).map_err(|error| error.to_string())?;

@@ -18,7 +18,7 @@ pub fn init(path: &Path) -> Result<(), String> {
         return Err(format!("{}: the file's name must end in .toml", path.display()));
     }
     if path.exists() {
-        return Err(format!("{} is there already: give another name", path.display()));
+        return Err(format!("{} exists already: give another name", path.display()));
     }
     let answers = Answers::ask(&mut io::stdin().lock(), &mut io::stdout().lock())?;
     // Passwords are in it, and what has come there meanwhile is not written over.
@@ -31,7 +31,7 @@ pub fn init(path: &Path) -> Result<(), String> {
     })?;
     let settings = &config.settings;
     println!(
-        "\n{} is written, and the check has found no error. Start the pooler by\n\n    howdah-pooler {0}\n\nand clients connect by",
+        "\n{} is written, and the check has found no error. Start the pooler with\n\n    howdah-pooler {0}\n\nand connect clients with",
         path.display()
     );
     let database = if answers.database == "*" { "DATABASE" } else { &answers.database };
@@ -68,7 +68,7 @@ impl Answers {
         let (user, password) = question(
             input,
             output,
-            "3. Which user may log in, and by which password? user:password, as on the servers",
+            "3. Which user may log in, and with which password? user:password, as on the servers",
             None,
             user,
         )?;
@@ -115,7 +115,7 @@ fn question<T>(
     default: Option<&str>,
     read: impl Fn(&str) -> Result<T, String>,
 ) -> Result<T, String> {
-    let fail = |error: io::Error| format!("cannot ask: {error}");
+    let fail = |error: io::Error| format!("cannot ask the questions or read the answers: {error}");
     loop {
         let shown = default.map(|default| format!(" [{default}]")).unwrap_or_default();
         write!(output, "{text}{shown}: ").and_then(|()| output.flush()).map_err(fail)?;
@@ -156,7 +156,7 @@ fn server(text: &str) -> Result<(String, u16), String> {
 fn database(text: &str) -> Result<String, String> {
     if is_console(text) {
         return Err(format!(
-            "clients that ask for {text} get the pooler's console: answer app, say, and add dbname = \"{text}\" to its entry"
+            "clients that ask for {text} get the pooler's console: choose another name, such as app, and add dbname = \"{text}\" to its entry"
         ));
     }
     Ok(text.to_owned())

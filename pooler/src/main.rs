@@ -97,7 +97,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     let listeners = Listener::all(&settings, &mut inherited).map_err(about)?;
     let metrics = metrics::http::listen(&settings, &mut inherited).map_err(about)?;
     for address in inherited.unused() {
-        warning!("-R: {address} is closed, since {} does not have it", path.display());
+        warning!("-R: closed the socket on {address}, which {} does not list", path.display());
     }
     drop(inherited);
     let _pid = PidFile::write(&settings.pidfile)?;
@@ -126,7 +126,7 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
             Err(_) => return Err("a worker has failed; this is a bug".to_owned()),
         }
     }
-    info!("the end");
+    info!("howdah-pooler has ended");
     Ok(())
 }
 
@@ -202,7 +202,7 @@ fn obey_signals(mut signals: Signals, shared: &Arc<Shared>) {
                 let ends_already =
                     ending || shared.orders.ending.load(Ordering::Relaxed) && !shared.succession.is_handed_over();
                 let way = if ends_already { Ending::AtOnce } else { ordered(number, shared.config().settings.sigterm) };
-                info!("ending {}", way.when());
+                info!("shutting down {}", way.when());
                 notify::tell(notify::STOPPING);
                 ending = true;
                 shared.tell_all(|| Message::Shutdown(way));

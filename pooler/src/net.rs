@@ -70,7 +70,10 @@ impl Socket for Stream {
 
     fn write_with(&mut self, bytes: &[u8], handed: &[BorrowedFd<'_>]) -> io::Result<usize> {
         let Self::Unix(stream) = self else {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "this is no Unix socket"));
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "sockets can be handed over only over a Unix socket",
+            ));
         };
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_HANDED))];
         let mut control = SendAncillaryBuffer::new(&mut space);

@@ -31,7 +31,10 @@ fn read_again(shared: &Shared) -> Result<(), String> {
         pooling::warning!("{}: {remark}", path.display());
     }
     for name in config.settings.keep_fixed(&old.settings) {
-        pooling::warning!("{}: {name} cannot be changed while running, the old value stays", path.display());
+        pooling::warning!(
+            "{}: {name} cannot be changed while the pooler runs; the old value stays in force",
+            path.display()
+        );
     }
     shared.adopt(config);
     // What SET has given lasts until here.

@@ -106,7 +106,7 @@ impl Predecessor {
         let described = Described::read(&rows)?;
         if described.len() != sockets.len() {
             return Err(format!(
-                "it has described {} clients and handed over {} sockets",
+                "the running pooler described {} clients and handed over {} sockets",
                 described.len(),
                 sockets.len()
             ));
@@ -124,7 +124,9 @@ enum Trouble {
     Io(#[from] std::io::Error),
     #[error("{0}")]
     Protocol(#[from] wire::Error),
-    #[error("it asks for a password: it runs as another account, or is not a howdah-pooler of this version")]
+    #[error(
+        "the running pooler asks for a password: it runs as another account, or is not a howdah-pooler of this version"
+    )]
     Password,
 }
 

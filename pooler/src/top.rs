@@ -32,7 +32,7 @@ type Rows = Vec<HashMap<String, String>>;
 /// Shows what the pooler that runs with a configuration does: each `interval`, or once after one of them.
 pub fn top(path: &Path, interval: Duration, once: bool) -> Result<(), String> {
     let config = files::read(path).map_err(|error| error.to_string())?;
-    let socket = socket_path(&config.settings).ok_or("top needs unix_socket_dir: it asks the console there")?;
+    let socket = socket_path(&config.settings).ok_or("set unix_socket_dir: top connects to the console there")?;
     let mut console = Console::connect(socket)?;
     let mut before = Seen::look(&mut console)?;
     loop {

@@ -107,7 +107,7 @@ class Pooler:
 
     def wait_for_catalog(self, databases=1):
         """Waits until the functions and relations of so many databases are known: until then no statement is a read."""
-        wait_until(lambda: self.log.read_text().count("the catalog is read, ") >= databases)
+        wait_until(lambda: self.log.read_text().count("the catalog was read: ") >= databases)
 
     def psql(self, sql, database="postgres", user=SUPERUSER, password=None, check=True, flags=(), **parameters):
         """What psql answers through the pooler, unaligned. `parameters` are libpq's, as `sslmode`."""

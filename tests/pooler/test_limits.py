@@ -158,7 +158,7 @@ def test_clients_of_a_given_user_share_that_users_pool(with_users):
             pooler.path.write_text(pooler.path.read_text().replace(" user=scram_user", ""))
             pooler.psql("RELOAD", "pgbouncer")
             kind, body = waiting.next()
-            assert kind == b"E" and b'user "scram_user" is no longer given for database "given"' in body
+            assert kind == b"E" and b'the entry of database "given" no longer names user "scram_user"' in body
 
 
 def pools(pooler):

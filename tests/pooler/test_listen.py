@@ -538,7 +538,7 @@ def test_who_does_not_read_is_closed(one, server):
         for _ in range(15):
             other.sql(many)
             assert len(hear(quick, 200)) == 200
-        wait_until(lambda: "notifications are missed" in one.log.read_text())
+        wait_until(lambda: "notifications were dropped" in one.log.read_text())
 
 
 def test_who_does_not_take_what_is_said_is_closed_and_holds_up_nobody(one, server):

@@ -95,7 +95,7 @@ def test_a_disabled_database_looks_up_no_passwords(tls_server):
         assert pooler.psql("SELECT 1", user="scram_user", password=PASSWORD) == "1"
         pooler.psql("DISABLE where", "pgbouncer", password="known")
         refused = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False).stderr
-        assert "FATAL:  the password cannot be looked up at present, the pooler's log says why" in refused
+        assert "FATAL:  the password cannot be looked up at present: the pooler's log has the reason" in refused
         assert 'auth_dbname: database "where" is disabled' in pooler.log.read_text()
         pooler.psql("ENABLE where", "pgbouncer", password="known")
         assert pooler.psql("SELECT 1", user="scram_user", password=PASSWORD) == "1"

@@ -68,7 +68,7 @@ def test_the_log_says_that_the_answer_has_no_password(ground):
     with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
         done = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False)
         assert "password authentication failed" in done.stderr
-        assert "auth_query: its row has no second column, the password" in pooler.log.read_text()
+        assert "auth_query returned a row without a second column (the password)" in pooler.log.read_text()
 
 
 def test_nothing_that_a_look_up_does_to_its_session_stays(ground):

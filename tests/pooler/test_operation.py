@@ -303,9 +303,9 @@ def test_check_says_what_is_wrong(server, tmp_path):
         return subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, check=False)
 
     good = check("pgbouncer.ini", "[databases]\na = host=x\n[pgbouncer]\nmax_clients = 5\n")
-    assert good.returncode == 0 and "max_clients is not a setting known here" in good.stdout
+    assert good.returncode == 0 and "unknown setting max_clients has no effect" in good.stdout
     bad = check("howdah.toml", "[pooler]\npool_mod = 'session'\n")
-    assert bad.returncode == 1 and "pool_mode was meant?" in bad.stderr
+    assert bad.returncode == 1 and "did you mean pool_mode?" in bad.stderr
     shards = "[general]\n[pools.a.users.0]\nusername='u'\npool_size=1\n" + "".join(
         f"[pools.a.shards.{number}]\ndatabase='d'\nservers=[['x', 1, 'primary']]\n" for number in range(2)
     )

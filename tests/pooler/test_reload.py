@@ -130,7 +130,7 @@ def test_what_cannot_be_changed_while_running_stays_and_is_named(server):
     with Pooler(server, workers=1) as pooler:
         pooler.reload(workers=2, listen_backlog=5)
         log = pooler.log.read_text()
-        assert "workers cannot be changed while running" in log
+        assert "workers cannot be changed while the pooler runs" in log
         assert setting(pooler, "workers") == "1"
         assert setting(pooler, "listen_backlog") == "128"
 

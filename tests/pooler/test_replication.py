@@ -204,7 +204,7 @@ def test_what_is_no_replication_connection_is_refused_or_is_none(source):
             'invalid value for parameter "replication": "2": expected database or a Boolean',
         )
         code, text = refusal("replication", "true")
-        assert code == "3D000" and "an entry of this name" in text
+        assert code == "3D000" and "no such database: replication" in text
         assert refusal("pgbouncer", "database")[0] == "0A000"
         with Raw(pooler.port, "app", replication="off") as client:
             assert client.value("SELECT 1") == "1"
@@ -324,7 +324,7 @@ def test_who_waits_in_vain_hears_so(source):
         with Raw(pooler.port, login=False) as client:
             client.send(raw.startup("app", replication="database"))
             *_, (_, body) = client.until(b"E")
-            assert raw.code(body) == "08006" and "replication connection" in raw.field(body, "M")
+            assert raw.code(body) == "08006" and "server connection of the replication client" in raw.field(body, "M")
 
 
 def test_what_the_console_does(source, pooler):

@@ -262,7 +262,7 @@ def test_who_waits_for_a_server_that_is_down_hears_why(own):
             notice, error = told(client)
         finally:
             os.kill(postmaster, signal.SIGCONT)
-        why = "the server cannot be reached: it has not answered the attempt to connect yet"
+        why = "the server cannot be reached: the server has not answered the attempt to connect yet"
         assert notice == f"No server connection available in app backend, client being queued: {why}"
         assert error == f"query_wait_timeout: {why}"
         own.stop("fast")

@@ -362,7 +362,7 @@ def test_sockets_that_are_not_asked_for_any_more_are_closed(server):
         with successor(pooler) as old:
             assert old.wait(10) == 0
             assert is_refused(kept) and serves(unix(pooler))
-            assert f"127.0.0.1:{kept} is closed" in pooler.log.read_text()
+            assert f"closed the socket on 127.0.0.1:{kept}" in pooler.log.read_text()
 
 
 def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
@@ -439,7 +439,7 @@ def test_who_was_let_in_as_another_user_is_that_only_while_the_entry_says_so(ser
         pooler.configure()
         with successor(pooler) as old:
             old.wait(10)
-            assert "no longer given" in client.until(b"E")[-1][1].decode()
+            assert "no longer names user" in client.until(b"E")[-1][1].decode()
 
 
 def test_no_client_is_lost_whose_description_is_long(server):

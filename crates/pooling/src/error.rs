@@ -84,16 +84,16 @@ pub enum Error {
 
     // Logins.
     /// Bytes arrived before TLS began; an attacker may have put them there.
-    #[error("data came before the answer to a request for encryption")]
+    #[error("data arrived before the answer to the client's request for encryption")]
     Injected,
     /// The client asked for encryption on a connection that is encrypted already.
-    #[error("encryption was asked for within TLS")]
+    #[error("the client asked for encryption on a connection that is already encrypted")]
     EncryptedTwice,
     /// The client began with TLS directly and did not name PostgreSQL's protocol by ALPN.
-    #[error("direct TLS without the protocol postgresql by ALPN")]
+    #[error("direct TLS needs ALPN with the protocol \"postgresql\"")]
     NoAlpn,
     /// The client sent another message when a password was expected.
-    #[error("expected a password")]
+    #[error("expected a password message")]
     NoPasswordMessage,
     /// The startup packet names no user.
     #[error("no PostgreSQL user name specified in startup packet")]
@@ -116,19 +116,16 @@ pub enum Error {
     #[error("invalid value for parameter \"replication\": \"{0}\": expected database or a Boolean")]
     Replication(String),
     /// The client asked for a replication connection to the console.
-    #[error("the console takes no replication connections")]
+    #[error("the console does not accept replication connections")]
     ReplicationOfConsole,
     /// The client asked for physical replication, which names no database, and no entry gives a server for it.
-    #[error(
-        "no such database: {0}: connections of physical replication need an entry of this name, or *, under the databases, \
-         with the server to connect to"
-    )]
+    #[error("no such database: {0}")]
     NoReplication(String),
     /// The client connected without TLS, which `client_tls_sslmode` requires.
     #[error("SSL required")]
     TlsRequired,
     /// The HBA file does not admit the client.
-    #[error("no line of the HBA file lets user \"{user}\" in to \"{database}\" from here")]
+    #[error("no line of the HBA file admits this connection of user \"{user}\" to database \"{database}\"")]
     Hba {
         /// Who wants to come in.
         user: String,
@@ -148,10 +145,10 @@ pub enum Error {
     #[error("peer authentication failed for user \"{0}\"")]
     Peer(String),
     /// `auth_query` has failed, or the database in which it runs is disabled.
-    #[error("the password cannot be looked up at present, the pooler's log says why")]
+    #[error("the password cannot be looked up at present: the pooler's log has the reason")]
     LookupFailed,
     /// Passwords are being looked up in too many databases to which no client has logged in yet.
-    #[error("too many logins to databases that have not been used lately")]
+    #[error("too many logins to databases to which no client has logged in yet")]
     LookupsFull,
     /// `max_client_conn` clients are logged in.
     #[error("no more connections allowed (max_client_conn)")]
@@ -172,7 +169,7 @@ pub enum Error {
     #[error("not allowed: user \"{0}\" is in neither admin_users nor stats_users")]
     NotOnConsole(String),
     /// The operating system gives no random bytes.
-    #[error("no random bytes from the operating system")]
+    #[error("the operating system gives no random bytes")]
     Random,
     /// The login took longer than `client_login_timeout`.
     #[error("client_login_timeout")]
@@ -229,7 +226,7 @@ pub enum Error {
         why: String,
     },
     /// No server connection could be made while a login waited for one.
-    #[error("database \"{database}\": no server connection could be had{met}")]
+    #[error("database \"{database}\": no server connection could be made{met}")]
     NoneMade {
         /// The database.
         database: String,
@@ -243,7 +240,7 @@ pub enum Error {
     #[error("server login has been failing, cached error: {} (server_login_retry)", .0.why)]
     Failing(Cause),
     /// The pooler tried several server connections for the statement, and could prepare none of them.
-    #[error("the statement was not sent, no server connection could be prepared: {}", .0.why)]
+    #[error("the statement was not sent, because no server connection could be prepared: {}", .0.why)]
     NotPrepared(Cause),
     /// A server refused a setting of the client.
     #[error("cannot set a client's parameters on a server: {}", .0.why)]
@@ -268,7 +265,7 @@ pub enum Error {
     #[error("server connection lost, the outcome of the statement is unknown: {}", .0.why)]
     OutcomeUnknown(Cause),
     /// The server connection of a replication client is lost, or could not be made.
-    #[error("replication connection: {}", .0.why)]
+    #[error("the server connection of the replication client is lost or could not be made: {}", .0.why)]
     ReplicationLost(Cause),
     /// The server connection that listened for the clients of the pool is lost.
     #[error("the connection that listened for this client is lost: notifications may have been missed")]
@@ -299,11 +296,11 @@ pub enum Error {
     #[error("cached plan must not change result type")]
     StatementChanged,
     /// The client did not read the notifications that the pooler kept for it.
-    #[error("notifications are missed: the client did not read them in time")]
+    #[error("notifications were dropped: the client did not read them in time")]
     NotificationsFull,
     /// A notification cannot be sent in the `client_encoding` that the client has set since its LISTEN.
     #[error(
-        "a notification is missed: it has characters beyond ASCII, and client_encoding is no longer UTF8 as it was at LISTEN"
+        "a notification cannot be sent: it has characters beyond ASCII, and client_encoding is no longer UTF8 as it was at LISTEN"
     )]
     NotificationEncoding,
 
@@ -324,7 +321,7 @@ pub enum Error {
     #[error("database \"{0}\" is no longer configured")]
     DatabaseGone(String),
     /// A reload has removed `user` from the entry of the database.
-    #[error("user \"{user}\" is no longer given for database \"{database}\"")]
+    #[error("the entry of database \"{database}\" no longer names user \"{user}\"")]
     UserGone {
         /// The user.
         user: String,
@@ -332,7 +329,7 @@ pub enum Error {
         database: String,
     },
     /// The pool was not used for `autodb_idle_timeout` or `pool_idle_timeout`, and is removed.
-    #[error("the pool was not used")]
+    #[error("the pool was idle for too long and is removed (pool_idle_timeout, autodb_idle_timeout)")]
     PoolUnused,
     /// The server connection of the session had to be replaced; with `server_fast_close` the pooler replaces it between
     /// two transactions.
@@ -372,10 +369,10 @@ pub enum Error {
     #[error("client not found: no client has the id {0} (SHOW CLIENTS shows them)")]
     NoClient(u64),
     /// An Execute or a Bind names a command that was not prepared.
-    #[error("there is no such prepared statement")]
-    NoPrepared,
+    #[error("prepared statement \"{0}\" does not exist")]
+    NoPrepared(String),
     /// The client sent an Execute before a Bind.
-    #[error("there is no such portal")]
+    #[error("no command is bound: the console needs a Bind before an Execute")]
     NoPortal,
     /// SUSPEND, PAUSE or KILL came while the whole pooler is suspended.
     #[error("already suspended")]
@@ -547,25 +544,32 @@ impl Error {
             Self::Waited { why, .. } => return why.hint(),
             Self::Parameter(_) | Self::Options(_) => "ignore_startup_parameters lists the parameters to ignore",
             Self::TlsRequired => "connect with sslmode=require",
-            Self::NoDatabase(_) => "databases are entries of the pooler's configuration, \"*\" is for all others",
-            Self::Disabled(_) => "ENABLE on the console opens it again",
-            Self::Paused(_) => "RESUME on the console lets its clients go on",
+            Self::NoDatabase(_) => {
+                "add the database to the pooler's configuration; the entry \"*\" stands for all other databases"
+            }
+            Self::NoReplication(_) => {
+                "physical replication that names no database uses the entry \"replication\" of the configuration, or \"*\""
+            }
+            Self::Disabled(_) => "ENABLE on the console opens the database again",
+            Self::Paused(_) => "RESUME on the console lets the clients of the database go on",
             Self::PoolFull { .. } => {
                 "SHOW POOLS and SHOW CLIENTS on the console show the waiting clients; default_pool_size sets the size of pools"
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
-            Self::NoBlocks => "pool_mode = transaction allows them",
+            Self::NoBlocks => "pool_mode = transaction allows transaction blocks",
             Self::StatementChanged => {
                 "the tables of the statement have changed since it was prepared: prepare it again"
             }
             Self::QueryTimeout | Self::TransactionTimeout | Self::IdleTransactionTimeout | Self::IdleTimeout => {
-                "this is a setting of the pooler, SHOW CONFIG on its console shows its value"
+                "the message names a setting of the pooler; SHOW CONFIG on the pooler's console shows its value"
             }
             Self::NotAdmin => {
-                "admin_users lists the users that may run all commands, stats_users those that may only SHOW"
+                "admin_users lists the users that may run all commands, and stats_users lists the users that may run only SHOW"
             }
-            Self::NoSetting(_) => "SHOW CONFIG names them all",
-            Self::FixedSetting(_) => "it changes when the pooler is started again, or another takes over from it (-R)",
+            Self::NoSetting(_) => "SHOW CONFIG lists all settings",
+            Self::FixedSetting(_) => {
+                "the setting changes when the pooler is restarted, or when a new process takes over (-R)"
+            }
             _ => return None,
         })
     }

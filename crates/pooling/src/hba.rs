@@ -163,7 +163,7 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
     let mut next = |what: &str| fields.next().ok_or_else(|| format!("the {what} is missing"));
     let one = |list: &[Field], what: &str| match list {
         [field] => Ok(field.text.clone()),
-        _ => Err(format!("the {what} is one word")),
+        _ => Err(format!("the {what} must be one word")),
     };
     let kind = match one(next("type")?, "type")?.as_str() {
         "local" => Kind::Local,
@@ -201,7 +201,7 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
             (Some(map), Some(Method { auth: AuthType::Cert | AuthType::Peer, map: place })) => {
                 *place = Some(map.to_owned());
             }
-            (Some(_), _) => return Err("map= is for cert and peer".to_owned()),
+            (Some(_), _) => return Err("map= is allowed only with the methods cert and peer".to_owned()),
             (None, _) => return Err(format!("{option}: the only option after the method is map=")),
         }
     }
@@ -217,9 +217,9 @@ fn read_method(word: &str, kind: Kind) -> Result<Option<Method>, String> {
         "md5" => AuthType::Md5,
         "scram-sha-256" => AuthType::Scram,
         "cert" if kind == Kind::HostSsl => AuthType::Cert,
-        "cert" => return Err("cert needs hostssl".to_owned()),
+        "cert" => return Err("the method cert needs a hostssl line".to_owned()),
         "peer" if kind == Kind::Local => AuthType::Peer,
-        "peer" => return Err("peer needs local".to_owned()),
+        "peer" => return Err("the method peer needs a local line".to_owned()),
         other => {
             return Err(format!("{other} is not one of trust, reject, password, md5, scram-sha-256, cert and peer"));
         }
@@ -353,16 +353,16 @@ host    pgbouncer  all           127.0.0.1/32 \
                 "host all all all ldap",
                 "line 1: ldap is not one of trust, reject, password, md5, scram-sha-256, cert and peer",
             ),
-            ("host all all all cert", "line 1: cert needs hostssl"),
+            ("host all all all cert", "line 1: the method cert needs a hostssl line"),
             ("host all +group all md5", "line 1: +group: groups, files and expressions are not supported"),
             ("\nlocal \"all all trust", "line 2: a quote is not closed"),
             (
                 "hostssl all all all cert map=x clientname=DN",
                 "line 1: clientname=DN: the only option after the method is map=",
             ),
-            ("host all all all md5 map=x", "line 1: map= is for cert and peer"),
-            ("local all all reject map=x", "line 1: map= is for cert and peer"),
-            ("host all all all peer", "line 1: peer needs local"),
+            ("host all all all md5 map=x", "line 1: map= is allowed only with the methods cert and peer"),
+            ("local all all reject map=x", "line 1: map= is allowed only with the methods cert and peer"),
+            ("host all all all peer", "line 1: the method peer needs a local line"),
         ] {
             assert_eq!(Hba::read(line).unwrap_err(), message);
         }

@@ -50,7 +50,7 @@ fn read_line(fields: &[Vec<Field>]) -> Result<Line, String> {
         return Err("expected three fields: the map, the authenticated name, the user".to_owned());
     };
     let ([map], [proven], [user]) = (&map[..], &proven[..], &user[..]) else {
-        return Err("a field is one word".to_owned());
+        return Err("a field must be one word".to_owned());
     };
     for field in [proven, user] {
         if !field.quoted && field.text.starts_with(['/', '+']) {
@@ -87,7 +87,7 @@ mod tests {
             ("\na b c d", "line 2: expected three fields: the map, the authenticated name, the user"),
             ("a /^x b", "line 1: /^x: groups and expressions are not supported"),
             ("a b +c", "line 1: +c: groups and expressions are not supported"),
-            ("a b c,d", "line 1: a field is one word"),
+            ("a b c,d", "line 1: a field must be one word"),
             ("a \"b c", "line 1: a quote is not closed"),
         ] {
             assert_eq!(Ident::read(line).unwrap_err(), message);

@@ -43,7 +43,7 @@ pub enum Error {
     #[error("SCRAM verification failed")]
     Verification,
     /// The operating system gave no random bytes.
-    #[error("no random bytes from the operating system")]
+    #[error("the operating system gives no random bytes")]
     Random,
 }
 

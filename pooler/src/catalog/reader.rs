@@ -289,7 +289,7 @@ impl Reader {
             reading.digest = digest;
         }
         if reading.failures > 0 {
-            pooling::info!("{}: the catalog is read again", reading.place);
+            pooling::info!("{}: the catalog can be read again", reading.place);
         }
         reading.failures = 0;
         reading.failure.clear();
@@ -297,7 +297,7 @@ impl Reader {
         // Said when the workers go by it, not before.
         if let (None, Some(rows)) = (reading.fingerprint.replace(answer.fingerprint), &answer.rows) {
             let (count, took) = (rows.len(), reading.took.as_secs_f64());
-            pooling::info!("{}: the catalog is read, {count} rows in {took:.3} s", reading.place);
+            pooling::info!("{}: the catalog was read: {count} rows in {took:.3} s", reading.place);
         }
     }
 

@@ -64,8 +64,8 @@ fn set(config: &mut Config, key: &str, value: &str) -> Result<(), String> {
                 format!("{key} is a setting of PgBouncer that has no effect here")
             } else {
                 match nearest(key, Settings::NAMES.iter().copied()) {
-                    Some(near) => format!("{key} is not a setting known here and has no effect (near: {near})"),
-                    None => format!("{key} is not a setting known here and has no effect"),
+                    Some(near) => format!("unknown setting {key} has no effect; did you mean {near}?"),
+                    None => format!("unknown setting {key} has no effect"),
                 }
             });
             Ok(())
@@ -81,8 +81,8 @@ fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
             Some(Err(expected)) => return Err(format!("database {name}: {key} = {value}: expected {expected}")),
             None => {
                 let near = nearest(&key, Database::names());
-                let near = near.map(|near| format!(" (near: {near})")).unwrap_or_default();
-                config.remarks.push(format!("database {name}: {key} is not known here and has no effect{near}"));
+                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+                config.remarks.push(format!("database {name}: unknown setting {key} has no effect{near}"));
             }
         }
     }
@@ -101,7 +101,7 @@ fn user(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
         match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("user {name}: {key} = {value}: expected {expected}")),
-            None => config.remarks.push(format!("user {name}: {key} is not known here and has no effect")),
+            None => config.remarks.push(format!("user {name}: unknown setting {key} has no effect")),
         }
     }
     config.users.insert(name.trim_matches('"').to_owned(), entry);

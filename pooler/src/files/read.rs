@@ -99,7 +99,7 @@ fn read_passwords(config: &mut Config) -> Result<(), Error> {
         path: config.path.clone(),
         message: format!("auth_file = {}: {message}", config.settings.auth_file),
     };
-    let text = std::fs::read_to_string(&path).map_err(|error| complain(format!("cannot read it: {error}")))?;
+    let text = std::fs::read_to_string(&path).map_err(|error| complain(format!("cannot read the file: {error}")))?;
     let read = userlist::read(&text).map_err(complain)?;
     config.passwords.extend(read);
     Ok(())
@@ -127,8 +127,8 @@ fn check(config: &mut Config) -> Result<(), String> {
     };
     if config.fallback.as_ref().is_some_and(is_looked_up) {
         config.remarks.push(
-            "auth_user with the database * and without auth_dbname: passwords are looked up in whatever database a \
-             client names, so strangers can cause connections to servers; set auth_dbname"
+            "auth_user with the database * and without auth_dbname: passwords are looked up in any database that a \
+             client names, so unauthenticated clients can cause connections to servers; set auth_dbname"
                 .to_owned(),
         );
     }
@@ -144,8 +144,8 @@ fn check(config: &mut Config) -> Result<(), String> {
     let unknown: BTreeSet<&str> = auth_users(config).filter(|user| !config.passwords.contains_key(*user)).collect();
     let remark = |user| {
         format!(
-            "auth_user {user} has no password (auth_file, or [users.{user}] in a howdah.toml): its servers must let it \
-             in without one"
+            "auth_user {user} has no password (auth_file, or [users.{user}] in a howdah.toml): the servers must \
+             accept this user without a password"
         )
     };
     let remarks: Vec<String> = unknown.into_iter().map(remark).collect();

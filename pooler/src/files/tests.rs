@@ -57,8 +57,8 @@ fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
         config.remarks,
         [
             "verbose is a setting of PgBouncer that has no effect here",
-            "max_clientconn is not a setting known here and has no effect (near: max_client_conn)",
-            "database a: hots is not known here and has no effect (near: host)",
+            "unknown setting max_clientconn has no effect; did you mean max_client_conn?",
+            "database a: unknown setting hots has no effect; did you mean host?",
         ]
     );
 }
@@ -110,9 +110,9 @@ fn a_users_file_keeps_quotes_and_refuses_open_ones() {
 #[test]
 fn unknown_keys_of_howdah_toml_are_errors_with_the_nearest_name() {
     for (text, message) in [
-        ("[pooler]\npool_mod = 'session'", "[pooler] has no key pool_mod; pool_mode was meant?"),
-        ("[databases.a]\nhots = 'x'", "[databases.a] has no key hots; host was meant?"),
-        ("[poler]\na = 1", "there is no section [poler]; pooler was meant?"),
+        ("[pooler]\npool_mod = 'session'", "[pooler] has no key pool_mod; did you mean pool_mode?"),
+        ("[databases.a]\nhots = 'x'", "[databases.a] has no key hots; did you mean host?"),
+        ("[poler]\na = 1", "there is no section [poler]; did you mean pooler?"),
         ("[pooler]\nzzzzzzzz = 1", "[pooler] has no key zzzzzzzz"),
         ("[pooler]\nlisten_port = 99999", "[pooler] listen_port = 99999: expected a number from 0 to 65535"),
     ] {
@@ -228,7 +228,7 @@ fn servers_that_make_no_sense_are_errors_that_say_why() {
         ("servers = []", "[databases.a] servers is empty"),
         ("servers = 'x'", "[databases.a] servers = \"x\": expected a list of {host = ..., port = ..., role = ...}"),
         ("servers = [{port = 1}]", "[databases.a] servers: a server has no host"),
-        ("servers = [{hots = 'x'}]", "[databases.a] servers: a server has no key hots; host was meant?"),
+        ("servers = [{hots = 'x'}]", "[databases.a] servers: a server has no key hots; did you mean host?"),
         (
             "servers = [{host = 'x', role = 'master'}]",
             "[databases.a] servers: role = \"master\": expected auto, primary or replica",
@@ -239,7 +239,7 @@ fn servers_that_make_no_sense_are_errors_that_say_why() {
             "[databases.a] has two primaries",
         ),
         ("servers = [{host = 'x'}]\nhost = 'y'", "[databases.a] has servers and host: expected one of them"),
-        ("server = [{host = 'x'}]", "[databases.a] has no key server; servers was meant?"),
+        ("server = [{host = 'x'}]", "[databases.a] has no key server; did you mean servers?"),
         (
             "load_balancing = 'best'",
             "[databases.a] load_balancing = \"best\": expected random, round_robin, least_outstanding or weighted",

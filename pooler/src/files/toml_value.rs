@@ -13,5 +13,5 @@ pub fn text(value: &Toml) -> String {
 
 /// What is added to the error about an unknown key.
 pub fn meant(near: Option<&str>) -> String {
-    near.map(|near| format!("; {near} was meant?")).unwrap_or_default()
+    near.map(|near| format!("; did you mean {near}?")).unwrap_or_default()
 }

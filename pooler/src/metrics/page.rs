@@ -29,7 +29,7 @@ const COUNTS: &[Count] = &[
     ("received_bytes_total", "Bytes that clients have sent.", |totals| totals.received as f64),
     ("sent_bytes_total", "Bytes that servers have sent.", |totals| totals.sent as f64),
     ("transaction_seconds_total", "Time spent in transactions.", |totals| totals.transaction_time.as_secs_f64()),
-    ("server_assignments_total", "Times that a server connection was assigned to a client.", |totals| {
+    ("server_assignments_total", "Number of times that a server connection was assigned to a client.", |totals| {
         totals.assignments as f64
     }),
     ("client_parses_total", "Named statements that clients have prepared.", |totals| {
@@ -148,7 +148,7 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     one(
         "client_connections",
         Kind::Gauge,
-        "Clients that are logged in, without those of the console.",
+        "Clients that are logged in, except clients of the console.",
         shared.counts.clients.load(Ordering::Relaxed) as f64,
     );
     one(

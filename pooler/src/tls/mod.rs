@@ -205,13 +205,13 @@ impl Side<'_> {
             let (known, unknown): (Vec<&str>, Vec<&str>) =
                 names.into_iter().partition(|name| provider.cipher_suites.iter().any(|suite| is_named(*suite, name)));
             if !unknown.is_empty() {
-                remarks.push(format!("{setting}: not known here: {}", unknown.join(":")));
+                remarks.push(format!("{setting}: unknown: {}", unknown.join(":")));
             }
             let kept =
                 |suite: &SupportedCipherSuite| !of_here(suite) || known.iter().any(|name| is_named(*suite, name));
             provider.cipher_suites.retain(kept);
             if !provider.cipher_suites.iter().any(of_here) {
-                return Err(format!("{setting} = {ciphers}: none of these is known here"));
+                return Err(format!("{setting} = {ciphers}: none of these ciphers is supported"));
             }
         }
         if !matches!(self.curves, "" | "auto") {

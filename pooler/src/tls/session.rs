@@ -192,7 +192,7 @@ impl Session {
 
     fn write(&mut self, plain: Option<&[u8]>) -> Result<(), rustls::Error> {
         if self.failed || self.said_end && plain.is_some() {
-            return Err(rustls::Error::General("it has ended".to_owned()));
+            return Err(rustls::Error::General("the TLS connection has ended".to_owned()));
         }
         loop {
             // What is held has been looked at, so it brings nothing new; rustls keeps count of where it is in it.
@@ -429,5 +429,5 @@ fn half() -> rustls::Error {
 }
 
 fn too_long() -> rustls::Error {
-    rustls::Error::General("more plain than cipher text".to_owned())
+    rustls::Error::General("the decrypted text is longer than the encrypted text".to_owned())
 }

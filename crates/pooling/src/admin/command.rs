@@ -130,7 +130,7 @@ impl Command {
                 None => Self::Takeover { done: false },
                 Some("DONE") => Self::Takeover { done: true },
                 Some("CLIENTS") => Self::TakeoverClients,
-                Some(_) => return Err(Error::Takes { verb: "TAKEOVER", what: "DONE or nothing" }),
+                Some(_) => return Err(Error::Takes { verb: "TAKEOVER", what: "DONE, CLIENTS or nothing" }),
             },
             "SHUTDOWN" => match name.map(|name| name.to_uppercase()).as_deref() {
                 None => Self::Shutdown(Ending::AtOnce),

@@ -46,7 +46,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
                 .insert(b"", Portal { of: Some((held.clone(), held.statement.clone())), fit: Fit::Same, copy: 0 });
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
-        None => result::failed(core, key, &Error::NoPrepared),
+        None => result::failed(core, key, &Error::NoPrepared(String::from_utf8_lossy(names.statement).into_owned())),
     }
     Ok(())
 }

@@ -141,7 +141,9 @@ fn set(core: &Core, name: &str, value: &str) -> Result<Option<String>, Error> {
             return Err(Error::Configuration(why));
         }
         waiting.push((name.to_owned(), value.to_owned()));
-        return Ok(Some(format!("{name} = {value} waits for another setting of TLS, the old one is in force: {why}")));
+        return Ok(Some(format!(
+            "{name} = {value} takes effect when the other TLS settings fit; until then the old value stays in force: {why}"
+        )));
     }
     if of_tls {
         waiting.clear();

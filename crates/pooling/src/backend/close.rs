@@ -16,7 +16,7 @@ pub fn retire(core: &mut Core, servers: &[ServerKey]) {
         let Some(server) = core.servers.get_mut(key.0) else { continue };
         server.life.retire = true;
         if matches!(server.state(), State::Idle) {
-            close_server(core, key, "it had been marked to be closed");
+            close_server(core, key, "the connection had been marked to be closed");
         }
     }
 }

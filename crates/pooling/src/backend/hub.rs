@@ -375,7 +375,7 @@ fn leave_old_primary(core: &mut Core, home: PoolKey) {
         hub_gone(
             core,
             key,
-            if moved { "another server is the primary now" } else { "it had been marked to be closed" },
+            if moved { "another server is the primary now" } else { "the connection had been marked to be closed" },
         );
     }
 }

@@ -94,7 +94,7 @@ fn all() -> Vec<Error> {
         Error::NotAdmin,
         Error::NoDatabaseToOrder(database()),
         Error::NoClient(7),
-        Error::NoPrepared,
+        Error::NoPrepared(text("NAME")),
         Error::NoPortal,
         Error::AlreadySuspended,
         Error::AlreadyPaused,
@@ -192,7 +192,7 @@ fn a_client_reads_the_words_the_sqlstate_and_the_hint() {
     let mut out = Vec::new();
     Error::NoBlocks.write(&mut out, Severity::Fatal);
     let words = "transaction blocks not allowed in statement pooling mode";
-    let fields = format!("SFATAL\0VFATAL\0C0A000\0M{words}\0Hpool_mode = transaction allows them\0\0");
+    let fields = format!("SFATAL\0VFATAL\0C0A000\0M{words}\0Hpool_mode = transaction allows transaction blocks\0\0");
     assert_eq!(out.get(5..), Some(fields.as_bytes()));
 }
 

@@ -121,7 +121,7 @@ fn close_oldest_stranger(core: &mut Core) -> bool {
             continue;
         };
         if client.is_awaited() {
-            leave::close_client(core, key, "it had not logged in, and its place was needed");
+            leave::close_client(core, key, "the client had not logged in, and its place was needed (max_client_conn)");
             return true;
         }
         // The connection waits for the pooler, and its turn comes again.

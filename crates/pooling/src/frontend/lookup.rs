@@ -67,7 +67,7 @@ pub fn lookup_row(core: &mut Core, key: ServerKey, row: &[Option<&[u8]>]) {
             password.map_or(Stored::Nothing, Stored::read)
         }
         [] | [_] => {
-            return crate::warning!(of core.name_client(key); "auth_query: its row has no second column, the password");
+            return crate::warning!(of core.name_client(key); "auth_query returned a row without a second column (the password)");
         }
         _ => return,
     };

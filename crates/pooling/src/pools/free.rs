@@ -60,7 +60,7 @@ fn offer(core: &mut Core, key: ServerKey) {
             "a server connection in use was given back ({:?}), which is a bug: it is closed",
             server.state()
         );
-        return turns::doom(core, key, "it was given back twice");
+        return turns::doom(core, key, "the connection was given back twice");
     }
     let pool_key = server.pool;
     server.rest(core.now);
@@ -76,9 +76,11 @@ fn offer(core: &mut Core, key: ServerKey) {
     }
     if retire || old || many || spare {
         let why = if retire {
-            "it had been marked to be closed"
+            "the connection had been marked to be closed"
+        } else if old {
+            "the connection had reached server_lifetime"
         } else {
-            "it had reached server_lifetime, or the pool had too many connections"
+            "the pool had more connections than its size"
         };
         close::close_server(core, key, why);
         grow_in_turn(core, pool_key);

@@ -79,7 +79,11 @@ pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
     while !within_limits(core, key) {
         let own = core.pools.get(key.0).and_then(|pool| pool.connections.idle.front().copied());
         match own {
-            Some(idle) => close::close_server(core, idle, "a connection for LISTEN or replication takes its place"),
+            Some(idle) => close::close_server(
+                core,
+                idle,
+                "a connection for LISTEN or replication needs the place of this connection",
+            ),
             None if make_room(core, key) => (),
             None => return false,
         }

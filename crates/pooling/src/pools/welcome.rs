@@ -60,7 +60,7 @@ pub fn take_welcome(core: &mut Core, home: PoolKey) {
 /// Warns of a parameter that the configuration wants to be tracked and that servers do not report.
 pub fn warn_of_silent(name: &str) {
     crate::warning!(
-        "the server does not report \"{name}\" (track_extra_parameters): only the client's SET statements tell its value"
+        "the server does not report \"{name}\" (track_extra_parameters): the pooler learns the value only from the client's SET statements"
     );
 }
 

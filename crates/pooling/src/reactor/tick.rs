@@ -112,7 +112,7 @@ fn tick_clients(core: &mut Core) {
                 cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
                 leave::fatal(core, key, &error);
             }
-            Due::GiveUp => leave::close_client(core, key, "its last answers could not be sent in time"),
+            Due::GiveUp => leave::close_client(core, key, "the last answers to the client could not be sent in time"),
         }
     }
 }
@@ -192,7 +192,7 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
     } else if let Some(failure) = failure.filter(|_| has_none) {
         Error::Unreachable(failure.cause.clone())
     } else if has_none && connecting > 0 {
-        Error::Unreachable(Cause::connection("it has not answered the attempt to connect yet"))
+        Error::Unreachable(Cause::connection("the server has not answered the attempt to connect yet"))
     } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
         let why = welcome::why_unavailable(core, pool);
         if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
