@@ -76,10 +76,10 @@ def test_a_pool_gives_out_connections_as_new(spec, other):
         borrowed = pool.getconn()
         assert borrowed.execute("show application_name").fetchone() == ("",)
         assert borrowed.execute("select id from pool_things").fetchall() == [(1,)]
-        with pytest.raises(dbapi.OperationalError, match="all 1 are lent"):
+        with pytest.raises(dbapi.OperationalError, match="all 1 connections are lent"):
             pool.getconn(timeout=0.05)
         pool.putconn(borrowed)
-        with pytest.raises(dbapi.InterfaceError, match="not one that this pool has lent"):
+        with pytest.raises(dbapi.InterfaceError, match="was not lent by this pool"):
             pool.putconn(borrowed)
         assert not borrowed.in_transaction
         borrowed = pool.getconn()

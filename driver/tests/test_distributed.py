@@ -147,8 +147,12 @@ def test_a_change_while_workers_read_is_not_seen(train, connection, monkeypatch)
     [
         (("homes", "price"), {"task": "ranking"}, "unknown task 'ranking': regression or classification"),
         (("homes", "cost"), {}, "homes has no column 'cost': it has 'id', 'area'"),
-        (("homes", "price"), {}, r"of homes, 'Kind' \(text\) cannot be a feature, which is a number or a boolean"),
-        (("homes", "price"), {"features": ["price"]}, "'price' is to be predicted"),
+        (
+            ("homes", "price"),
+            {},
+            r"columns 'Kind' \(text\) of homes cannot be features, because features are numbers or booleans",
+        ),
+        (("homes", "price"), {"features": ["price"]}, "'price' is the label"),
         (("homes", "price"), {"features": ["area"], "where": "id < 0"}, "homes has no row to train from"),
         (("homes", "Kind"), {"features": ["area"], "task": "classification", "where": "area > 0.7"}, "has 1"),
         (("lived_in", "price"), {"features": ["area"]}, "name a column by `split_by`"),

@@ -51,7 +51,9 @@ async def test_a_timeout_says_how_long_it_was(spec):
         await connection.execute("select pg_sleep(5)")
     await connection.close()
     async with howdah.create_pool(**spec, min_size=1, max_size=1) as pool, pool.acquire():
-        with pytest.raises(asyncio.TimeoutError, match=r"became free in timeout=0\.02 seconds: 1 of 1 are lent"):
+        with pytest.raises(
+            asyncio.TimeoutError, match=r"became free in timeout=0\.02 seconds: 1 of 1 connections are lent"
+        ):
             await pool.acquire(timeout=0.02)
 
 

@@ -70,7 +70,7 @@ else:
         async def __aenter__(self) -> timeout:
             self._task = asyncio.current_task()
             if self._task is None:
-                raise RuntimeError("a timeout is for code that runs in a task")
+                raise RuntimeError("timeout() needs a running task")
             if self._delay is not None:
                 self._handle = asyncio.get_running_loop().call_later(max(self._delay, 0), self._expire)
             return self

@@ -158,14 +158,14 @@ def _table(connection: Any, relation: str, target: str, features: Optional[Seque
         if name not in found:
             raise ValueError(f"{relation} has no column {name!r}: it has {', '.join(map(repr, found))}")
     if target in wanted:
-        raise ValueError(f"{target!r} is to be predicted: it cannot be a feature too")
+        raise ValueError(f"{target!r} is the label, so it cannot be a feature")
     if not wanted:
         raise ValueError(f"{relation} has no column beside {target!r} to predict from")
     others = [f"{name!r} ({found[name][0]})" for name in wanted if found[name][1] not in ("N", "B")]
     if others:
         raise ValueError(
-            f"of {relation}, {', '.join(others)} cannot be a feature, which is a number or a boolean: "
-            "name the others by `features`, or train from a view that encodes it"
+            f"columns {', '.join(others)} of {relation} cannot be features, because features are numbers or booleans: "
+            "name the other columns by `features`, or train from a view that encodes these columns"
         )
     return _Table({name: _as_real(name, found[name][1] == "B") for name in wanted}, rows, pages)
 
@@ -174,7 +174,7 @@ def _classes(connection: Any, target: str, source: str) -> list[str]:
     column = _quoted(target)
     found = connection.execute(f"SELECT {column}::text {source} GROUP BY {column} ORDER BY {column}").fetchall()
     if len(found) < 2:
-        raise ValueError(f"a classification needs two classes, {target!r} has {len(found)}")
+        raise ValueError(f"a classification needs two classes, but {target!r} has {len(found)}")
     return [name for (name,) in found]
 
 

@@ -68,7 +68,7 @@ def _date_codec(becoming: Becoming) -> Codec:
         if isinstance(value, str):
             return (_INFINITE[value] * last - (value[0] == "-") if value in _INFINITE else _read(value)[0],)
         if not isinstance(value, datetime.date):
-            raise TypeError(f"expected a datetime.date, or PostgreSQL's text of one, got {type(value).__name__!r}")
+            raise TypeError(f"expected a datetime.date, or PostgreSQL's text of a date, got {type(value).__name__!r}")
         day = value.toordinal() - _EPOCH_ORDINAL
         if clamped and day in (_FIRST_DAY, _LAST_DAY):
             return (last if day == _LAST_DAY else -last - 1,)
@@ -126,7 +126,7 @@ def _far(becoming: Becoming, least: Any, most: Any) -> Callable[[int, str], Any]
         return lambda number, text: least if number < 0 else most
     if becoming == "none":
         return lambda number, text: None
-    raise ValueError(f"far dates become 'text', 'clamp', 'none' or what a function says, got {becoming!r}")
+    raise ValueError(f"decode_far_dates() expects 'text', 'clamp', 'none' or a function, got {becoming!r}")
 
 
 def _as_datetime(value: Any, zone: Any) -> datetime.datetime:
@@ -137,7 +137,8 @@ def _as_datetime(value: Any, zone: Any) -> datetime.datetime:
         midnight = datetime.datetime(value.year, value.month, value.day)
         return midnight if zone is None else midnight.astimezone(zone)
     raise TypeError(
-        f"expected a datetime.date or datetime.datetime, or PostgreSQL's text of one, got {type(value).__name__!r}"
+        "expected a datetime.date or datetime.datetime, or PostgreSQL's text of one of them, "
+        f"got {type(value).__name__!r}"
     )
 
 

@@ -73,7 +73,7 @@ async def acquire(pool: Pool[Any], timeout: Optional[float]) -> Any:
                 raise
             raise asyncio.TimeoutError(
                 f"no connection of the pool became free in timeout={timeout:g} seconds: "
-                f"{pool.get_size() - pool.get_idle_size()} of {pool._maxsize} are lent"
+                f"{pool.get_size() - pool.get_idle_size()} of {pool._maxsize} connections are lent"
             ) from error
     pool._counts.acquired += 1
     pool._counts.waited += 1

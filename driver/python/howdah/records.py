@@ -75,7 +75,8 @@ def check_columns(kind: Any, columns: Sequence[str]) -> None:
     for column in columns:
         if columns.count(column) > 1:
             raise exceptions.InterfaceError(
-                f"{kind.__name__} takes one value a field, and the query has {columns.count(column)} columns {column!r}"
+                f"{kind.__name__} takes one value for each field, "
+                f"but the query has {columns.count(column)} columns named {column!r}"
             )
     fields = _fields(kind)
     if fields is None:

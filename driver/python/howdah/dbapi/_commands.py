@@ -213,7 +213,7 @@ class Commands:
     def _open(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Open a portal: the portal, and the description of its rows."""
         if self._autocommit and not self._session.is_in_transaction():
-            raise ProgrammingError("rows are streamed within a transaction: use connection.transaction()")
+            raise ProgrammingError("a streaming cursor needs a transaction: use connection.transaction()")
         self._begin()
         statement, _, description = self._statement(text)
         statement.touch()

@@ -43,7 +43,7 @@ class ColumnCursor(BaseCursor):
         """Return the result as :class:`howdah.Columns`, which Arrow's libraries and NumPy take without copying."""
         self._check()
         if self._columns is None:
-            raise ProgrammingError("there is no result: no query was executed, or it was fetched already")
+            raise ProgrammingError("there is no result: no query was executed, or the result was fetched already")
         columns: _core.Columns = self._columns
         self._columns = None
         return columns

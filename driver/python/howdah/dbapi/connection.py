@@ -153,7 +153,7 @@ class Connection(Commands, Generic[CursorRowT]):
         if not columns:
             return StreamCursor(self, row_factory or self.row_factory)
         if stream or name is not None:
-            raise InterfaceError("a cursor is for columns or streams, not for both")
+            raise InterfaceError("columns=True cannot be combined with stream=True or a name")
         return ColumnCursor(self)
 
     def commit(self) -> None:

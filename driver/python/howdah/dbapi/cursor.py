@@ -152,7 +152,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
 
     def fetch_arrow_table(self) -> Any:
         """Raise an error: the rows are Python objects already. Use `connection.cursor(columns=True)`."""
-        raise NotSupportedError("columns are for a cursor made by connection.cursor(columns=True)")
+        raise NotSupportedError("this method needs a cursor made by connection.cursor(columns=True)")
 
     def copy_in(self, operation: str, source: Any) -> int:
         """Run `COPY ... FROM STDIN`.

@@ -69,7 +69,7 @@ def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Optional[Iterator[t
 def refuse_copy(query: str) -> None:
     """Refuse COPY with the client, which needs methods of its own."""
     if _COPY.match(query):
-        raise InterfaceError("COPY with the client is for cursor.copy_in() and cursor.copy_out(), not for execute()")
+        raise InterfaceError("execute() cannot run COPY with the client: use cursor.copy_in() or cursor.copy_out()")
 
 
 def copies_out(query: str) -> bool:
@@ -139,7 +139,7 @@ def _translate(query: str, by_name: bool) -> tuple[str, Optional[tuple[str, ...]
                 f"the placeholder {found[0]} takes "
                 + ("values by position: give a sequence" if found["plain"] else "values by name: give a mapping")
             )
-        raise ProgrammingError("a percent sign in a query with values is written %%, a placeholder %s or %(name)s")
+        raise ProgrammingError("in a query with values, write %% for a percent sign; placeholders are %s or %(name)s")
 
     text = _PLACEHOLDER.sub(number, query)
     return text, tuple(numbers) if by_name else None

@@ -138,7 +138,7 @@ class Pool(Generic[CursorRowT]):
                 if isinstance(connection, Connection) and connection._is_elsewhere():
                     # Borrowed before a fork, by the parent.
                     return
-                raise InterfaceError("the connection is not one that this pool has lent")
+                raise InterfaceError("the connection was not lent by this pool")
             self._lent.remove(connection)
             if not self._closed and connection._is_as_new():
                 self._pass_on(connection)
@@ -233,7 +233,8 @@ class Pool(Generic[CursorRowT]):
             raise
         if not served:
             raise OperationalError(
-                f"no connection came back to the pool within {patience:g} seconds: all {self._max_size} are lent"
+                f"no connection came back to the pool within {patience:g} seconds: "
+                f"all {self._max_size} connections are lent"
             )
         if waiter.refused:
             raise InterfaceError("the pool is closed")

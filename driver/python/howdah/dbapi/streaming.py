@@ -56,7 +56,7 @@ class StreamCursor(Cursor[CursorRowT]):
 
     def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
         """Raise an error: rows of many commands are not streamed."""
-        raise NotSupportedError("executemany() is for a cursor that does not stream")
+        raise NotSupportedError("executemany() does not work on a cursor with stream=True")
 
     def fetchone(self) -> Optional[CursorRowT]:
         """Return the next row, None when there are no more."""
@@ -80,7 +80,7 @@ class StreamCursor(Cursor[CursorRowT]):
 
     def scroll(self, value: int, mode: str = "relative") -> None:
         """Raise an error: rows that have been fetched are not kept."""
-        raise NotSupportedError("scroll() is for a cursor that does not stream")
+        raise NotSupportedError("scroll() does not work on a cursor with stream=True")
 
     def close(self) -> None:
         """Close the cursor, on the server too."""

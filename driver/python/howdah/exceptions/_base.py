@@ -100,7 +100,7 @@ class PostgresMessageMeta(type):
         if sqlstate is not None:
             known = mcs._message_map.setdefault(sqlstate, cls)
             if known is not cls:
-                raise TypeError(f"{name} has the SQLSTATE {sqlstate}, which is the one of {known.__name__}")
+                raise TypeError(f"{name} has the SQLSTATE {sqlstate}, which belongs to {known.__name__}")
         return cls
 
     @classmethod
