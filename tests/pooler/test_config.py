@@ -100,7 +100,7 @@ def test_the_settings_of_the_installed_pgbouncer_are_known_and_have_its_defaults
     """Those of TLS, of authentication by other services, and of its own buffers are none of this test's business."""
     page = (ROOT / "docs" / "reference" / "pooler-settings.md").read_text()
     ours = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?)(?:; in `howdah.toml` [^|]*)? \| (?:yes|no) \|", page, re.M))
-    without = set(re.findall(r"`(\w+)`", page.partition("Of `pgbouncer.ini`: ")[2]))
+    without = set(re.findall(r"`(\w+)`", page.partition("of `pgbouncer.ini` have no effect: ")[2]))
     port = free_port()
     folder = Path("/tmp") / f"howdah-pgbouncer-{port}"
     folder.mkdir(mode=0o755)
