@@ -154,7 +154,7 @@ def test_a_search_may_choose_it(kinds):
         ("linear", '{"rare": "a"}', 'the weight of class "rare" cannot be "a"'),
         ("linear", '{"rare": 1e300}', 'the weight of class "rare" cannot be'),
         ("linear", '{"rarely": 2}', 'class "rarely", which no row has'),
-        ("linear", '{"rare": 0, "some": 0, "usual": 0}', "leaves no class a weight"),
+        ("linear", '{"rare": 0, "some": 0, "usual": 0}', "gives every class the weight 0"),
         ("knn", '"balanced"', "takes no weights of rows, and so no class_weight"),
     ],
 )

@@ -117,26 +117,26 @@ def test_what_does_not_fit_is_an_error(ask):
     ask("SELECT pgml.train('r', 'regression', '(SELECT a, b, c, y FROM old)', 'y', 'ridge')")
     ridge = ask("SELECT max(id) FROM pgml.models")[0][0]
     for statement, state, message in [
-        (go_on("p", base, "(SELECT a, b, y FROM new)"), "22023", "it has 3 columns, and the rows have 2"),
+        (go_on("p", base, "(SELECT a, b, y FROM new)"), "22023", "the model has 3 columns, but the rows have 2"),
         (
             go_on("p", base, "(SELECT a, c, b, y FROM new)"),
             "22023",
-            'the rows have column "c" (features: 1) in place of its column "b" (features: 1)',
+            'the rows have column "c" (features: 1) in place of the model\'s column "b" (features: 1)',
         ),
         (go_on("p", base, "(SELECT a, b, c::text AS c, y FROM new)"), "22023", 'column "c" has other categories'),
         (
             go_on("p", base).replace("test_size => 0", 'preprocess => \'{"a": {"scale": "standard"}}\''),
             "22023",
-            "its preprocess is not that of this training",
+            "the model's preprocess differs from the preprocess of this training",
         ),
-        (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'its objective is "reg:squarederror"'),
-        (go_on("p", base, more=', "booster": "dart"'), "22023", 'its booster is "gbtree"'),
+        (go_on("p", base, more=', "objective": "reg:absoluteerror"'), "22023", 'objective is "reg:squarederror"'),
+        (go_on("p", base, more=', "booster": "dart"'), "22023", 'booster is "gbtree"'),
         (go_on("p", base, more=', "early_stopping_rounds": 2'), "22023", "does not stop early"),
         (go_on("k", three, "(SELECT a, b, c, k FROM new WHERE k < 2)", "k", "classification"), "22023", ""),
         (
             go_on("k", three, "(SELECT a, b, c, k + 1 AS k FROM new)", "k", "classification"),
             "22023",
-            "its classes are 0, 1, 2",
+            "the model's classes are 0, 1, 2",
         ),
         (go_on("p", ridge), "22023", "is not a model of XGBoost"),
         (go_on("p", 123456), "42704", "123456"),

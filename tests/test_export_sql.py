@@ -89,7 +89,7 @@ def error(ask, statement):
 def test_what_is_no_small_tree_is_an_error(ask):
     ask("SELECT pgml.load_dataset('diabetes')")
     for algorithm, more, state, message in [
-        ("ridge", "", "0A000", "not one of trees"),
+        ("ridge", "", "0A000", "not a model of trees"),
         ("xgboost", ', hyperparams => \'{"n_estimators": 1000, "nthread": 1}\'', "54000", "at most 10000 can be"),
         ("xgboost", ', hyperparams => \'{"booster": "gblinear", "nthread": 1}\'', "0A000", "gblinear"),
         (

@@ -258,7 +258,7 @@ def test_a_graph_is_neither_explained_nor_made_sql(ask):
         (
             "SELECT pgml.export_sql('forest')",
             "a graph of ONNX, and cannot be written as SQL",
-            "the file of their own library",
+            "the file of its own library",
         ),
     ):
         with pytest.raises(pg8000.dbapi.DatabaseError) as raised:

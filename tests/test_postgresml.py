@@ -197,8 +197,8 @@ def test_what_cannot_come_is_told(old):
         ("features has 3 names", ("xgboost", binary("regression"), COLUMNS[1:])),
         ("cannot be read", ("xgboost", binary("regression")[:500])),
         ("cannot be read", ("lightgbm", b"\0" * 16 + b"tree\nnonsense")),
-        ("is not there", ("xgboost", None)),
-        ("its model is a classification", ("xgboost", binary("binary"))),
+        ("is missing or too large", ("xgboost", None)),
+        ("the model in the file is for classification", ("xgboost", binary("binary"))),
     ]:
         model = old.model(project, *model)
         rows = {row[1]: row for row in old.ask("SELECT * FROM pgml.import_postgresml()")}
@@ -208,7 +208,10 @@ def test_what_cannot_come_is_told(old):
     language = old.insert("projects", name="chat", task="text_generation")
     speaker = old.model(language, "transformers", b"x")
     rows = {row[1]: row[5] for row in old.ask("SELECT * FROM pgml.import_postgresml()")}
-    assert "training is failed" in rows[failed] and "its row says 7" in rows[wide]
+    assert (
+        'training of the model has the status "failed"' in rows[failed]
+        and "its row in the table models says 7" in rows[wide]
+    )
     assert "text_generation" in rows[speaker]
     assert old.ask("SELECT count(*) FROM pgml.projects") == [[0]]
 

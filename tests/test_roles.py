@@ -144,10 +144,10 @@ def test_what_cannot_be_is_refused(visits, roles, message):
 
 def test_weights_that_are_none_are_refused(visits):
     for value, message in [
-        ("NULL::real", "is NULL or NaN"),
-        ("-1", "is -1"),
-        ("''NaN''::real", "is NaN"),
-        ("''Infinity''::real", "is inf"),
+        ("NULL::real", "contains NULL or NaN"),
+        ("-1", "contains -1"),
+        ("''NaN''::real", "contains NaN"),
+        ("''Infinity''::real", "contains inf"),
         ("0", "the weights of all rows are 0"),
     ]:
         with pytest.raises(Problem, match=message):

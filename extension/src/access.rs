@@ -202,7 +202,8 @@ pub fn require_training(name: &str, deploying: bool) -> Result<()> {
             match ask(&project, privilege, snapshot)? {
                 Answer::Granted => {}
                 Answer::Denied if privilege == Privilege::Deploy => {
-                    return Err(denied(name, privilege).detail("With automatic_deploy => false it is not needed."));
+                    return Err(denied(name, privilege)
+                        .detail("With automatic_deploy => false the training does not need this privilege."));
                 }
                 Answer::Denied => return Err(denied(name, privilege)),
                 Answer::Hidden => return Err(may_not_train(name)),
@@ -220,7 +221,7 @@ fn may_not_train(name: &str) -> Error {
         format!("role \"{role}\" may not train project \"{}\"", shorten(name, 63)),
     )
     .hint(
-        "Projects are made by roles with INSERT on pgml.projects; the owner of a project grants others to train it, \
+        "A role with INSERT on pgml.projects can create projects; the owner of a project can let others train it, \
          with pgml.grant(project_name, role, 'train').",
     )
 }
@@ -234,7 +235,7 @@ pub fn denied(name: &str, privilege: Privilege) -> Error {
         format!("permission denied for project \"{name}\": role \"{role}\" may not {privilege}"),
     )
     .hint(format!(
-        "Its owner can grant it: SELECT pgml.grant('{}', '{}', '{privilege}');",
+        "The owner of the project can grant the privilege: SELECT pgml.grant('{}', '{}', '{privilege}');",
         literal(name),
         literal(&role)
     ))

@@ -50,7 +50,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
     let limit = match call.i64(2) {
         None => usize::MAX,
         Some(limit) => {
-            usize::try_from(limit).map_err(|_| Error::invalid(format!("limit must not be negative, and {limit} is")))?
+            usize::try_from(limit).map_err(|_| Error::invalid(format!("limit must not be negative: {limit}")))?
         }
     };
     match call.json(3, "kwargs")? {
@@ -72,7 +72,7 @@ fn load_dataset(call: &Call) -> Result<pg_sys::Datum> {
                     "{table} of role \"{owner}\" is not a plain table, and is not read: it could run code of its owner"
                 ),
             )
-            .hint("It has the name of the data set's table: have it renamed or dropped."));
+            .hint("The table of the data set needs this name: have the relation renamed or dropped."));
         }
         let count = registry::count_as_caller(dataset.name)?;
         pgrx::ereport!(

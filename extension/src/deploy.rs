@@ -116,19 +116,22 @@ fn try_out(
         (_, Some(share)) if share > 0.0 && share <= 1.0 => {}
         (_, share) => {
             let given = share.map_or("NULL".to_owned(), |share| share.to_string());
-            return Err(Error::invalid(format!("share is {given}, and must be above 0 and at most 1"))
+            return Err(Error::invalid(format!("share must be above 0 and at most 1: {given}"))
                 .hint("share => 0.1 lets the canary answer for one key of ten."));
         }
     }
     let model = models.iter().find(|model| model.id == model_id).ok_or_else(|| {
-        Error::undefined(format!("model {model_id} is not one of project \"{}\"", project.name))
+        Error::undefined(format!("model {model_id} does not belong to project \"{}\"", project.name))
             .hint("The view pgml.trained_models lists the models.")
     })?;
     require_trained(model)?;
     match registry::deployed_model(project.id)? {
         None => {
-            return Err(not_ready(format!("project \"{}\" has no deployed model to try another beside", project.name))
-                .hint("Deploy one first."));
+            return Err(not_ready(format!(
+                "project \"{}\" has no deployed model, which a canary or shadow needs",
+                project.name
+            ))
+            .hint("Deploy a model first."));
         }
         Some(deployed) if deployed == model_id => {
             return Err(not_ready(format!("model {model_id} is the deployed one already")));

@@ -148,7 +148,7 @@ fn privilege(name: &str) -> Result<Privilege> {
     Privilege::parse(name).ok_or_else(|| {
         let names = Privilege::ALL.map(|privilege| format!("'{}'", privilege.name()));
         Error::invalid(format!("privilege \"{name}\" does not exist"))
-            .hint(format!("There are {}, and 'all'.", names.join(", ")))
+            .hint(format!("Possible values: {} and 'all'.", names.join(", ")))
     })
 }
 

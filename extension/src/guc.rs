@@ -19,7 +19,7 @@ pub fn define() {
     GucRegistry::define_string_guc(
         c"pgml.xgboost_library",
         c"Path of the XGBoost library that trains.",
-        c"$libdir at the start stands for the server's library directory. Predictions do not need it.",
+        c"$libdir at the start stands for the server's library directory. Predictions do not need the library.",
         &XGBOOST_LIBRARY,
         // A path that is loaded into the server runs code in it.
         GucContext::Suset,
@@ -28,7 +28,7 @@ pub fn define() {
     GucRegistry::define_string_guc(
         c"pgml.lightgbm_library",
         c"Path of the LightGBM library that trains.",
-        c"$libdir at the start stands for the server's library directory. Predictions do not need it.",
+        c"$libdir at the start stands for the server's library directory. Predictions do not need the library.",
         &LIGHTGBM_LIBRARY,
         GucContext::Suset,
         GucFlags::default(),
@@ -46,7 +46,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.cache_size",
         c"Size of all compiled models in pgml_cache together, in megabytes.",
-        c"When it is reached, the models that were not used for longest are removed, and are compiled again when they are used.",
+        c"When this size is reached, the models that were not used for longest are removed, and are compiled again when they are used.",
         &CACHE_SIZE,
         0,
         i32::MAX,
@@ -77,7 +77,7 @@ pub fn define() {
     GucRegistry::define_int_guc(
         c"pgml.keep_jobs",
         c"Days for which pgml.jobs shows trainings that have ended.",
-        c"Older ones are removed when another training is put into the queue.",
+        c"Older jobs are removed when another training is put into the queue.",
         &KEEP_JOBS,
         0,
         36500,

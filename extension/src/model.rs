@@ -228,7 +228,7 @@ impl Model {
         let name = column.map_or("", |column| column.name.as_str());
         Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-            format!("column \"{name}\" is NULL, NaN or a value that training did not meet, and the model takes no missing values"),
+            format!("column \"{name}\" is NULL, NaN or a category that does not occur in the training rows, and the model takes no missing values"),
         )
         .hint("Train with preprocess and \"impute\" for that column, or with an algorithm that takes missing values."))
     }
@@ -543,7 +543,7 @@ pub fn compile(stored: &[u8]) -> Result<Vec<u8>> {
         .map_err(|error| Error::corrupted(format!("the model cannot be read: {error}")))?;
     if ensemble.num_features as usize > MOST_FEATURES {
         return Err(Error::unsupported(format!(
-            "the model has {} features, and {MOST_FEATURES} are the most that can be predicted with",
+            "the model has {} features: the limit is {MOST_FEATURES}",
             ensemble.num_features
         )));
     }

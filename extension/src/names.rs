@@ -384,7 +384,7 @@ fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
             access::require_known(&project, *privilege, snapshot, missing)?;
             lookup::deployed_model(project.id, snapshot)?.ok_or_else(|| {
                 Error::undefined(format!("project \"{name}\" has no deployed model")).hint(
-                    "Deploy one with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
+                    "Deploy a model with pgml.deploy(project_name, strategy), or train with automatic_deploy => true.",
                 )
             })
         }
@@ -422,7 +422,7 @@ pub fn no_such_project(name: &str) -> Error {
         Err(Error::Report(_)) => error,
         Err(caught) => caught,
         Ok(names) if names.is_empty() => {
-            error.hint("There is no project yet that you may use: pgml.train makes one, and its owner can grant it.")
+            error.hint("No project exists that you may use. pgml.train makes projects, and the owner of a project can grant its use.")
         }
         Ok(names) => error.hint(crate::nearest::hint(name, &names)),
     }

@@ -16,5 +16,5 @@ pub fn hint(wanted: &str, names: &[String]) -> String {
     let mut some: Vec<&str> = names().collect();
     some.sort_unstable();
     let more = if some.len() > 10 { ", ..." } else { "" };
-    format!("There are: {}{more}.", some.into_iter().take(10).map(quoted).collect::<Vec<_>>().join(", "))
+    format!("Possible values: {}{more}.", some.into_iter().take(10).map(quoted).collect::<Vec<_>>().join(", "))
 }

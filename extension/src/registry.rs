@@ -557,7 +557,7 @@ fn drop_materialized(id: i64) -> Result<()> {
         update(&format!("DROP TABLE pgml.{name}"), &[], |_| Ok(())).map(|_| ())
     } else {
         pgrx::warning!(
-            "table pgml.{name} stays, with the rows of a training whose models are gone: drop it when it is not in use"
+            "table pgml.{name} was not dropped; the models trained on its rows are deleted: drop the table when it is not in use"
         );
         Ok(())
     }

@@ -44,7 +44,7 @@ const LONGEST_JSON: usize = 1 << 20;
 /// An argument of more bytes than it may have.
 pub fn too_long(name: &str, bytes: usize, at_most: usize) -> Error {
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Error::new(code, format!("{name} has {bytes} bytes, and {at_most} are the most"))
+    Error::new(code, format!("{name} has {bytes} bytes: the limit is {at_most}"))
 }
 
 /// One call of a function by PostgreSQL.
@@ -122,7 +122,7 @@ impl Call {
         self.bounded(index, name, most.saturating_mul(at_most))?;
         let Some(texts) = self.get::<Vec<Option<String>>>(index) else { return Ok(None) };
         if texts.len() > most {
-            return Err(Error::invalid(format!("{name} has {} elements, and {most} are the most", texts.len())));
+            return Err(Error::invalid(format!("{name} has {} elements: the limit is {most}", texts.len())));
         }
         let texts: Option<Vec<String>> = texts.into_iter().collect();
         let Some(texts) = texts else { return Err(Error::invalid(format!("{name} must not have NULL elements"))) };
@@ -160,7 +160,7 @@ impl Call {
         self.bounded(index, name, 8 * at_most + 1000)?;
         let Some(numbers) = self.get::<Vec<Option<f64>>>(index) else { return Ok(None) };
         if numbers.len() > at_most {
-            return Err(Error::invalid(format!("{name} has {} elements, and {at_most} are the most", numbers.len())));
+            return Err(Error::invalid(format!("{name} has {} elements: the limit is {at_most}", numbers.len())));
         }
         let numbers: Option<Vec<f64>> = numbers.into_iter().collect();
         numbers.map(Some).ok_or_else(|| Error::invalid(format!("{name} must not have NULL elements")))

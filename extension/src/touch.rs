@@ -61,7 +61,10 @@ fn old_value<T: FromDatum>(call: &Call, column: &CStr) -> Result<Option<T>> {
         let descriptor = (*(*data).tg_relation).rd_att;
         let number = pg_sys::SPI_fnumber(descriptor, column.as_ptr());
         if number <= 0 {
-            return Err(Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, "the table lacks a column"));
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                format!("the table has no column {column:?}"),
+            ));
         }
         let mut null = false;
         let value = pg_sys::heap_getattr((*data).tg_trigtuple, number, descriptor, &mut null);

@@ -56,10 +56,10 @@ fn expression(model_id: i64) -> Result<String> {
             "trees" => {}
             "program" => {
                 return Err(Error::unsupported(format!("model {model_id} is a graph of ONNX, and cannot be written as SQL"))
-                    .hint("Models of trees can, if pgml.import_model was given the file of their own library: XGBoost, LightGBM or CatBoost."));
+                    .hint("pgml.export_sql works for a model of trees that was imported from the file of its own library: XGBoost, LightGBM or CatBoost."));
             }
             _ => {
-                return Err(Error::unsupported(format!("model {model_id} is not one of trees"))
+                return Err(Error::unsupported(format!("model {model_id} is not a model of trees"))
                     .hint("Only models of trees can be written as SQL."));
             }
         }
@@ -260,7 +260,7 @@ fn of_tree(tree: &ensemble::Tree, index: u32, base: f32, row: &Row, depth: usize
                 false => format!("CASE WHEN {} THEN {left} ELSE {right} END", feature.is_one_of(true, has)?),
             })
         }
-        _ => Err(Error::unsupported("trees with several values a leaf has no form in plain SQL")),
+        _ => Err(Error::unsupported("trees with several values in a leaf have no form in plain SQL")),
     }
 }
 

@@ -73,7 +73,7 @@ impl Outline {
     pub fn meta(self, given: &Given) -> Result<ModelMeta> {
         if self.width > MOST_FEATURES {
             return Err(Error::unsupported(format!(
-                "the model has {} features, and {MOST_FEATURES} are the most that can be predicted with",
+                "the model has {} features: the limit is {MOST_FEATURES}",
                 self.width
             )));
         }

@@ -94,17 +94,17 @@ fn has_deployment(project: &str) -> Result<bool> {
 fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
     let left = |reason: String| Ok(Outcome::Left(reason));
     if old.status != "successful" {
-        return left(format!("its training is {}", old.status));
+        return left(format!("the training of the model has the status \"{}\"", old.status));
     }
     let Some(task) = Task::parse(&old.task).filter(|task| task.has_label()) else {
-        return left(format!("its task, {}, has no model that can be carried", old.task));
+        return left(format!("the model is for {}, and models of this task cannot be imported", old.task));
     };
     access::require_training(&old.project, deploy)?;
     let Some(data) = schema.file(old.id)? else {
-        return left(format!("its file \"{PATH}\" is not there, or too large"));
+        return left(format!("the file \"{PATH}\" of the model is missing or too large"));
     };
     if is_pickle(&data) {
-        return left("it is a Python pickle, which only Python can read: train it again".to_owned());
+        return left("the model is a Python pickle, which only Python can read: train it again".to_owned());
     }
     let given = match described(old, task) {
         Ok(given) => given,
@@ -115,10 +115,18 @@ fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
         Err(reason) => return left(reason),
     };
     if carried.task != task {
-        return left(format!("its model is a {}, and its project is for {}", carried.task.name(), task.name()));
+        return left(format!(
+            "the model in the file is for {}, but the project is for {}",
+            carried.task.name(),
+            task.name()
+        ));
     }
     if carried.model.width() != usize::try_from(old.num_features).unwrap_or(0) {
-        return left(format!("it has {} features, and its row says {}", carried.model.width(), old.num_features));
+        return left(format!(
+            "the model has {} features, but its row in the table models says {}",
+            carried.model.width(),
+            old.num_features
+        ));
     }
     if let Some(project) = registry::find_project(&old.project)? {
         if project.task != task.name() {

@@ -53,7 +53,7 @@ fn differs(predicted: &str, expected: &Value) -> Error {
         PgSqlErrorCode::ERRCODE_DATA_EXCEPTION,
         format!("the model predicts {predicted} for the sample, and {expected} is expected"),
     )
-    .hint("Are the sample's features in the order of the model's, and was the prediction made by all of its trees?")
+    .hint("Check that the sample has the model's features in the model's order, and that all trees of the model made the expected prediction.")
 }
 
 /// The row that the sample is: an array in the order of the features, or an object by columns.

@@ -100,12 +100,12 @@ struct Scores {
 impl Take for Scores {
     fn row(&mut self, model: &Model, _features: &[f32], labels: &[f32], values: &[f32]) -> Result<()> {
         let Some(scores) = model.class_scores(values) else {
-            return Err(Error::unsupported("the model gives classes alone, without a score for each"));
+            return Err(Error::unsupported("the model predicts classes without scores"));
         };
         if self.scores.len() + scores.len() > MOST_KEPT {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-                format!("a curve is drawn of {MOST_KEPT} scores at most, one a row and class"),
+                format!("a curve needs one score for each row and class, and takes at most {MOST_KEPT} scores"),
             )
             .hint("Give fewer rows: relation_name => '(SELECT ... FROM ... TABLESAMPLE SYSTEM (10))'."));
         }
@@ -206,7 +206,7 @@ fn calibration_curve(call: &Call) -> Result<pg_sys::Datum> {
     let target = target(call, Task::Classification)?;
     let bins = call.i32(2).ok_or_else(|| Error::null_argument("bins"))?;
     if !(1..=MOST_BINS).contains(&bins) {
-        return Err(Error::invalid(format!("bins is {bins}, and must be from 1 to {MOST_BINS}")));
+        return Err(Error::invalid(format!("bins must be from 1 to {MOST_BINS}: {bins}")));
     }
     if !target.model.gives_probabilities() {
         return Err(Error::unsupported(format!("the model of {target} gives no probabilities"))

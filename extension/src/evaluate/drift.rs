@@ -125,7 +125,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
                     crate::features::type_name(type_oid)
                 ),
             )
-            .hint("Cast it to the type that the model was trained with."));
+            .hint("Cast the column to the type that the model was trained with."));
         };
         columns.push(Column { name: name.to_owned(), position, kind, compared });
     }
@@ -134,7 +134,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the statistics of the training rows of model {model} are not stored"),
         )
-        .hint("It was trained by an older version of pgml, or elsewhere: train it again."));
+        .hint("The model was trained by an older version of pgml, or elsewhere: train it again."));
     }
     Ok(Columns { columns, rows: 0, values: Vec::new() })
 }

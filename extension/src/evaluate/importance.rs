@@ -154,7 +154,7 @@ fn permutation_importance(call: &Call) -> Result<pg_sys::Datum> {
     let relation = Relation::of(call, 1)?;
     let repeats = call.i32(2).ok_or_else(|| Error::null_argument("repeats"))?;
     if !(1..=MOST_REPEATS).contains(&repeats) {
-        return Err(Error::invalid(format!("repeats is {repeats}, and must be from 1 to {MOST_REPEATS}")));
+        return Err(Error::invalid(format!("repeats must be from 1 to {MOST_REPEATS}: {repeats}")));
     }
     let seed = call.i64(3).ok_or_else(|| Error::null_argument("seed"))?;
     let labels = super::labels(call, 4)?;

@@ -181,7 +181,7 @@ impl Labels {
             let error = Error::invalid(format!("{target} has {} labels, and y_column_name gives {given}", own.len()));
             return Err(match own.is_empty() {
                 true => error.hint("Leave y_column_name out: a clustering or a decomposition has no label."),
-                false => error.hint(format!("In training they were {}.", own.join(", "))),
+                false => error.hint(format!("The labels in training were {}.", own.join(", "))),
             });
         }
         let mut readers = Vec::with_capacity(names.len());
@@ -236,7 +236,7 @@ impl Labels {
             PgSqlErrorCode::ERRCODE_INVALID_PARAMETER_VALUE,
             format!("no label of the rows is a class that {target} knows: the first is \"{first}\""),
         )
-        .hint(format!("Its classes are {}.", classes.join(", "))))
+        .hint(format!("The classes of the model are {}.", classes.join(", "))))
     }
 }
 

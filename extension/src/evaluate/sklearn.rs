@@ -193,7 +193,10 @@ fn classification_metrics(call: &Call) -> Result<pg_sys::Datum> {
     let (Some(pairs), Some(num_classes)) = (Pairs::of(call)?, call.i64(2)) else { return Ok(call.null()) };
     let classes = Classes::of(&pairs)?;
     if i64::try_from(classes.labels.len()).is_ok_and(|found| found > num_classes) {
-        return Err(Error::invalid(format!("num_classes is {num_classes}, and there are {}", classes.labels.len())));
+        return Err(Error::invalid(format!(
+            "num_classes is {num_classes}, but ground_truth and y_hat have {} classes",
+            classes.labels.len()
+        )));
     }
     let sums = classes.metrics();
     let mut metrics = vec![

@@ -120,7 +120,9 @@ fn could_not_start() -> Failure {
     Failure {
         sqlstate: "58000".to_owned(),
         message: "the background worker of the training could not start".to_owned(),
-        detail: Some("Its role may not connect to the database any more, for example.".to_owned()),
+        detail: Some(
+            "The role of the training may no longer be allowed to connect to the database, for example.".to_owned(),
+        ),
         hint: Some("The server's log has the reason.".to_owned()),
     }
 }
@@ -129,7 +131,7 @@ fn killed() -> Failure {
     Failure {
         sqlstate: "57P01".to_owned(),
         message: "the background worker ended before the training was complete".to_owned(),
-        detail: Some("It was terminated or has crashed, or the server was stopped.".to_owned()),
+        detail: Some("The worker was terminated or has crashed, or the server was stopped.".to_owned()),
         hint: None,
     }
 }

@@ -31,7 +31,7 @@ fn wait(call: &Call) -> Result<pg_sys::Datum> {
                 PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
                 format!("training {id} begins when this transaction commits"),
             )
-            .hint("Wait for it in another transaction."));
+            .hint("Call pgml.wait in another transaction."));
         }
         if waits || job.status == status::RUNNING {
             // A server that was restarted, or had no worker free, starts again where somebody asks.

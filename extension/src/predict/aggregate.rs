@@ -26,7 +26,7 @@ const ROWS_AT_MOST: usize = (1 << 28) - 64;
 
 fn too_many_rows() -> Error {
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Error::new(code, format!("{ROWS_AT_MOST} predictions are the most that fit into one array"))
+    Error::new(code, format!("too many predictions for one array: the limit is {ROWS_AT_MOST}"))
         .hint("Predict in several groups, or use pgml.predict row by row.")
 }
 

@@ -75,8 +75,11 @@ fn explain(call: &Call) -> Result<pg_sys::Datum> {
     let count = outputs * width;
     if count > ROWS_AT_MOST {
         let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-        return Err(Error::new(code, format!("an explanation of {count} rows is more than {ROWS_AT_MOST}"))
-            .hint("Use pgml.explain_batch."));
+        return Err(Error::new(
+            code,
+            format!("pgml.explain returns at most {ROWS_AT_MOST} rows, and this call needs {count}"),
+        )
+        .hint("Use pgml.explain_batch."));
     }
     let mut contributions = memory::filled(0.0, count)?;
     prepared.explain_into(target, row, &mut contributions)?;

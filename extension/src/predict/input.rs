@@ -333,7 +333,7 @@ impl Feed {
                     type_name(type_oid)
                 ),
             )
-            .hint("Cast it to the type that the model was trained with."));
+            .hint("Cast the column to the type that the model was trained with."));
         }
         Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size })
     }

@@ -31,7 +31,7 @@ thread_local! {
 fn predict_interval(call: &Call) -> Result<pg_sys::Datum> {
     let Some(coverage) = call.f64(2) else { return Ok(call.null()) };
     if !(coverage > 0.0 && coverage < 1.0) {
-        return Err(Error::invalid(format!("coverage is {coverage}, and must be above 0 and below 1"))
+        return Err(Error::invalid(format!("coverage must be above 0 and below 1: {coverage}"))
             .hint("coverage => 0.9 gives intervals that hold nine labels of ten."));
     }
     let began = usage::one_row();

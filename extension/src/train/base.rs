@@ -96,21 +96,21 @@ impl Base {
             _ => false,
         };
         if !alike {
-            return differs("its preprocess is not that of this training".to_owned());
+            return differs("the model's preprocess differs from the preprocess of this training".to_owned());
         }
         if self.meta.columns.len() != meta.columns.len() {
             let (own, new) = (self.meta.columns.len(), meta.columns.len());
-            return differs(format!("it has {own} columns, and the rows have {new}"));
+            return differs(format!("the model has {own} columns, but the rows have {new}"));
         }
         for (own, new) in self.meta.columns.iter().zip(&meta.columns) {
             if own.name != new.name || own.size != new.size {
                 return differs(format!(
-                    "the rows have column \"{}\" (features: {}) in place of its column \"{}\" (features: {})",
+                    "the rows have column \"{}\" (features: {}) in place of the model's column \"{}\" (features: {})",
                     new.name, new.size, own.name, own.size
                 ));
             }
             if own.categories != new.categories || own.hashed != new.hashed {
-                return differs(format!("column \"{}\" has other categories than the rows", own.name));
+                return differs(format!("column \"{}\" has other categories in the model than in the rows", own.name));
             }
         }
         let classes = |meta: &ModelMeta| -> Option<Vec<String>> {
@@ -120,18 +120,22 @@ impl Base {
         let (own, new) = (classes(&self.meta), classes(meta));
         if own != new {
             let list = |classes: Option<Vec<String>>| classes.unwrap_or_default().join(", ");
-            return differs(format!("its classes are {}, and those of the rows {}", list(own), list(new)));
+            return differs(format!(
+                "the model's classes are {}, but the classes of the rows are {}",
+                list(own),
+                list(new)
+            ));
         }
         if self.objective != params.objective() {
             return differs(format!(
-                "its objective is \"{}\", and that of this training \"{}\"",
+                "the model's objective is \"{}\", but the objective of this training is \"{}\"",
                 self.objective,
                 params.objective()
             ));
         }
         if self.booster != params.booster() {
             return differs(format!(
-                "its booster is \"{}\", and that of this training \"{}\"",
+                "the model's booster is \"{}\", but the booster of this training is \"{}\"",
                 self.booster,
                 params.booster()
             ));

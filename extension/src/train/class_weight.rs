@@ -35,7 +35,7 @@ impl ClassWeight {
     /// Takes it out of the hyperparameters.
     pub fn take(hyperparams: &mut Map<String, Value>) -> Result<Option<ClassWeight>> {
         let wrong = |value: &Value| {
-            Error::invalid(format!("hyperparameter \"{NAME}\" cannot be {value}: it is {}", DESCRIBED[2]))
+            Error::invalid(format!("hyperparameter \"{NAME}\" cannot be {value}: it must be {}", DESCRIBED[2]))
                 .hint("{\"class_weight\": \"balanced\"}, or {\"class_weight\": {\"ham\": 1, \"spam\": 5}}")
         };
         match hyperparams.remove(NAME) {
@@ -48,7 +48,7 @@ impl ClassWeight {
                     let number = weight.as_f64().filter(|number| (0.0..=f64::from(f32::MAX)).contains(number));
                     let number = number.ok_or_else(|| {
                         Error::invalid(format!(
-                            "the weight of class \"{class}\" cannot be {weight}: it is {}",
+                            "the weight of class \"{class}\" cannot be {weight}: it must be {}",
                             Kind::Number(0.0, f64::from(f32::MAX)).allowed()
                         ))
                     })?;
@@ -94,7 +94,7 @@ impl ClassWeight {
                 let weights: Vec<f32> = names.iter().map(|name| weight(name) as f32).collect();
                 match weights.iter().any(|weight| *weight > 0.0) {
                     true => Ok(weights),
-                    false => Err(Error::invalid("class_weight leaves no class a weight")),
+                    false => Err(Error::invalid("class_weight gives every class the weight 0")),
                 }
             }
         }

@@ -454,7 +454,11 @@ fn unfit_columns(columns: &[&ResultColumn]) -> Error {
         "Features are numbers, booleans, text, enums, dates, times, intervals, and arrays of numbers. Leave the column \
          out, or convert it, with a query in parentheses.",
     );
-    if others.is_empty() { error } else { error.detail(format!("Nor can {}.", others.join(", "))) }
+    if others.is_empty() {
+        error
+    } else {
+        error.detail(format!("These columns cannot be features either: {}.", others.join(", ")))
+    }
 }
 
 fn too_many_categories(name: &str) -> Error {

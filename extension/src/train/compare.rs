@@ -26,15 +26,15 @@ pub fn is_better(
     let name = key_metric(task);
     let Some(new) = metrics.get(name).and_then(Value::as_f64) else {
         report::warning(&format!(
-            "the new model has no {name}, since there are no test rows to tell: model {deployed} stays deployed"
+            "the new model has no {name}, because there are no test rows: model {deployed} stays deployed"
         ));
         return Ok(false);
     };
     let current = match on_these_rows(deployed, name, data, split) {
         Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
             report::warning(&format!(
-                "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: it is \
-                 replaced"
+                "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the \
+                 new model replaces it"
             ));
             return Ok(true);
         }
@@ -51,7 +51,7 @@ pub fn is_better(
         return Ok(true);
     }
     report::warning(&format!(
-        "the new model's {name} {new:.6} is not better than {current:.6} of model {deployed}, which stays deployed"
+        "the new model's {name} {new:.6} is worse than {current:.6} of model {deployed}, which stays deployed"
     ));
     Ok(false)
 }

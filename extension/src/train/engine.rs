@@ -257,7 +257,7 @@ fn without_seed(family: &Family, hyperparams: &Map<String, Value>) -> Result<Map
         match rest.remove(name) {
             Some(value) if !value.is_i64() && !value.is_null() => {
                 return Err(Error::invalid(format!(
-                    "hyperparameter \"{name}\" cannot be {value}: it is a whole number, which seeds the split"
+                    "hyperparameter \"{name}\" cannot be {value}: it must be a whole number, which seeds the split"
                 )));
             }
             _ => {}
@@ -639,7 +639,7 @@ impl From<learn::Error> for Error {
             | Learn::Weight { .. } => Error::invalid(message),
             Learn::Model(_) => Error::corrupted(message),
             Learn::Refused(_) => Error::new(Code::ERRCODE_EXTERNAL_ROUTINE_EXCEPTION, message)
-                .hint("Do the hyperparameters, the objective above all, fit the columns and the label?"),
+                .hint("Check that the hyperparameters, above all the objective, fit the columns and the label."),
             Learn::Stopped(stop) => match stop.downcast::<Error>() {
                 Ok(error) => *error,
                 Err(stop) if stop.is::<Interrupted>() => {

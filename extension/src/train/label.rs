@@ -233,7 +233,7 @@ fn short(name: &str, text: String) -> Result<String> {
         return Ok(text);
     }
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Err(Error::new(code, format!("label \"{name}\" has a class of {} bytes: {LONGEST_CLASS} are the most", text.len())))
+    Err(Error::new(code, format!("label \"{name}\" has a class of {} bytes: the limit is {LONGEST_CLASS}", text.len())))
 }
 
 /// A value as a cast to text gives it.

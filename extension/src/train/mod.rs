@@ -107,7 +107,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let mut plan = Plan::make(request, task, project.as_ref())?;
     let roles = Roles::of(&plan.snapshot.preprocess)?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
-        return Err(Error::invalid("early_stopping_rounds needs test rows to stop by, and test_size is 0"));
+        return Err(Error::invalid("early_stopping_rounds needs test rows, but test_size is 0"));
     }
     if plan.materialize {
         // Refuses what is not one query that only reads, before it is run.
@@ -135,7 +135,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
             format!(
-                "{} has too few rows: of {rows}, {} are to train on and {} to test on",
+                "{} has too few rows: of {rows} rows, {} would be trained on and {} tested on",
                 plan.source.name,
                 split.train_rows(),
                 split.test_rows()
@@ -446,9 +446,7 @@ fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Resu
     let reader = access::role_name(access::user());
     Err(Error::new(
         pgrx::PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-        format!(
-            "the data of project \"{name}\" was named by {who}, and is not read with the rights of role \"{reader}\""
-        ),
+        format!("relation_name of project \"{name}\" was given by {who}: role \"{reader}\" must give its own"),
     )
     .hint("Give relation_name and y_column_name."))
 }

@@ -66,7 +66,7 @@ impl Request {
             Some("python") => pgrx::ereport!(
                 PgLogLevel::NOTICE,
                 pgrx::PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-                "runtime \"python\" is accepted, but nothing here runs Python: the model is trained by the same library"
+                "runtime \"python\" is accepted, but has no effect: the model is trained as with runtime \"rust\""
             ),
             Some(runtime) => {
                 return Err(

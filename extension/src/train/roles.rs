@@ -128,7 +128,7 @@ impl WeightReader {
             Some(weight) if weight.is_finite() && weight >= 0.0 => Ok(weight),
             Some(weight) => Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-                format!("column \"{name}\" weighs rows, and is {weight} in one of them"),
+                format!("column \"{name}\" weighs rows, but contains {weight}"),
             )
             .hint("Weights are finite and not negative.")),
             None => Err(is_null(name, "weighs rows")),
@@ -253,7 +253,7 @@ fn unfit(column: &ResultColumn, what: &str, hint: &'static str) -> Error {
 fn is_null(name: &str, what: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-        format!("column \"{name}\" {what}, and is NULL or NaN in one of them"),
+        format!("column \"{name}\" {what}, but contains NULL or NaN"),
     )
     .hint("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... IS NOT NULL).")
 }

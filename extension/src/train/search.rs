@@ -58,8 +58,8 @@ impl Search {
                 "factor" => (&mut factor, 2, 10),
                 _ => {
                     return Err(Error::invalid(format!("search_args has no \"{name}\"")).hint(
-                        "Possible are cv, the number of folds, n_iter, the number of combinations at random, and factor, \
-                         that of a search by successive halving.",
+                        "search_args takes cv, the number of folds, n_iter, the number of random combinations, and factor, the \
+                         factor of successive halving.",
                     ));
                 }
             };
@@ -69,7 +69,7 @@ impl Search {
                 .and_then(|value| usize::try_from(value).ok())
                 .ok_or_else(|| {
                     Error::invalid(format!(
-                        "search_args \"{name}\" cannot be {value}: it is a whole number from {least} to {most}"
+                        "search_args \"{name}\" cannot be {value}: it must be a whole number from {least} to {most}"
                     ))
                 })?;
         }
@@ -255,7 +255,7 @@ fn cut_note(iteration: usize, tried: &[Tried], folds: usize) -> String {
     let done: usize = tried.iter().map(|tried| tried.scores.len()).sum();
     let step = if iteration > 0 { format!(" of step {}", iteration + 1) } else { String::new() };
     format!(
-        "the search was cut short after {done} of {} trainings{step}, and kept the best so far",
+        "the search was cut short after {done} of {} trainings{step}, and kept the best combination so far",
         tried.len() * folds
     )
 }
