@@ -295,7 +295,7 @@ def test_a_set_behind_more_savepoints_than_are_remembered_holds_for_its_client_a
         assert both.b.value("SELECT current_user") == "postgres"
 
 
-LONG = "x" * 63
+CUT = "x" * 63
 SETS = "SELECT set_config('statement_timeout', '77s', false)"
 LOCKS_ONE = f"SELECT pg_advisory_lock({LOCK})"
 MAKES = "CREATE TEMP TABLE leaked (a int)"
@@ -309,8 +309,8 @@ MISTAKEN = {
         (execute(portal="p"), SYNC),
     ],
     "cut": lambda sql: [
-        (parse("a", sql), parse("b", "SELECT 1"), bind("b", f"{LONG}2"), message(b"C", f"P{LONG}1\0".encode()), SYNC),
-        (bind("a", f"{LONG}1"), execute(portal=f"{LONG}2"), SYNC),
+        (parse("a", sql), parse("b", "SELECT 1"), bind("b", f"{CUT}2"), message(b"C", f"P{CUT}1\0".encode()), SYNC),
+        (bind("a", f"{CUT}1"), execute(portal=f"{CUT}2"), SYNC),
     ],
     "fetched": lambda sql: [(parse("a", sql), bind("a", "p"), SYNC), (query("FETCH ALL FROM p"),)],
 }
