@@ -93,7 +93,7 @@ def main():
     known = tomllib.loads((HERE / "sqlalchemy_differences.toml").read_text())
     wrong = 0
     for dialect in chosen:
-        with Server(postgres.tree(PG)) as server:
+        with Server(postgres.tree(PG), {"max_prepared_transactions": "10"}) as server:
             server.psql("create database suite")
             server.psql("create schema test_schema", "suite")
             passed, failed, skipped = run(dialect, server, rest)

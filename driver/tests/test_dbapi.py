@@ -446,6 +446,34 @@ def test_columns(connection):
         connection.execute("select 1").fetch_arrow_table()
 
 
+def test_copy_the_wrong_way_is_refused(connection, table):
+    cursor = connection.cursor()
+    with pytest.raises(dbapi.ProgrammingError, match="copy_out"):
+        cursor.copy_in("copy dbapi_things to stdout", b"1\ta\n")
+    with pytest.raises(dbapi.ProgrammingError, match="copy_in"):
+        cursor.copy_out("copy dbapi_things from stdin", os.devnull)
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "copy dbapi_things from '/nowhere/stdin'",
+        "copy (select 'to stdout') to '/nowhere/file'",
+        "copy (select * from (select 1) as stdin, stdout) to /* to stdout */ '/nowhere/file'",
+    ],
+)
+def test_a_copy_of_the_server_is_the_servers(connection, table, query):
+    with pytest.raises(dbapi.Error) as raised:
+        connection.execute(query)
+    assert raised.value.sqlstate in ("58P01", "42P01")
+
+
+def test_a_copy_behind_a_comment_is_the_clients(connection, table):
+    with pytest.raises(dbapi.InterfaceError, match="copy_in"):
+        connection.execute("/* rows */ copy dbapi_things (id) -- all\n to stdout (format csv)")
+
+
 def test_copy(connection, table, tmp_path):
     cursor = connection.cursor()
     assert cursor.copy_in("copy dbapi_things from stdin", b"1\ta\n2\tb\n") == 2

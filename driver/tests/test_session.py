@@ -268,3 +268,27 @@ async def test_composites_of_nothing_and_arrays_of_anything_are_read(connect):
     row = await connection.fetchrow("select * from pg_stats where tablename = 'alike'")
     assert row["most_common_vals"] == "{7}" and row["most_common_freqs"] == [1.0]
     await connection.close()
+
+
+@pytest.mark.parametrize("what", ["data", "records"])
+async def test_a_copy_that_loses_its_connection_says_why(connect, what):
+    connection, other = await connect(), await connect()
+    await other.execute("drop table if exists lost; create table lost (a int)")
+
+    async def pieces():
+        for number in range(200):
+            if number == 10:
+                await other.execute(f"select pg_terminate_backend({connection.get_server_pid()})")
+            yield (1,) if what == "records" else b"1\n"
+            await asyncio.sleep(0.01)
+
+    copies = {
+        "data": lambda: connection.copy_to_table("lost", source=pieces()),
+        "records": lambda: connection.copy_records_to_table("lost", records=pieces()),
+    }
+    # What programs try again after, with the server's words.
+    with pytest.raises(howdah.PostgresConnectionError, match="terminating connection"):
+        await copies[what]()
+    assert connection.is_closed()
+    assert await other.fetchval("select count(*) from lost") == 0
+    await other.close()

@@ -278,3 +278,39 @@ def test_the_entry_points_name_what_is_there():
         dialect = getattr(importlib.import_module(module), attribute)
         assert name == f"postgresql.{dialect.driver}"
         assert howdah.sqlalchemy.registry.load(name) is dialect
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_a_transaction_in_two_phases(engine, things, end):
+    with engine.connect() as connection:
+        transaction = connection.begin_twophase()
+        connection.execute(sa.insert(THINGS).values(id=77, name="two phases"))
+        transaction.prepare()
+        getattr(transaction, end)()
+    with engine.connect() as connection:
+        count = connection.scalar(sa.select(sa.func.count()).select_from(THINGS).where(THINGS.c.id == 77))
+        assert count == (end == "commit")
+        assert connection.recover_twophase() == []
+
+
+def test_a_prepared_transaction_is_recovered(engine):
+    with engine.connect() as connection:
+        transaction = connection.begin_twophase("to be recovered")
+        connection.execute(sa.text("select 1"))
+        transaction.prepare()
+        connection.invalidate()
+    with engine.connect() as connection:
+        assert connection.recover_twophase() == ["to be recovered"]
+        connection.commit_prepared("to be recovered", recover=True)
+        assert connection.recover_twophase() == []
+
+
+def test_json_without_a_type_is_read(engine):
+    with engine.connect() as connection:
+        row = connection.execute(sa.text("select '{\"a\": 1}'::jsonb, '[1]'::json")).one()
+        assert tuple(row) == ({"a": 1}, [1])
+        assert connection.scalar(sa.select(sa.func.json_build_object("k", 1))) == {"k": 1}
+    engine = sa.create_engine(engine.url, json_deserializer=lambda text: f"read {text}")
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("select '[1]'::json")) == "read [1]"
+    engine.dispose()

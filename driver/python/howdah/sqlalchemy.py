@@ -8,10 +8,12 @@ Where the package is installed SQLAlchemy finds them by their entry points; impo
 from __future__ import annotations
 
 import inspect
+import json
 import types
 import urllib.parse
 from typing import Any, Optional
 
+import sqlalchemy
 from sqlalchemy import util
 from sqlalchemy.dialects import registry
 from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi, PGDialect_asyncpg
@@ -77,8 +79,6 @@ class HowdahDialect(PGDialect_asyncpg):
     driver = "howdah"
     is_async = False
     supports_statement_cache = True
-    # The driver gives JSON as text.
-    supports_native_json_deserialization = False
     supports_sane_multi_rowcount = True
     execution_ctx_cls = _ExecutionContext  # type: ignore[assignment]
 
@@ -107,18 +107,50 @@ class HowdahDialect(PGDialect_asyncpg):
 
     def on_connect(self) -> Any:
         """Return what is done with a new connection."""
-        if self._native_inet_types is not False:
-            return None
+        # SQLAlchemy writes JSON itself, and expects it read.
+        decoders = dict.fromkeys(("json", "jsonb"), self._json_deserializer or json.loads)
+        if self._native_inet_types is False:
+            decoders |= {"inet": str, "cidr": str}
 
         def connect(connection: Any) -> None:
-            for name in ("inet", "cidr"):
+            for name, decoder in decoders.items():
                 connection.wait(
                     connection.asynchronous.set_type_codec(
-                        name, encoder=str, decoder=str, schema="pg_catalog", format="text"
+                        name, encoder=str, decoder=decoder, schema="pg_catalog", format="text"
                     )
                 )
 
         return connect
+
+    def do_commit_twophase(
+        self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False
+    ) -> None:
+        """Commit a transaction that was begun as one of two phases."""
+        if is_prepared:
+            self._end_prepared(connection, "COMMIT", xid, recover)
+        else:
+            self.do_commit(connection.connection)
+
+    def do_rollback_twophase(
+        self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False
+    ) -> None:
+        """Roll back a transaction that was begun as one of two phases."""
+        if is_prepared:
+            self._end_prepared(connection, "ROLLBACK", xid, recover)
+        else:
+            self.do_rollback(connection.connection)
+
+    def _end_prepared(self, connection: Any, verb: str, xid: Any, recover: bool) -> None:
+        """End a prepared transaction, for which PostgreSQL wants no other to be open."""
+        raw = connection.connection.dbapi_connection
+        if recover:
+            raw.rollback()
+        before, raw.autocommit = raw.autocommit, True
+        try:
+            name = sqlalchemy.bindparam("xid", xid, literal_execute=True)
+            connection.execute(sqlalchemy.text(f"{verb} PREPARED :xid").bindparams(name))
+        finally:
+            raw.autocommit = before
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Optional[Any] = None) -> None:
         """Execute a statement."""

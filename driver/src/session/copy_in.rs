@@ -182,9 +182,12 @@ impl Session {
     /// Writes data of a COPY; false when the server has ended it already.
     pub(crate) fn copy_write(slf: &Bound<'_, Self>, data: &[u8]) -> PyResult<bool> {
         let this = slf.get();
-        this.check_open(slf.py())?;
         let mut writing = this.writing()?;
-        if writing.copy_end.is_some() || writing.exclusive != Some(Exclusive::CopyIn) {
+        if writing.copy_end.is_some() {
+            return Ok(false);
+        }
+        this.check_open(slf.py())?;
+        if writing.exclusive != Some(Exclusive::CopyIn) {
             return Ok(false);
         }
         // Well below the limit of a message.

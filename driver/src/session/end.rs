@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::flight::Flight;
+use super::flight::{Flight, Verb, Waiter};
 use super::settle::{field, resolve};
 use super::{Session, Writing, brief, errors, outgoing};
 
@@ -93,6 +93,12 @@ impl Session {
             (std::mem::take(&mut writing.waiting), std::mem::take(&mut writing.draining))
         };
         self.beginning.store(0, Ordering::Relaxed);
+        // A COPY between its operations gets the error at the next one.
+        let is_copy = |flight: &Flight| matches!(flight.verb, Verb::CopyOut(..) | Verb::CopyIn(_));
+        if flights.iter().any(|flight| is_copy(flight) && matches!(flight.waiter, Waiter::Nobody)) {
+            let error = PyErr::from_value(error(py).into_bound(py));
+            self.writing()?.copy_end = Some(Err(error));
+        }
         let ops = flights.into_iter().filter_map(|mut flight| flight.waiter.take());
         for op in ops.chain(waiting.into_iter().map(|waiting| waiting.op)).chain(draining) {
             op.get().finish(py, Err(PyErr::from_value(error(py).into_bound(py))));

@@ -19,7 +19,11 @@ impl Session {
     pub(crate) fn start(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<Started> {
         let py = slf.py();
         let this = slf.get();
-        this.check_open(py)?;
+        if let Err(closed) = this.check_open(py) {
+            // The connection was lost while nobody waited for the COPY that this goes on with.
+            let end = this.writing()?.copy_end.take().filter(|_| op.get().passes());
+            return end.map_or(Err(closed), |end| end.map(Started::Done));
+        }
         let deadline = op.get().deadline();
         {
             let mut writing = this.writing()?;

@@ -171,6 +171,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
+        if placeholders.copies_out(operation):
+            raise ProgrammingError("copy_in() needs COPY ... FROM STDIN: use copy_out() for COPY ... TO STDOUT")
         return self._told(self._connection._copy(copy_in, operation, as_source(source, self._connection._loop)))
 
     def copy_out(self, operation: str, target: Any) -> int:
@@ -190,6 +192,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
+        if not placeholders.copies_out(operation):
+            raise ProgrammingError("copy_out() needs COPY ... TO STDOUT: use copy_in() for COPY ... FROM STDIN")
         return self._told(self._connection._copy(copy_out, operation, as_target(target, self._connection._loop)))
 
     def copy_expert(self, sql: str, file: Any, size: int = 8192) -> int:

@@ -13,7 +13,11 @@ from .literals import literal
 
 _PLACEHOLDER = re.compile(r"% (?: (?P<percent>%) | (?P<plain>s) | \( (?P<name>[^)]*) \) s )?", re.VERBOSE)
 # What the extended protocol takes a statement for, and COPY needs more than that.
-_COPY = re.compile(r"\s*copy\b.*\b(?P<end>stdin|stdout)\b", re.IGNORECASE | re.DOTALL)
+_COPY = re.compile(r"\s*copy\b.*\b(?P<way>from|to)\s+(?:stdin|stdout)\b", re.IGNORECASE | re.DOTALL)
+_IS_COPY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*copy\b", re.IGNORECASE | re.DOTALL)
+# Text in which words are not the command's own.
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/", re.DOTALL)
+_INNERMOST = re.compile(r"\([^()]*\)")
 
 
 def bind(query: str, values: Any) -> tuple[str, tuple[Any, ...]]:
@@ -68,16 +72,27 @@ def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Optional[Iterator[t
 
 def refuse_copy(query: str) -> None:
     """Refuse COPY with the client, which needs methods of its own."""
-    if _COPY.match(query):
+    if _copy_with_client(query):
         raise InterfaceError("execute() cannot run COPY with the client: use cursor.copy_in() or cursor.copy_out()")
 
 
 def copies_out(query: str) -> bool:
     """Whether it is COPY to the client, and not from it."""
-    found = _COPY.match(query)
+    found = _copy_with_client(query)
     if found is None:
         raise ProgrammingError("COPY ... FROM STDIN or COPY ... TO STDOUT is expected")
-    return found["end"].lower() == "stdout"
+    return found["way"].lower() == "to"
+
+
+def _copy_with_client(query: str) -> Optional[re.Match[str]]:
+    # Every statement comes by here, and few are COPY.
+    if not _IS_COPY.match(query):
+        return None
+    text = _QUOTED.sub(" ", query)
+    # A query in parentheses may read a relation of that name.
+    while (outer := _INNERMOST.sub(" ", text)) != text:
+        text = outer
+    return _COPY.match(text)
 
 
 def written(query: str, values: Any) -> str:
