@@ -76,8 +76,9 @@ def block_from(first):
 
 def test_readme_leads_from_the_wheels_to_a_prediction_in_two_commands(home):
     (home.folder / "dist").symlink_to(home.dist)
-    # What the first one makes is there.
-    commands = block_from("make wheels ONLY=server")[1:3]
+    # What the first ones make is there.
+    environment, *commands = block_from("make wheels ONLY=server")[1:4]
+    assert environment == "python3 -m venv env && . env/bin/activate"
     assert commands == ["pip install dist/howdah_server-*.whl", "howdah-server demo"]
     started = time.monotonic()
     said = [home.run("/bin/sh", "-c", command).stdout for command in commands][-1]

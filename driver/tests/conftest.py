@@ -101,7 +101,9 @@ def pytest_pyfunc_call(pyfuncitem):
 @pytest.fixture(scope="session")
 def server(major):
     """A server of this major version, shared by the tests."""
-    with Server(postgres.tree(major), settings={"max_connections": "200", "max_prepared_transactions": "10"}) as running:
+    with Server(
+        postgres.tree(major), settings={"max_connections": "200", "max_prepared_transactions": "10"}
+    ) as running:
         yield running
 
 

@@ -508,10 +508,10 @@ def test_the_steps_from_pgbouncer_are_those_of_the_guide(server, tmp_path):
     blocks = re.findall(r"(?:^    .*\n)+", guide, re.MULTILINE)[:3]
     port = free_port()
     lines = "".join(blocks).replace("/etc/pgbouncer", str(tmp_path)).replace("7432", str(port))
-    lines = lines.replace("howdah-pooler -q", f"exec {PROGRAM}").replace("    howdah-pooler ", f"    {PROGRAM} ")
+    lines = lines.replace("/tmp/trial", str(tmp_path / "trial")).replace("    howdah-pooler ", f"    {PROGRAM} ")
     # The pooler of the trial goes on behind the lines; a person's next line comes later.
-    started = f"until grep -q 'is up' {tmp_path}/log; do sleep 0.05; done\n"
-    lines = lines.replace("trial.ini &\n", f"trial.ini 2> {tmp_path}/log &\n{started}").replace("psql ", "$psql -Xt ")
+    started = f"until grep -q 'is up' {tmp_path}/trial.log; do sleep 0.05; done\n"
+    lines = lines.replace("trial.log &\n", f"trial.log &\n{started}").replace("psql ", "$psql -Xt ")
     script = f"set -e\ntrap 'kill $!' EXIT\n{lines}"
     known = environment() | {"PGPASSWORD": PASSWORD, "psql": str(server.tree.program("psql"))}
     done = subprocess.run(
@@ -521,6 +521,7 @@ def test_the_steps_from_pgbouncer_are_those_of_the_guide(server, tmp_path):
     assert "so_reuseport" in done.stdout + done.stderr
     assert "through howdah-pooler" in done.stdout
     assert re.search(rf"app +\| {SUPERUSER}", done.stdout), "SHOW POOLS"
+    assert stat.S_IMODE((tmp_path / "trial.ini").stat().st_mode) == 0o600
 
 
 def test_the_configuration_of_the_guide_to_production_serves(authority, certificate, tmp_path):

@@ -122,23 +122,19 @@ class HowdahDialect(PGDialect_asyncpg):
 
         return connect
 
-    def do_commit_twophase(
-        self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False
-    ) -> None:
+    def do_commit_twophase(self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False) -> None:
         """Commit a transaction that was begun as one of two phases."""
         if is_prepared:
             self._end_prepared(connection, "COMMIT", xid, recover)
         else:
-            self.do_commit(connection.connection)
+            self.do_commit(connection.connection)  # type: ignore[no-untyped-call]
 
-    def do_rollback_twophase(
-        self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False
-    ) -> None:
+    def do_rollback_twophase(self, connection: Any, xid: Any, is_prepared: bool = True, recover: bool = False) -> None:
         """Roll back a transaction that was begun as one of two phases."""
         if is_prepared:
             self._end_prepared(connection, "ROLLBACK", xid, recover)
         else:
-            self.do_rollback(connection.connection)
+            self.do_rollback(connection.connection)  # type: ignore[no-untyped-call]
 
     def _end_prepared(self, connection: Any, verb: str, xid: Any, recover: bool) -> None:
         """End a prepared transaction, for which PostgreSQL wants no other to be open."""
@@ -147,8 +143,8 @@ class HowdahDialect(PGDialect_asyncpg):
             raw.rollback()
         before, raw.autocommit = raw.autocommit, True
         try:
-            name = sqlalchemy.bindparam("xid", xid, literal_execute=True)
-            connection.execute(sqlalchemy.text(f"{verb} PREPARED :xid").bindparams(name))
+            command = sqlalchemy.text(f"{verb} PREPARED :xid")
+            connection.execute(command.bindparams(sqlalchemy.bindparam("xid", xid, literal_execute=True)))
         finally:
             raw.autocommit = before
 
