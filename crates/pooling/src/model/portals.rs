@@ -28,8 +28,8 @@ pub struct Portal {
 impl Portal {
     /// Notes that the portal is this other one, or stays as it was.
     fn may_be(&mut self, other: Self) {
-        let is_same = |(one, two): (&(Rc<Held>, Rc<Statement>), &(Rc<Held>, Rc<Statement>))| Rc::ptr_eq(&one.1, &two.1);
-        if !self.of.as_ref().zip(other.of.as_ref()).is_some_and(is_same) {
+        let both = self.of.as_ref().zip(other.of.as_ref());
+        if !both.is_some_and(|((_, one), (_, two))| Rc::ptr_eq(one, two)) {
             self.of = None;
         }
         if self.fit != Fit::Columns {
