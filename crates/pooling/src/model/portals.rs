@@ -119,3 +119,46 @@ impl Portals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn portal(fit: Fit) -> Portal {
+        Portal { of: None, fit, copy: 0 }
+    }
+
+    #[test]
+    fn a_portal_of_a_taken_name_may_be_either() {
+        let mut portals = Portals::default();
+        portals.insert(b"p", portal(Fit::Columns));
+        portals.insert(b"p", portal(Fit::Same));
+        assert!(portals.may_be_misread(b"p"), "PostgreSQL refuses the second");
+        portals.remove(b"p");
+        portals.insert(b"p", portal(Fit::Same));
+        assert!(!portals.may_be_misread(b"p"));
+        portals.insert(b"", portal(Fit::Columns));
+        portals.insert(b"", portal(Fit::Same));
+        assert!(!portals.may_be_misread(b""), "a portal without a name is replaced");
+    }
+
+    #[test]
+    fn names_are_cut_as_by_postgresql() {
+        let mut portals = Portals::default();
+        portals.insert(&[b'x'; 70], portal(Fit::Columns));
+        assert!(portals.may_be_misread(&[b'x'; NAME]));
+        assert!(!portals.may_be_misread(&[b'x'; NAME - 1]));
+    }
+
+    #[test]
+    fn forgotten_portals_may_be_anything() {
+        let mut portals = Portals::default();
+        for number in 0..=MOST {
+            portals.insert(number.to_string().as_bytes(), portal(Fit::Same));
+        }
+        portals.transaction_ended(false);
+        assert!(portals.may_be_misread(b"1") && !portals.is_empty());
+        portals.transaction_ended(true);
+        assert!(!portals.may_be_misread(b"1") && portals.is_empty());
+    }
+}
