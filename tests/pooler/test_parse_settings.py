@@ -383,3 +383,32 @@ def test_set_config_in_a_transaction_changes_no_others_reading(server, pipelinin
 
         for step in (sets, reads) if first == "the one that sets" else (reads, sets):
             step()
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_a_text_that_the_server_has_read_anew_is_its_clients_alone(server, pipelining):
+    # PostgreSQL reads a prepared text again once the search_path has changed: by the DateStyle of that moment.
+    sql = "SELECT to_char('02/03/2024'::date, 'YYYYMMDD')"
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        truth, one, two, three = (
+            stack.enter_context(client) for client in (direct(server), *(Raw(pooler.port) for _ in range(3)))
+        )
+        one.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        run = bind("s"), EXECUTE, SYNC
+        for client in (truth, one, two):
+            assert client.ask(parse("s", sql), *run) == "1 2 D:20240203 C:SELECT 1 Z:I"
+        # The first client's statement means what it would without a pooler.
+        for _ in range(2):
+            for setting in ("SET search_path TO other", "SET DateStyle TO 'ISO, DMY'", "RESET search_path"):
+                truth.sql(setting)
+                one.sql(setting)
+                for _ in range(2):
+                    assert one.ask(*run) == truth.ask(*run)
+            assert one.ask(*run) == "2 D:20240302 C:SELECT 1 Z:I"
+            for client in (two, two):
+                assert client.ask(*run) == "2 D:20240203 C:SELECT 1 Z:I"
+        assert three.ask(parse("s", sql), *run) == "1 2 D:20240203 C:SELECT 1 Z:I"
+        one.sql("RESET ALL")
+        assert two.ask(*run) == "2 D:20240203 C:SELECT 1 Z:I"

@@ -197,6 +197,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         return;
     }
     client.prepared.statements.insert(name.clone(), Held::new(statement.clone()));
+    server.known.statements.renew_reread(&statement);
     if server.known.statements.uses(&statement).is_some() {
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
@@ -254,6 +255,7 @@ fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
     begin(client, server, now);
     client.input.unsynced = true;
     let before = client.prepared.unnamed.replace(Held::new(statement.clone()));
+    server.known.statements.renew_reread(&statement);
     if server.known.statements.uses(&statement).is_some() {
         invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
     } else {

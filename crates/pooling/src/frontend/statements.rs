@@ -10,7 +10,7 @@ use crate::model::known::ServerCopy;
 use crate::model::lexing::{Reading, UNCLEAR};
 use crate::model::request::{Described, Request};
 use crate::model::shape::Fit;
-use crate::model::statement::{Name, Statement, reading};
+use crate::model::statement::{Name, Statement, reading, reads_alike};
 use wire::backend::Status;
 use wire::frontend::{self, tag};
 
@@ -38,16 +38,27 @@ pub fn renames(core: &mut Core, key: ClientKey) -> bool {
 pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(held) = client.prepared.statements.get(name).cloned() else { return };
-    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return };
-    let (has, home) = (|statement| server.known.statements.has(statement), members::home_of(core, server.pool));
-    if has(&held.statement) {
+    let alike = reads_alike(reported_reading(core, key), held.reading);
+    let Some((_, server)) = core.pair(key) else { return };
+    let alike = alike && !fingerprints::settings_under_way(server);
+    let (known, pool) = (&mut server.known.statements, server.pool);
+    // What PostgreSQL reads anew under this session's settings must not be another's.
+    let may_use = !held.is_shared()
+        || if alike {
+            known.renew_reread(&held);
+            true
+        } else {
+            known.may_reread(&held, key)
+        };
+    if may_use && known.has(&held) {
         return held.goes_as(held.statement.clone());
     }
     let there = held.there();
     // Nobody shares it, so the server has read it as this session read then.
-    if !there.is_shared() && has(&there) {
+    if !there.is_shared() && known.has(&there) {
         return;
     }
+    let home = members::home_of(core, pool);
     let reading = session_reading(core, key);
     if let Some(same) = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared()) {
         return held.goes_as(same.clone());
@@ -194,6 +205,12 @@ pub fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
     if !server.is_pipelined() && unclear {
         return UNCLEAR;
     }
+    reported_reading(core, key)
+}
+
+/// The same by the settings that are known, whatever else may have been changed.
+fn reported_reading(core: &mut Core, key: ClientKey) -> Reading {
+    let Some(client) = core.clients.get(key.0) else { return UNCLEAR };
     if let Some((vars, sets, reading)) = &client.session.reading
         && vars.is(&client.session.vars)
         && sets.is(&client.session.sets)

@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 
 use classify::Same;
 
+use crate::model::keys::ClientKey;
 use crate::model::shape::Shape;
 use crate::model::statement::{Name, Statement, StatementId};
 
@@ -27,6 +28,10 @@ pub struct Prepared {
     pub generation: u64,
     /// Whether the server may have lost the statement.
     doubtful: bool,
+    /// The client that has used the copy under other settings: the server may have read the text anew under them.
+    reread_by: Option<ClientKey>,
+    /// Whether the copy is closed and prepared again at its next use.
+    stale: bool,
     /// The time of its last use, by the clock of its connection.
     used: u64,
     copy: ServerCopy,
@@ -42,7 +47,7 @@ impl Prepared {
     /// known here; a doubtful statement must be prepared afresh.
     fn is(&self, statement: &Statement) -> bool {
         statement.is_at_least(self.generation + u64::from(self.doubtful));
-        statement.generation.get() == self.generation
+        statement.generation.get() == self.generation && !self.stale
     }
 }
 
@@ -86,12 +91,14 @@ impl Known {
         self.by_id.get(&statement.id).is_some_and(|prepared| prepared.is(statement))
     }
 
-    /// Notes that a statement is being prepared; gives the statements that must be closed first: an earlier generation
-    /// of it, and those beyond `limit`.
+    /// Notes that a statement is being prepared; gives the statements that must be closed first: an earlier copy of it,
+    /// and those beyond `limit`.
     pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
         let copy = self.new_copy();
         let (id, generation) = (statement.id, statement.generation.get());
-        let before = self.by_id.insert(id, Prepared { id, generation, doubtful: false, used: self.clock, copy });
+        let before = self
+            .by_id
+            .insert(id, Prepared { id, generation, doubtful: false, reread_by: None, stale: false, used: self.clock, copy });
         let mut closed = Vec::from_iter(before);
         while self.by_id.len() > limit.max(1) {
             let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
@@ -109,6 +116,21 @@ impl Known {
     /// Notes that a statement was not closed after all.
     pub fn restore(&mut self, prepared: Prepared) {
         self.by_id.entry(prepared.id).or_insert(prepared);
+    }
+
+    /// Notes that a client uses the copy under settings by which the text means something else. PostgreSQL reads a text
+    /// anew when the search_path has changed since it read it, or when its cached plan was given up. Whether the copy
+    /// may be used: not if another client has used it so.
+    pub fn may_reread(&mut self, statement: &Statement, by: ClientKey) -> bool {
+        let prepared = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.is(statement));
+        prepared.is_some_and(|prepared| *prepared.reread_by.get_or_insert(by) == by)
+    }
+
+    /// Has the next use of a statement prepare it afresh, if the server may have read its text under other settings.
+    pub fn renew_reread(&mut self, statement: &Statement) {
+        if let Some(prepared) = self.by_id.get_mut(&statement.id) {
+            prepared.stale |= prepared.reread_by.is_some();
+        }
     }
 
     /// Notes that the server may have lost all of them: the next use of each prepares it afresh, by another name.

@@ -212,9 +212,9 @@ impl Sets {
     }
 
     /// Appends the settings that matter to how the text of a statement is read.
-    pub fn write_reading(&self, text: &mut String) {
+    pub fn write_reading(&self, mut write: impl FnMut(&str, &str)) {
         for setting in self.0.iter().filter(|setting| !HARMLESS.contains(&&*setting.name)) {
-            let _ = write!(text, "{}\0", setting.statement);
+            write(&setting.name, &setting.statement);
         }
     }
 }

@@ -291,18 +291,34 @@ impl Statements {
     }
 }
 
-/// The way in which a session with these settings reads statements.
+/// The parameter whose change makes PostgreSQL read a text anew that it has read already.
+const PATH: &str = "search_path";
+
+/// The way in which a session with these settings reads statements: one half says how literals are read, the other how
+/// names are found as well.
 pub fn reading(vars: &Vars, sets: &Sets, tracked: &Tracked) -> Reading {
-    let mut text = String::new();
+    let (mut literals, mut path) = (String::new(), String::new());
     for (place, name) in tracked.names().enumerate() {
         if name != "application_name" {
+            let text = if name == PATH { &mut path } else { &mut literals };
             text.push_str(vars.get(place).unwrap_or("\u{1}"));
             text.push('\0');
         }
     }
-    sets.write_reading(&mut text);
-    let reading = digest(&[text.as_bytes()]);
+    sets.write_reading(|name, statement| {
+        let text = if name == PATH { &mut path } else { &mut literals };
+        text.push_str(statement);
+        text.push('\0');
+    });
+    let halves = [digest(&[literals.as_bytes()]), digest(&[literals.as_bytes(), b"\x01", path.as_bytes()])];
+    let reading = halves.map(|half| half & u128::from(u64::MAX));
+    let reading = reading[0] << 64 | reading[1];
     if reading == UNCLEAR { 0 } else { reading }
+}
+
+/// Whether literals are read alike, whatever the search_path is.
+pub fn reads_alike(one: Reading, other: Reading) -> bool {
+    one >> 64 == other >> 64
 }
 
 #[cfg(test)]

@@ -208,6 +208,14 @@ pub fn sets_under_way(client: &Client, server: &Server) -> bool {
         || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
 }
 
+/// Whether a statement that has not been answered changes settings of its session by its own text.
+pub fn settings_under_way(server: &Server) -> bool {
+    server.exchange.may_hold(|verdict| {
+        verdict.dirties
+            || matches!(verdict.kind, Kind::Set(_) | Kind::Reset { .. } | Kind::Discard(_) | Kind::Rollback { .. })
+    })
+}
+
 /// Whether a request that has not been answered may change how its session reads statements.
 pub fn may_set(request: &Request) -> bool {
     let sets = |verdict: &Verdict| {
