@@ -96,9 +96,10 @@ impl Known {
     pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
         let copy = self.new_copy();
         let (id, generation) = (statement.id, statement.generation.get());
-        let before = self
-            .by_id
-            .insert(id, Prepared { id, generation, doubtful: false, reread_by: None, stale: false, used: self.clock, copy });
+        let before = self.by_id.insert(
+            id,
+            Prepared { id, generation, doubtful: false, reread_by: None, stale: false, used: self.clock, copy },
+        );
         let mut closed = Vec::from_iter(before);
         while self.by_id.len() > limit.max(1) {
             let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
@@ -133,6 +134,14 @@ impl Known {
         }
     }
 
+    /// The statements of a connection that has come from another worker, where clients have other keys.
+    pub fn arrived(mut self) -> Self {
+        for prepared in self.by_id.values_mut() {
+            prepared.stale |= prepared.reread_by.take().is_some();
+        }
+        self
+    }
+
     /// Notes that the server may have lost all of them: the next use of each prepares it afresh, by another name.
     pub fn doubt(&mut self) {
         self.by_id.values_mut().for_each(|prepared| prepared.doubtful = true);
@@ -165,10 +174,30 @@ mod tests {
 
     use super::*;
     use crate::model::lexing::Lexing;
+    use crate::model::slots::Slots;
     use crate::model::statement::Statements;
 
     fn statement(statements: &mut Statements, text: &str) -> Rc<Statement> {
         statements.share(text.as_bytes(), 0, Lexing::Conforming)
+    }
+
+    #[test]
+    fn a_copy_that_was_read_anew_is_its_clients_alone() {
+        let mut clients = Slots::default();
+        let [first, second] = [(), ()].map(|client| ClientKey(clients.insert(client)));
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let one = statement(&mut statements, "1");
+        known.add(&one, 9);
+        known.renew_reread(&one);
+        assert!(known.has(&one), "nobody has used it under other settings");
+        assert!(known.may_reread(&one, first) && known.may_reread(&one, first));
+        assert!(!known.may_reread(&one, second));
+        known.renew_reread(&one);
+        assert!(!known.has(&one) && known.uses(&one).is_none() && !known.may_reread(&one, first));
+        let closed = known.add(&one, 9);
+        assert_eq!(closed.iter().map(Prepared::name).collect::<Vec<_>>(), [one.name()], "closed before it is prepared");
+        assert!(known.has(&one) && known.may_reread(&one, second));
+        assert!(!known.arrived().has(&one), "clients have other keys there");
     }
 
     #[test]

@@ -119,7 +119,7 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
     (server.permit, server.known.parameters) = (Some(permit), parameters);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
-    (server.at.sslmode, server.known.mark, server.known.statements) = (sslmode, mark, statements);
+    (server.at.sslmode, server.known.mark, server.known.statements) = (sslmode, mark, statements.arrived());
     // Later orders have not reached the connection: it may be of the configuration before.
     server.life.retire = orders < core.lifecycle.orders;
     server.life.suspended = core.is_suspended();
