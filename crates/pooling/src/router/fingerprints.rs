@@ -208,12 +208,23 @@ pub fn sets_under_way(client: &Client, server: &Server) -> bool {
         || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
 }
 
-/// Whether a statement that has not been answered changes settings of its session by its own text.
+/// The number of requests that are looked at for each Bind: a client may send thousands before it waits.
+const LOOKED_BACK: usize = 16;
+
+/// Whether one of the last statements that have not been answered changes settings of its session by its own text.
 pub fn settings_under_way(server: &Server) -> bool {
-    server.exchange.may_hold(|verdict| {
+    let sets = |verdict: &Verdict| {
         verdict.dirties
             || matches!(verdict.kind, Kind::Set(_) | Kind::Reset { .. } | Kind::Discard(_) | Kind::Rollback { .. })
-    })
+    };
+    // On a pipelined connection nothing does.
+    !server.is_pipelined()
+        && server.exchange.requests.iter().rev().take(LOOKED_BACK).any(|request| match request {
+            Request::Query(verdict, _) => verdict.as_deref().is_none_or(sets),
+            Request::Execute(Some(statement)) => statement.verdict().as_deref().is_none_or(sets),
+            Request::Execute(None) | Request::Call => true,
+            _ => false,
+        })
 }
 
 /// Whether a request that has not been answered may change how its session reads statements.
