@@ -245,13 +245,18 @@ def test_behind_a_long_answer(owner, pooler, rows):
             assert neighbour.sql("SELECT 6 AS six") == "T D:6 C:SELECT 1 Z:I"
 
 
+def outdate_behind_a_long_answer(owner, client):
+    """Has a client run a long answer and a short one in a unit, and changes the table of the second."""
+    prepare(client, READ)
+    prepare(client, BIG.format(10), "big")
+    for _ in range(4):
+        client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
+    owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+
+
 def test_behind_a_long_answer_nothing_more_is_told(owner, pooler):
     with Raw(pooler.port) as client:
-        prepare(client, READ)
-        prepare(client, BIG.format(10), "big")
-        for _ in range(4):
-            client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
-        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        outdate_behind_a_long_answer(owner, client)
         for _ in range(4):
             # The error stands where the description was.
             client.kinds(bind("big"), EXECUTE, bind("s"), EXECUTE, describe("s"), SYNC)
@@ -261,11 +266,7 @@ def test_behind_a_long_answer_nothing_more_is_told(owner, pooler):
 
 def test_behind_a_long_answer_the_unnamed_statement_stays(owner, pooler):
     with Raw(pooler.port) as client:
-        prepare(client, READ)
-        prepare(client, BIG.format(10), "big")
-        for _ in range(4):
-            client.ask(bind("big"), EXECUTE, bind("s"), EXECUTE, SYNC)
-        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
+        outdate_behind_a_long_answer(owner, client)
         unit = bind("big"), EXECUTE, bind("s"), EXECUTE, parse("", "SELECT 'second'"), bind(""), EXECUTE, SYNC
         for _ in range(4):
             assert client.ask(parse("", "SELECT 'first'"), SYNC) == "1 Z:I"
