@@ -191,11 +191,11 @@ async def test_rows_may_be_what_the_program_wants(spec):
     for wrong, message in (
         ("select 1 as id", "no column for the field 'origin' of Flight"),
         ("select 1 as id, 'x' as origin, 2 as other", "Flight has no field for the column 'other'"),
-        ("select 1 as id, 2 as id, 'x' as origin", "2 columns 'id'"),
+        ("select 1 as id, 2 as id, 'x' as origin", "2 columns named 'id'"),
     ):
         with pytest.raises(howdah.InterfaceError, match=message):
             await connection.fetch(wrong, record_class=Flight)
-    with pytest.raises(howdah.InterfaceError, match="2 columns 'id'"):
+    with pytest.raises(howdah.InterfaceError, match="2 columns named 'id'"):
         await connection.fetch("select 1 as id, 2 as id, 'x' as origin", record_class=Checked)
     for refused in (int, object, "dict", Flight(1, "ZRH")):
         with pytest.raises(howdah.InterfaceError, match="record_class is expected"):
