@@ -9,10 +9,12 @@ import socket
 import stat
 import subprocess
 import textwrap
+import urllib.request
 from pathlib import Path
 
 import psycopg
 import pytest
+import yaml
 
 from devkit import places
 from devkit.places import ROOT
@@ -551,3 +553,46 @@ def test_the_configuration_of_the_guide_to_production_serves(authority, certific
             # Nobody but the pooler may ask for secrets.
             denied = pooler.psql("SELECT pooler.users('dba')", "app", "bob", "b", check=False, sslmode="require")
             assert "permission denied" in denied.stderr
+
+
+def test_the_file_for_kubernetes_runs_a_pooler_that_its_probes_find_and_its_end_stops(server, tmp_path):
+    """As a Pod would be run, but for addresses; nothing of Kubernetes itself."""
+    configuration, deployment, service = yaml.safe_load_all(
+        (ROOT / "packaging" / "container" / "kubernetes.yaml").read_text()
+    )
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    text = configuration["data"]["howdah.toml"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {name: ports[name] for name in ("postgres", "metrics")} == {
+        "postgres": int(re.search(r"listen_port = (\d+)", text)[1]),
+        "metrics": int(re.search(r"metrics_port = (\d+)", text)[1]),
+    }
+    assert service["spec"]["ports"][0]["targetPort"] == "postgres"
+    assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
+    assert container["envFrom"][0]["secretRef"]["name"] == "howdah-pooler"
+    (place,) = (mount["mountPath"] for mount in container["volumeMounts"])
+    assert container["args"] == [f"{place}/{next(iter(configuration['data']))}"]
+    metrics = free_port()
+    text = re.sub(r"servers = .*", f'servers = [{{ host = "127.0.0.1", port = {server.port} }}]', text)
+    text = text.replace(str(ports["metrics"]), str(metrics)).replace("${APP_PASSWORD}", "it's a secret")
+    text = text.replace(f"listen_port = {ports['postgres']}", f'listen_port = @PORT@\nunix_socket_dir = "{tmp_path}"')
+    pause = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    patience = int(re.search(r"shutdown_timeout = (\d+)", text)[1])
+    assert pause + patience < pod["terminationGracePeriodSeconds"]
+    text = text.replace(f"shutdown_timeout = {patience}", "shutdown_timeout = 1")
+    server.psql("CREATE ROLE app LOGIN PASSWORD 'it''s a secret'; CREATE DATABASE app OWNER app")
+    try:
+        with Pooler(server, name="howdah.toml", text=text) as pooler:
+            assert pooler.psql("SELECT current_user", "app", "app", "it's a secret") == "app"
+            for probe in (container["readinessProbe"], container["livenessProbe"]):
+                address = f"http://127.0.0.1:{metrics}{probe['httpGet']['path']}"
+                with urllib.request.urlopen(address, timeout=10) as answer:
+                    assert (probe["httpGet"]["port"], answer.status) == ("metrics", 200)
+            with pooler.connect("app", "app", "it's a secret") as busy:
+                ask(busy, "BEGIN")
+                pooler.process.terminate()
+                pooler.process.wait(10)
+    finally:
+        server.psql("DROP DATABASE app WITH (FORCE)")
+        server.psql("DROP ROLE app")

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::setup::Setup;
-use crate::world::{COPIES, ORDERS, READ, SENTENCES, SHIFTING, World};
+use crate::world::{COPIES, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum Step {
     Ask { who: usize },
     /// Somebody changes the relation that shifts.
     Shift { to: usize },
+    /// The servers give up all cached plans.
+    GiveUpPlans,
     /// A client asks to cancel what it does.
     Cancel { who: usize },
     /// Cancel requests that have arrived at the server have their effect.
@@ -68,6 +70,7 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Look { who } => world.look(*who),
         Step::Ask { who } => world.ask(*who),
         Step::Shift { to } => world.shift(*to),
+        Step::GiveUpPlans => world.give_up_plans(),
         Step::Cancel { who } => world.cancel(*who),
         Step::TakeCancels => world.take_cancels(),
         Step::Leave { who } => world.leave(*who),
@@ -161,20 +164,34 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let (tides, failovers) = if setup.servers > 1 { (40, dice.of(&[0, 2, 8])) } else { (0, 0) };
     // Without a draw, too.
     let shifts = if seed % 4 == 1 { dice.of(&[2, 6]) } else { 0 };
+    // In some, clients change what their texts are read by, and run what they have prepared.
+    let rereads = seed % 4 == 2;
+    if rereads && !crowded && !setup.session_mode {
+        setup.clients = 6;
+    }
+    let losses = if rereads { dice.of(&[0, 1, 4]) } else { 0 };
     let count = if crowded { count * 4 } else { count };
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
-        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers + shifts) {
+        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers + shifts + losses) {
             0..28 => {
                 let mut statements: Vec<usize> =
                     (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
                 if crowded && dice.below(4) > 0 {
                     statements = vec![READ];
                 }
+                if rereads && dice.below(2) == 0 {
+                    statements[0] = dice.of(&READ_BY);
+                }
                 let copies = dice.below(100) < copies;
                 let form = match () {
                     () if shifts > 0 && dice.below(5) > 1 => SHIFTING,
+                    () if rereads && dice.below(2) == 0 => {
+                        // One that is prepared already, mostly.
+                        statements.resize(dice.of(&[1, 3, 3, 3]), READ);
+                        PREPARED
+                    }
                     () if copies => COPIES + dice.below(SHIFTING - COPIES),
                     () => dice.below(COPIES),
                 };
@@ -209,7 +226,10 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
                 1 => Step::Stop { who },
                 _ => Step::Start { who },
             },
-            _ => Step::Shift { to: dice.below(3) },
+            kind if kind < 100 + deaths + orders + restarts + tides + failovers + shifts => {
+                Step::Shift { to: dice.below(3) }
+            }
+            _ => Step::GiveUpPlans,
         });
         if crowded && matches!(steps.last(), Some(Step::Say { .. })) {
             steps.push(Step::Send { who, bytes: usize::MAX });

@@ -23,7 +23,7 @@ use crate::model::reported;
 use crate::setup::Setup;
 use crate::trace::trace;
 
-pub use said::{COPIES, READ, SENTENCES, SHIFTING};
+pub use said::{COPIES, PREPARED, READ, READ_BY, SENTENCES, SHIFTING};
 
 use client::Client;
 use connection::Connection;

@@ -14,7 +14,6 @@ use crate::backend::{errors, hub_asks, ready};
 use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
-use crate::router::fingerprints::may_set;
 use crate::state::Core;
 use crate::state::server::Residue;
 
@@ -272,7 +271,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.exchange.is_answered_by(tag) {
         let done = server.exchange.requests.pop_front();
-        server.exchange.has_set |= done.as_ref().is_some_and(may_set);
+        server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
         server.exchange.finished = 0;
         server.exchange.pop_copy_ends();
         if tag == tag::PARSE_COMPLETE

@@ -141,10 +141,7 @@ pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdic
 pub fn long_query_ended(core: &mut Core, key: ClientKey) {
     let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.input.words.take()) else { return };
     let Some((_, server)) = core.pair(key) else { return };
-    let Some(Request::Query(Some(verdict), _)) = server.exchange.requests.back_mut() else { return };
-    let verdict = Arc::make_mut(verdict);
-    words.add_to(verdict);
-    let verdict = verdict.clone();
+    let Some(verdict) = server.exchange.requests.amend_query(|verdict| words.add_to(verdict)) else { return };
     fingerprints::foresee_definition(core, key, Some(&verdict));
 }
 

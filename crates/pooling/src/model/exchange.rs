@@ -1,6 +1,5 @@
 //! The requests that were sent to a server, and how far it has answered them.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use classify::Verdict;
@@ -8,6 +7,7 @@ use wire::backend::{Report, tag};
 
 use crate::model::known::Known;
 use crate::model::request::Request;
+use crate::model::requests::Requests;
 
 /// The destination of the body of a long message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum Passing {
 #[derive(Debug, Default)]
 pub struct Exchange {
     /// The requests without an answer.
-    pub requests: VecDeque<Request>,
+    pub requests: Requests,
     /// Whether an error has ended the unit at the head: its other requests will not be answered.
     pub failed: bool,
     /// Whether the requests up to the next Sync will not be answered, not even a Query.

@@ -46,6 +46,7 @@ pub mod portals;
 pub mod quota;
 pub mod relay;
 pub mod request;
+pub mod requests;
 pub mod session;
 pub mod shape;
 pub mod slots;

@@ -126,6 +126,31 @@ impl Request {
         )
     }
 
+    /// Whether the request changes settings of its session by its own text.
+    pub fn sets(&self) -> bool {
+        self.may(|verdict| {
+            verdict.dirties
+                || matches!(verdict.kind, Kind::Set(_) | Kind::Reset { .. } | Kind::Discard(_) | Kind::Rollback { .. })
+        })
+    }
+
+    /// Whether the request may change how its session reads statements, by its text or by what it calls.
+    pub fn may_set(&self) -> bool {
+        self.may(|verdict| {
+            verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+        })
+    }
+
+    /// Whether the request may be a statement for which `holds` is true.
+    fn may(&self, holds: impl FnOnce(&Verdict) -> bool) -> bool {
+        match self {
+            Self::Query(verdict, _) => verdict.as_deref().is_none_or(holds),
+            Self::Execute(Some(statement)) => statement.verdict().as_deref().is_none_or(holds),
+            Self::Execute(None) | Self::Call => true,
+            _ => false,
+        }
+    }
+
     /// Whether the request ends a unit that has failed: behind an error in the extended protocol (`skips`) the server
     /// skips everything up to the next Sync, a Query too.
     pub fn ends_failed_unit(&self, skips: bool) -> bool {

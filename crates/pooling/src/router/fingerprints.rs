@@ -8,7 +8,6 @@ use std::sync::Arc;
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::lexing::Lexing;
-use crate::model::request::Request;
 use crate::model::statement::Statement;
 use classify::{Kind, Verdict};
 use wire::backend::Status;
@@ -204,38 +203,12 @@ pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Stat
 /// a transaction that has changed them.
 pub fn sets_under_way(client: &Client, server: &Server) -> bool {
     server.exchange.has_set
-        || server.exchange.requests.iter().any(may_set)
+        || server.exchange.requests.may_set()
         || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
 }
 
-/// The number of requests that are looked at for each Bind: a client may send thousands before it waits.
-const LOOKED_BACK: usize = 16;
-
-/// Whether one of the last statements that have not been answered changes settings of its session by its own text.
+/// Whether a statement that has not been answered changes settings of its session by its own text. On a pipelined
+/// connection none does.
 pub fn settings_under_way(server: &Server) -> bool {
-    let sets = |verdict: &Verdict| {
-        verdict.dirties
-            || matches!(verdict.kind, Kind::Set(_) | Kind::Reset { .. } | Kind::Discard(_) | Kind::Rollback { .. })
-    };
-    // On a pipelined connection nothing does.
-    !server.is_pipelined()
-        && server.exchange.requests.iter().rev().take(LOOKED_BACK).any(|request| match request {
-            Request::Query(verdict, _) => verdict.as_deref().is_none_or(sets),
-            Request::Execute(Some(statement)) => statement.verdict().as_deref().is_none_or(sets),
-            Request::Execute(None) | Request::Call => true,
-            _ => false,
-        })
-}
-
-/// Whether a request that has not been answered may change how its session reads statements.
-pub fn may_set(request: &Request) -> bool {
-    let sets = |verdict: &Verdict| {
-        verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
-    };
-    match request {
-        Request::Query(verdict, _) => verdict.as_deref().is_none_or(sets),
-        Request::Execute(statement) => statement.as_ref().and_then(|known| known.verdict()).as_deref().is_none_or(sets),
-        Request::Call => true,
-        _ => false,
-    }
+    !server.is_pipelined() && server.exchange.requests.set()
 }

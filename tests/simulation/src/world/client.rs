@@ -11,7 +11,7 @@ use super::connection::STRAY;
 use super::copy::text_of;
 use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
-use super::said::{self, DEFINITIONS, FORMS, SHIFTING, echo, extended, query, together};
+use super::said::{self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together};
 use super::server::HUM;
 use super::shapes::{CHANGED, Held, Use};
 use super::turns::Turn;
@@ -34,6 +34,8 @@ pub(super) struct Unit {
     /// Its client may have asked to cancel it.
     pub(super) cancelled: bool,
     pub(super) errors: usize,
+    /// It may drop the statements that its client has prepared.
+    discards: bool,
     /// It is of a statement of the relation that shifts.
     pub(super) uses: Option<Use>,
     /// It prepares, if need be, this definition under this name of the client's.
@@ -164,17 +166,18 @@ impl World {
         if form % FORMS == SHIFTING {
             return self.say_shifting(who, name, choices);
         }
-        let ends_unnamed = form % FORMS != 3;
+        let ends_unnamed = form % FORMS != PREPARED;
         client.unnamed = if ends_unnamed { client.count } else { client.unnamed };
         let own = choices.len() % 2;
         let held = client.prepared.get(&own).copied();
         // Clients prepare the same few definitions, each under names of its own, and bind the unit's name.
         let definition = held.filter(|_| choices.len() > 2).unwrap_or(choices[0] % DEFINITIONS.len());
-        let names = (form % FORMS == 3).then_some((own, definition));
-        if names.is_some() && !client.units.is_empty() {
+        let names = (form % FORMS == PREPARED).then_some((own, definition));
+        let prepared = held == Some(definition);
+        let is_certain = prepared && !client.units.iter().any(|unit| unit.discards || unit.names.is_some());
+        if names.is_some() && !client.units.is_empty() && !is_certain {
             return;
         }
-        let prepared = held == Some(definition);
         if names.is_some() && !prepared {
             client.prepared.remove(&own);
         }
@@ -182,7 +185,7 @@ impl World {
         let out = match form % FORMS {
             0 | 1 => query(&name, choices),
             2 => extended(&name, choices, None),
-            3 => echo(&name, own, definition, prepared),
+            PREPARED => echo(&name, own, definition, prepared),
             4 => together(&name, choices),
             5 => extended(&name, choices, Some(b'E')),
             6 => extended(&name, choices, Some(b'P')),
@@ -195,6 +198,7 @@ impl World {
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
         let unit = client.utter(name, out);
         (unit.names, unit.waits) = (names, waits);
+        unit.discards = choices.iter().any(|choice| choice % SENTENCES == DISCARD_ALL);
     }
 
     /// A client sends so many bytes.
@@ -262,6 +266,7 @@ impl Client {
             name,
             cancelled: !self.cancels.is_empty(),
             errors: 0,
+            discards: false,
             uses: None,
             names: None,
             heard: Vec::new(),

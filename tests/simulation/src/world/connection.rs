@@ -29,8 +29,11 @@ pub(super) struct Question {
 #[derive(Debug, Clone)]
 pub(super) struct Prepared {
     pub(super) sql: String,
-    /// The type of its parameter, and the time zone in which it was parsed: its rows say so.
-    pub(super) mark: String,
+    /// The type of its parameter, and the time zone in which its text was read last: its rows say so.
+    pub(super) of_type: u32,
+    pub(super) zone: String,
+    /// The search_path by which its text was read last; none once its cached plan has been given up.
+    pub(super) path: Option<String>,
     /// What it does with the relation that shifts, and the shape by which it was parsed.
     pub(super) shifting: Option<(Shifting, usize)>,
 }
@@ -255,11 +258,22 @@ impl Connection {
         }
         let of_type = parse.definition.get(parse.query.len() + 3..).and_then(|types| types.first_chunk());
         let of_type = of_type.map_or(0, |oid| u32::from_be_bytes(*oid));
-        let mark = format!("{of_type} {}", reported(&self.session.current, "TimeZone"));
         let shifting = shifting(&sql).map(|how| (how, shape));
         self.locks |= shifting.is_some();
-        self.statements.insert(parse.name.to_vec(), Prepared { sql, mark, shifting });
+        let prepared = Prepared { sql, of_type, zone: String::new(), path: None, shifting };
+        self.statements.insert(parse.name.to_vec(), prepared);
+        self.revalidate(parse.name);
         self.say(|out| backend::write_empty(out, b'1'));
+    }
+
+    /// Reads the text of a statement anew, by the settings in force, if the search_path is not that of the last reading, or
+    /// the cached plan has been given up: as PostgreSQL does when a statement is bound or described.
+    pub(super) fn revalidate(&mut self, name: &[u8]) {
+        let [zone, path] = ["TimeZone", "search_path"].map(|setting| reported(&self.session.current, setting));
+        let Some(prepared) = self.statements.get_mut(name) else { return };
+        if prepared.path.as_ref() != Some(&path) {
+            (prepared.zone, prepared.path) = (zone, Some(path));
+        }
     }
 
     pub(super) fn bind(&mut self, body: &[u8]) {
@@ -267,6 +281,9 @@ impl Connection {
             return;
         }
         let bind = frontend::bind(body).unwrap();
+        if !self.session.failed {
+            self.revalidate(bind.statement);
+        }
         let Some(prepared) = self.statements.get(bind.statement).cloned() else { return self.complain("26000") };
         let parameter = value_of(body, &bind);
         self.portals.insert(bind.portal.to_vec(), (prepared, parameter));

@@ -10,6 +10,8 @@ use super::copy::line;
 /// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`]. The last is that
 /// of what [`SHIFTING`] says.
 pub(super) const FORMS: usize = 13;
+/// This one is of a statement that is prepared once.
+pub const PREPARED: usize = 3;
 /// From here on they are of a COPY.
 pub const COPIES: usize = 7;
 /// This one is of a statement whose columns change; see [`shapes`](super::shapes).
@@ -18,6 +20,8 @@ pub const SHIFTING: usize = 12;
 pub const SENTENCES: usize = 40;
 /// Three of them.
 pub const READ: usize = 28;
+/// Statements that change by what a text is read: the time zone and the search_path, each to one of two values and back.
+pub const READ_BY: [usize; 6] = [3, 3 + SENTENCES, 9, 2, 2 + SENTENCES, 8];
 pub(super) const ROLLBACK: usize = 17;
 pub(super) const DISCARD_ALL: usize = 24;
 /// Values that parameters are set to.

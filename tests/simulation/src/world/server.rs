@@ -60,6 +60,13 @@ impl World {
         }
     }
 
+    /// The servers give up all cached plans, as after more changes of the catalog than a session can be told one by one.
+    pub fn give_up_plans(&mut self) {
+        trace!("the servers give up all cached plans");
+        let prepared = self.connections.iter_mut().flat_map(|connection| connection.statements.values_mut());
+        prepared.for_each(|prepared| prepared.path = None);
+    }
+
     /// A server connection dies.
     pub fn kill(&mut self, who: usize) {
         let Some(connection) = self.connection(who).filter(|connection| connection.is_logged_in) else { return };
@@ -200,19 +207,20 @@ impl World {
             return;
         }
         let portal = frontend::portal(body);
-        let Some((Prepared { sql, mark, shifting }, parameter)) = connection.portals.get(portal).cloned() else {
+        let Some((prepared, parameter)) = connection.portals.get(portal).cloned() else {
             // The pooler asks for one that there is not where its client's unit is to fail.
             assert!(connection.unit.is_some() && portal.contains(&b' '), "no portal");
             connection.fail();
             return connection.refuse("34000");
         };
+        let Prepared { sql, of_type, zone, shifting, .. } = prepared;
         let (commands, signature) = read(&sql);
         let owner = parameter.clone().or(signature).expect("only clients use the extended protocol");
         self.begin(at, &owner);
         if let Some((how, parsed)) = shifting {
             return self.run_shifting(at, &owner, how, parsed);
         }
-        let told = parameter.map(|parameter| format!("{parameter} {mark}"));
+        let told = parameter.map(|parameter| format!("{parameter} {of_type} {zone}"));
         for command in commands {
             self.execute(at, &command, told.as_deref());
         }
