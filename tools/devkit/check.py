@@ -30,15 +30,17 @@ def test(majors, update, pytest_arguments):
     for major in majors:
         build_into(postgres.tree(major))
     # The driver needs no more than a server.
-    beside = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
+    others = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
     # One by one: each folder is a package of its own.
     tiers = [(majors, pytest_arguments)]
     if not pytest_arguments:
-        tiers = [([*majors, *beside], ["driver/tests"]), (majors, ["tests"])]
+        tiers = [([*majors, *others], ["driver/tests"]), (majors, ["tests"])]
+    # Two files side by side, since tests wait a lot: each process has servers of its own.
+    side_by_side = [] if pytest_arguments or update else ["--numprocesses=2", "--dist=loadfile"]
     for chosen, what in tiers:
-        options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else [])
+        options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else []) + side_by_side
         run([str(python), "-m", "pytest", *options, *what])
 
 
