@@ -350,3 +350,42 @@ def test_what_the_check_of_a_domain_does_at_a_bind_is_undone(ground, value, pipe
         clients.a.ask(parse("q", "SELECT $1::checked"), message(b"B", body), SYNC)
         assert clients.b.value("SHOW statement_timeout") == "0"
         assert clients.b.value(LOCKS) == "0"
+
+
+@pytest.fixture
+def acting(server):
+    """The number of a domain whose check leaves a lock, a limit and a role behind."""
+    with direct(server) as owner:
+        owner.sql("DROP DOMAIN IF EXISTS acting; DROP FUNCTION IF EXISTS acts(int)")
+        if owner.value("SELECT count(*) FROM pg_roles WHERE rolname = 'other_role'") == "0":
+            owner.sql("CREATE ROLE other_role")
+        owner.sql(
+            """CREATE FUNCTION acts(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
+            PERFORM pg_advisory_lock(4799), set_config('statement_timeout', '77s', false),
+            set_config('role', 'other_role', false); RETURN true; END $$"""
+        )
+        owner.sql("CREATE DOMAIN acting AS int CHECK (acts(VALUE))")
+        yield int(owner.value("SELECT 'acting'::regtype::oid"))
+        owner.sql("DROP DOMAIN acting; DROP FUNCTION acts(int)")
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("name", ["", "q"])
+def test_the_type_of_a_parameter_leaves_nothing_behind(server, acting, pipelining, name):
+    """The type is told by its number in the Parse, and its check runs at the Bind."""
+    typed = message(b"P", name.encode() + b"\0SELECT $1\0" + struct.pack("!hI", 1, acting))
+    bound = message(b"B", b"\0" + name.encode() + b"\0" + struct.pack("!hhi", 0, 1, 1) + b"5" + struct.pack("!h", 0))
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        one, two = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        one.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        for _ in range(4):
+            two.sql("SELECT current_user")
+        assert one.ask(typed, bound, EXECUTE, SYNC) == "1 2 D:5 C:SELECT 1 Z:I"
+        locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 4799"
+        assert [two.value(sql) for sql in ("SELECT current_user", "SHOW statement_timeout", locks)] == [
+            "postgres",
+            "0",
+            "0",
+        ]

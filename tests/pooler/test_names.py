@@ -469,3 +469,31 @@ def test_a_close_frees_a_statement_of_sqls_prepare(server):
             assert one.sql("EXECUTE s") == "E:26000 Z:I"
             assert one.sql("PREPARE s AS SELECT 2") == "C:PREPARE Z:I"
             assert one.sql("EXECUTE s") == "T D:2 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("block", [False, True])
+@pytest.mark.parametrize("sql", ["DEALLOCATE ALL; SELECT 1", "DEALLOCATE ALL"])
+def test_names_behind_deallocate_all_are_free(server, pipelining, sql, block):
+    running = Pooler(server, default_pool_size=1, pipelining=pipelining)
+    with running as pooler, Raw(pooler.port) as client, direct(server) as truth:
+        client.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        told = []
+        for who in (truth, client):
+            who.ask(parse("s", "SELECT 'old'"), bind("s"), EXECUTE, SYNC)
+            if block:
+                who.sql("BEGIN")
+            told.append(who.ask(query(sql), parse("s", "SELECT 'new'"), bind("s"), EXECUTE, SYNC, units=2))
+        assert told[1] == told[0]
+
+
+def test_deallocate_behind_a_close_that_was_skipped_finds_its_statement(server):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client, direct(server) as truth:
+        client.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        told = []
+        for who in (truth, client):
+            who.ask(parse("s", "SELECT 1"), SYNC)
+            told.append(who.ask(bind("none"), close("s"), SYNC, query("DEALLOCATE s"), units=2))
+        assert told[1] == told[0]

@@ -5,8 +5,9 @@ import struct
 
 import pytest
 
-from tests.pooler.process import Pooler
+from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
+from tests.pooler.trio import three
 
 # What is tested is the pooler's own.
 NEWEST_ONLY = True
@@ -289,3 +290,27 @@ def test_rows_before_their_description(owner, pooler):
             (bind("s", "p"), bind("s"), PORTAL, execute(portal="p"), SYNC),
         ):
             assert "D:" not in client.ask(*unit)
+
+
+@pytest.mark.parametrize("limit", [1, 200])
+def test_a_write_whose_copy_its_own_unit_evicts_is_refused(major, limit):
+    settings = (
+        f'pool_mode = "transaction"\ndefault_pool_size = 1\nserver_login_retry = 0.2\nmax_prepared_statements = {limit}'
+    )
+    with three(major) as servers:
+        servers.primary.psql("CREATE TABLE once (a int)")
+        servers.catch_up()
+        text = servers.toml(settings, "healthcheck_interval = 0.2")
+        with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
+            wait_until(lambda: [row["role"] for row in pooler.show("REPLICAS")] == ["primary", "replica", "replica"])
+            with Raw(pooler.port, "app") as client:
+                client.sql("SELECT 1")
+                pooler.wait_for_catalog()
+                client.ask(parse("w", "INSERT INTO once (a) VALUES (7) RETURNING *"), describe("w"), SYNC)
+                for _ in range(6):
+                    client.ask(bind("w"), EXECUTE, SYNC)
+                before = servers.primary.psql("SELECT count(*) FROM once")
+                servers.primary.psql("ALTER TABLE once ADD b int")
+                # The statement x takes the place of w where only one is kept.
+                assert "E:0A000" in client.ask(parse("x", "SELECT 3"), bind("w"), EXECUTE, SYNC)
+                assert servers.primary.psql("SELECT count(*) FROM once") == before

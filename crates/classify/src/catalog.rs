@@ -91,6 +91,7 @@ pub struct Catalog {
     generation: u64,
     version: u32,
     poisoned: bool,
+    acting_types: bool,
     functions: ByName<Function>,
     operators: HashMap<Box<str>, Volatility>,
     types: ByName<Entry>,
@@ -163,6 +164,7 @@ impl Catalog {
                     "unsafe" => Access::Unsafe,
                     _ => return None,
                 };
+                self.acting_types |= kind == "type" && (access == Access::Unsafe || leaves_traces(definition));
                 let definition = (!definition.is_empty() && !too_long).then(|| definition.into());
                 let into = if kind == "type" { &mut self.types } else { &mut self.relations };
                 into.entry(name.into()).or_default().insert(schema.into(), Entry { access, fires: false, definition });
@@ -198,6 +200,12 @@ impl Catalog {
         self.poisoned
     }
 
+    /// Whether the values of some type may run what writes or leaves traces in a session: volatile functions of its input
+    /// or output, of a cast, or of a domain's checks. So it may where a parameter has a type by its number alone.
+    pub fn has_acting_types(&self) -> bool {
+        !self.is_loaded() || self.acting_types
+    }
+
     /// The function of a name, the worst if several are meant.
     pub fn function(&self, schema: Option<&str>, name: &str) -> Option<Function> {
         self.functions.get(name).and_then(|schemas| {
@@ -228,6 +236,11 @@ impl Catalog {
     pub fn relations(&self, schema: Option<&str>, name: &str) -> impl Iterator<Item = &Entry> {
         named(&self.relations, schema, name)
     }
+}
+
+/// Whether the checks of a domain may call a function of PostgreSQL's own that leaves traces in a session.
+fn leaves_traces(checks: &str) -> bool {
+    ["set_config", "setseed", "advisory", "replication_origin"].iter().any(|name| checks.contains(name))
 }
 
 fn named<'a>(by_name: &'a ByName<Entry>, schema: Option<&str>, name: &str) -> impl Iterator<Item = &'a Entry> {

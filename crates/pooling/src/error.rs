@@ -72,6 +72,9 @@ pub enum Error {
     /// The client sent a message of a type that clients do not send.
     #[error("invalid frontend message type {0}")]
     MessageType(u8),
+    /// A part of a CopyData message where no COPY is under way, before a statement of the pooler's own.
+    #[error("a CopyData message came, but no COPY is under way")]
+    StrayCopyData,
     /// The names in a Bind message cannot be read.
     #[error("malformed Bind")]
     MalformedBind,
@@ -460,8 +463,8 @@ impl Error {
         "08006" connection_failure, Server, yes: LookupFailed;
         "08006" connection_failure, Server, no: Closed;
         "08006" connection_failure, Limit, yes: LoginTimeout;
-        "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName LongCommand
-            Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
+        "08P01" protocol_violation, Client, no: Protocol MessageType StrayCopyData MalformedBind LongStatementName
+            LongCommand             Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
         // PgBouncer's console has this one for whatever is wrong with a command.
         "08P01" protocol_violation, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
             AlreadySuspended AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting

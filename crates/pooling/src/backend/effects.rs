@@ -2,7 +2,7 @@
 
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
-use crate::model::session::Outcome;
+use crate::model::session::{Outcome, Unfollowed};
 use classify::{Discard as Discards, Kind, Verdict};
 
 use crate::backend::hub_asks;
@@ -45,7 +45,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     server.known.residue = server.known.residue.max(residue);
     server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    client.session.unclear |= known.is_none_or(|verdict| verdict.opaque || verdict.dirties);
+    client.session.unfollowed = client.session.unfollowed.max(Unfollowed::by(known));
     let place = server.exchange.finished;
     match end {
         End::Command(text) => {
@@ -94,7 +94,9 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
     if verdict.is_none_or(|verdict| verdict.is_ddl) && client.session.creates_temporary() {
         client.session.pins.hold();
     }
-    client.session.unclear |= matches!(text, b"SET" | b"RESET");
+    if matches!(text, b"SET" | b"RESET") {
+        client.session.unfollowed = client.session.unfollowed.max(Unfollowed::by_set(verdict));
+    }
     if text == b"DEALLOCATE ALL" {
         client.prepared.statements.clear();
         server.known.statements.clear();

@@ -4,7 +4,7 @@ use crate::model::client::Discard;
 use crate::model::exchange::Passing;
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
-use crate::model::session::Pending;
+use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
 
@@ -160,7 +160,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     (client.checkout.needs_own, client.checkout.behind_own) = (false, false);
     client.session.pending = Pending::default();
     client.prepared.portals.clear();
-    client.session.unclear = false;
+    client.session.unfollowed = Unfollowed::Nothing;
     // Statements that were answered before a Sync are not committed before it either.
     if begun || client.input.unsynced {
         let error = Error::OutcomeUnknown(cause);

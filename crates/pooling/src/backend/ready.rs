@@ -88,10 +88,20 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         }
         return;
     }
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let Some(client_key) = server.client() else { return };
+    let Some(client) = core.clients.get_mut(client_key.0) else { return };
     let tracked = &core.parameters.tracked;
-    if status == Status::Transaction && restores_first(server, client, tracked, ready.is_some()) {
-        return;
+    // What its client says up to the next Sync still runs with the server's own values.
+    if status == Status::Transaction && !client.input.unsynced && client.session.is_to_restore(tracked) {
+        if client.input.passing > 0 {
+            // Only lines of a COPY that is not under way come here before the values are set again.
+            server.life.doomed = Some(Error::StrayCopyData.to_string());
+            turns::later(core, After::Expel(client_key, Box::new(Error::StrayCopyData)));
+            return;
+        }
+        if restores_first(server, client, tracked, ready.is_some()) {
+            return;
+        }
     }
     if status == Status::Idle {
         transaction_ended(server, client, tracked, failed);

@@ -21,6 +21,7 @@ fn all() -> Vec<Error> {
     vec![
         Error::Protocol(wire::Error::Short { tag: b'Q', field: "FIELD" }),
         Error::MessageType(255),
+        Error::StrayCopyData,
         Error::MalformedBind,
         Error::LongStatementName,
         Error::LongCommand,

@@ -19,7 +19,11 @@ const LONGEST: usize = 512;
 /// Answers a Query that frees one of its client's statements.
 pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let client = core.clients.get(key.0)?;
-    if head.tag != tag::QUERY || !client.prepared.renamed || client.prepared.statements.is_empty() {
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    // A Close that is skipped behind an error has closed nothing.
+    let has_none =
+        client.prepared.statements.is_empty() && server.is_none_or(|server| server.exchange.requests.is_empty());
+    if head.tag != tag::QUERY || !client.prepared.renamed || has_none {
         return None;
     }
     let sql = left.get(HEADER..head.total())?.strip_suffix(b"\0")?;
@@ -30,9 +34,6 @@ pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8
     let verdict = messages::look_at(core, key, sql).filter(|verdict| verdict.statements == 1)?;
     let Kind::Deallocate(Some(name)) = &verdict.kind else { return None };
     let client = core.clients.get_mut(key.0)?;
-    if !client.prepared.statements.contains_key(name.as_bytes()) {
-        return None;
-    }
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     if server.is_some_and(|server| server.exchange.copying) {
         return None;
@@ -43,7 +44,7 @@ pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8
         return Some(Step::Stop);
     }
     let status = server.map_or(Status::Idle, |server| server.status);
-    if status == Status::Failed {
+    if status == Status::Failed || !client.prepared.statements.contains_key(name.as_bytes()) {
         return None;
     }
     client.prepared.statements.remove(name.as_bytes());

@@ -106,21 +106,29 @@ pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
     unit.messages.iter().enumerate().any(|(place, message)| {
         let Said::Bind(Bind { statement: name, .. }) = message.said else { return false };
         // Of what the unit itself prepares the client was told nothing.
-        let mut before = unit.messages.iter().take(place);
-        !before.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == name))
-            && is_bound_unsurely(core, key, name)
+        let before = || unit.messages.iter().take(place);
+        let mut parses = before();
+        // What it prepares or binds before may take the place of this statement's copy.
+        let places = before().filter(|message| matches!(message.said, Said::Parse(_) | Said::Bind(_))).count();
+        !parses.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == name))
+            && is_bound_unsurely(core, key, name, places)
     })
 }
 
-/// Whether the server that a client has is not known to have a copy of a statement that fits the client.
-fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
+/// Whether the server that a client has is not known to have a copy of a statement that fits the client, also when it has
+/// prepared as many statements more as `places`.
+fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8], places: usize) -> bool {
     let is_told = core.clients.get(key.0).and_then(|client| client.prepared.held(name));
     if !is_told.is_some_and(|held| held.shape().is_known()) {
         return false;
     }
     statements::read_anew(core, key, name);
+    let limit = core.config.settings.kept_statements();
     let Some((client, server)) = core.pair(key) else { return false };
     let Some(held) = client.prepared.held(name) else { return false };
+    if server.known.statements.len() + places > limit.max(1) && places > 0 {
+        return true;
+    }
     let unnamed = server.known.unnamed.as_ref().filter(|(of, _)| Rc::ptr_eq(of, held)).map(|(_, copy)| *copy);
     let copy = server.known.statements.uses(&held.there()).or(unnamed).unwrap_or_default();
     held.shape().fit(copy.shape) != Fit::Same

@@ -9,6 +9,7 @@ use crate::model::keys::ClientKey;
 use crate::model::known::ServerCopy;
 use crate::model::lexing::{Reading, UNCLEAR};
 use crate::model::request::{Described, Request};
+use crate::model::session::Unfollowed;
 use crate::model::shape::Fit;
 use crate::model::statement::{Name, Statement, reading, reads_alike};
 use wire::backend::Status;
@@ -36,20 +37,16 @@ pub fn renames(core: &mut Core, key: ClientKey) -> bool {
 /// it, that; else it is parsed anew, and read as the client's session reads now. Sessions that read otherwise must not
 /// share it. A message that is skipped behind an error changes nothing for good.
 pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
-    let Some(client) = core.clients.get(key.0) else { return };
-    let Some(held) = client.prepared.statements.get(name).cloned() else { return };
-    let alike = reads_alike(reported_reading(core, key), held.reading);
+    let Some(held) = core.clients.get(key.0).and_then(|client| client.prepared.held(name)).cloned() else { return };
+    let may_use = may_use(core, key, &held);
+    if name.is_empty() {
+        if !may_use {
+            unshare_unnamed(core, key, &held);
+        }
+        return;
+    }
     let Some((_, server)) = core.pair(key) else { return };
-    let alike = alike && !fingerprints::settings_under_way(server);
-    let (known, pool) = (&mut server.known.statements, server.pool);
-    // What PostgreSQL reads anew under this session's settings must not be another's.
-    let may_use = !held.is_shared()
-        || if alike {
-            known.renew_reread(&held);
-            true
-        } else {
-            known.may_reread(&held, key)
-        };
+    let (known, pool) = (&server.known.statements, server.pool);
     if may_use && known.has(&held) {
         return held.goes_as(held.statement.clone());
     }
@@ -60,13 +57,42 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     }
     let home = members::home_of(core, pool);
     let reading = session_reading(core, key);
-    if let Some(same) = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared()) {
-        return held.goes_as(same.clone());
+    let known_as = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared());
+    let chosen = known_as.cloned().or_else(|| {
+        let lexing = fingerprints::lexing(core, key, held.text());
+        let statements = &mut core.pools.get_mut(home.0)?.statements;
+        Some(statements.share(&held.definition, reading, lexing))
+    });
+    let Some((chosen, (_, server))) = chosen.zip(core.pair(key)) else { return };
+    server.known.statements.renew_reread(&chosen);
+    held.goes_as(chosen);
+}
+
+/// Has a client's text without a name, of which servers keep a shared copy, prepared without a name again.
+fn unshare_unnamed(core: &mut Core, key: ClientKey, held: &Held) {
+    let Some(pool) = core.pair(key).map(|(_, server)| server.pool) else { return };
+    let Some(pool) = core.pools.get_mut(pool.0) else { return };
+    let own = pool.statements.share(&held.definition, UNCLEAR, held.lexing);
+    if let Some(client) = core.clients.get_mut(key.0) {
+        client.prepared.unnamed = Some(Held::told(own, held.shape()));
     }
-    let lexing = fingerprints::lexing(core, key, held.text());
-    if let Some(pool) = core.pools.get_mut(home.0) {
-        held.goes_as(pool.statements.share(&held.definition, reading, lexing));
+}
+
+/// Whether a client may use the server's copy of a statement as it was read when the client prepared it. What PostgreSQL
+/// reads anew under this session's settings must not be another's.
+fn may_use(core: &mut Core, key: ClientKey, held: &Held) -> bool {
+    let alike = reads_alike(reported_reading(core, key), held.reading);
+    let Some((client, server)) = core.pair(key) else { return false };
+    let alike = alike && !(held.depends && fingerprints::reads_otherwise(client, server));
+    let known = &mut server.known.statements;
+    if !held.is_shared() {
+        return true;
     }
+    if alike {
+        known.renew_reread(held);
+        return true;
+    }
+    known.may_reread(held, key)
 }
 
 /// Notes the time when a unit is begun.
@@ -198,7 +224,7 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
 /// server's to say), and if the client may have temporary tables, which other clients do not mean by the same names.
 pub fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
     let Some((client, server)) = core.pair(key) else { return UNCLEAR };
-    let unclear = client.session.unclear
+    let unclear = client.session.unfollowed > Unfollowed::Nothing
         || client.session.pins.any()
         || server.status == Status::Failed
         || fingerprints::sets_under_way(client, server);

@@ -11,7 +11,7 @@ use crate::model::held::Held;
 use crate::model::lexing::Reading;
 use crate::model::pins::Pins;
 use crate::model::portals::Portals;
-use crate::model::session::{Change, Confirmed, Pending, Sets};
+use crate::model::session::{Change, Confirmed, Pending, Sets, Unfollowed};
 use crate::model::vars::{OWN, Tracked, Vars, assigned};
 
 /// The reason why a client's messages are being thrown away.
@@ -73,8 +73,8 @@ pub struct Session {
     pub verified: Option<Rc<Verified>>,
     /// The parts of its session that cannot be carried to another connection.
     pub pins: Pins,
-    /// Whether its transaction may have changed settings in a way that is not followed.
-    pub unclear: bool,
+    /// The changes of settings in its open transaction that are not followed.
+    pub unfollowed: Unfollowed,
     /// Whether it has listened by a connection of its own: then it may have been told notifications that the connection
     /// which listens for all has not read yet.
     pub listened_alone: bool,
@@ -83,6 +83,14 @@ pub struct Session {
 }
 
 impl Session {
+    /// Whether parameters that the client has reset in its transaction are still to be set to the values that it started
+    /// with.
+    pub fn is_to_restore(&self, tracked: &Tracked) -> bool {
+        let vars = tracked.names().enumerate().filter(|(place, _)| self.startup.0.get(*place).is_some());
+        let names = vars.map(|(_, name)| name).chain(self.startup.1.iter().map(|(name, _)| name));
+        self.pending.has_resets() && names.into_iter().any(|name| self.pending.resets(name))
+    }
+
     /// The SQL that sets parameters which the client has reset in its transaction to the values that it started with;
     /// reports of these values for the client go to `told`.
     pub fn restored(&mut self, tracked: &Tracked, told: &mut Vec<u8>) -> String {
@@ -160,7 +168,7 @@ impl Session {
         }
         let leaves = !self.pending.is_empty() && self.believe(server, tracked, told);
         self.pins.committed();
-        self.unclear = false;
+        self.unfollowed = Unfollowed::Nothing;
         leaves
     }
 

@@ -8,6 +8,7 @@ use wire::backend::Status;
 
 use crate::model::held::Held;
 use crate::model::known::Prepared;
+use crate::model::session::sets_reading;
 use crate::model::statement::Statement;
 
 /// A statement that is being described.
@@ -126,12 +127,9 @@ impl Request {
         )
     }
 
-    /// Whether the request changes settings of its session by its own text.
-    pub fn sets(&self) -> bool {
-        self.may(|verdict| {
-            verdict.dirties
-                || matches!(verdict.kind, Kind::Set(_) | Kind::Reset { .. } | Kind::Discard(_) | Kind::Rollback { .. })
-        })
+    /// Whether the request changes by its own text how its session reads literals.
+    pub fn sets_reading(&self) -> bool {
+        self.may(sets_reading)
     }
 
     /// Whether the request may change how its session reads statements, by its text or by what it calls.
@@ -192,7 +190,8 @@ impl Request {
 
 /// Whether a statement may forget prepared statements.
 pub fn forgets(verdict: &Verdict) -> bool {
-    matches!(verdict.kind, Kind::Deallocate(_) | Kind::Discard(_)) || verdict.statements > 1 && verdict.dirties
+    let forgets = |kind: &Kind| matches!(kind, Kind::Deallocate(_) | Kind::Discard(_));
+    forgets(&verdict.kind) || verdict.each.iter().any(forgets) || verdict.statements > 1 && verdict.dirties
 }
 
 /// Whether a statement may restore parameters to their values at startup.

@@ -13,7 +13,7 @@ use crate::model::request::Request;
 #[derive(Debug, Default)]
 pub struct Requests {
     queue: VecDeque<Request>,
-    set: Latest,
+    set_reading: Latest,
     may_set: Latest,
 }
 
@@ -44,9 +44,9 @@ impl Requests {
         self.queue.pop_front()
     }
 
-    /// Whether one of the requests changes settings of its session by its own text.
-    pub fn set(&self) -> bool {
-        self.set.is_within(self.queue.len())
+    /// Whether one of the requests changes by its own text how its session reads literals.
+    pub fn set_reading(&self) -> bool {
+        self.set_reading.is_within(self.queue.len())
     }
 
     /// Whether one of the requests may change how its session reads statements.
@@ -70,7 +70,7 @@ impl Requests {
     }
 
     fn note(&mut self, request: &Request) {
-        self.set.sent(request.sets());
+        self.set_reading.sent(request.sets_reading());
         self.may_set.sent(request.may_set());
     }
 
@@ -119,20 +119,20 @@ mod tests {
     #[test]
     fn a_request_that_sets_is_known_until_it_is_answered() {
         let mut requests = Requests::default();
-        assert!(!requests.set());
+        assert!(!requests.set_reading());
         requests.push_back(Request::Sync);
-        assert!(!requests.set());
+        assert!(!requests.set_reading());
         requests.push_back(Request::Call);
         requests.extend((0..100).map(|_| Request::Sync));
-        assert!(requests.set());
+        assert!(requests.set_reading());
         requests.pop_front();
-        assert!(requests.set(), "the call is at the head");
+        assert!(requests.set_reading(), "the call is at the head");
         requests.pop_front();
-        assert!(!requests.set());
+        assert!(!requests.set_reading());
         let mut requests: Requests = [Request::Call, Request::Sync, Request::Sync].into_iter().collect();
         requests.retain(|request| !matches!(request, Request::Sync));
-        assert!(requests.set(), "what was dropped stood behind it");
+        assert!(requests.set_reading(), "what was dropped stood behind it");
         requests.retain(|_| false);
-        assert!(!requests.set());
+        assert!(!requests.set_reading());
     }
 }

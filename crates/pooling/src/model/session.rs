@@ -9,7 +9,7 @@
 use std::fmt::Write;
 use std::rc::Rc;
 
-use classify::{Kind, Set, Value};
+use classify::{Kind, Set, Value, Verdict};
 
 use crate::model::vars::{Tracked, Vars};
 
@@ -55,6 +55,46 @@ const HARMLESS: [&str; 11] = [
     "synchronous_commit",
     "tcp_user_timeout",
 ];
+
+/// Whether a statement may change by its own text how its session reads literals. A `search_path` finds names.
+pub fn sets_reading(verdict: &Verdict) -> bool {
+    let matters = |name: &str| name != "search_path" && !name.contains('.') && !HARMLESS.contains(&name);
+    verdict.dirties
+        || match &verdict.kind {
+            Kind::Set(sets) => sets.iter().any(|set| matters(&set.name)),
+            Kind::Reset { .. } | Kind::Discard(_) => true,
+            _ => false,
+        }
+}
+
+/// The changes of settings in an open transaction that the pooler does not follow.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unfollowed {
+    /// There are none.
+    #[default]
+    Nothing,
+    /// Settings that do not matter to how literals are read, or what functions have set, if anything.
+    Perhaps,
+    /// A statement has changed by its own text how literals are read.
+    Reading,
+}
+
+impl Unfollowed {
+    /// What a statement that has run may have changed.
+    pub fn by(verdict: Option<&Verdict>) -> Self {
+        match verdict {
+            None => Self::Reading,
+            Some(verdict) if verdict.dirties => Self::Reading,
+            Some(verdict) if verdict.opaque => Self::Perhaps,
+            Some(_) => Self::Nothing,
+        }
+    }
+
+    /// What a SET or RESET has changed.
+    pub fn by_set(verdict: Option<&Verdict>) -> Self {
+        if verdict.is_none_or(sets_reading) { Self::Reading } else { Self::Perhaps }
+    }
+}
 
 /// A change by a SET or RESET.
 #[derive(Debug, Clone, PartialEq, Eq)]

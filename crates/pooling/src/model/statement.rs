@@ -71,6 +71,8 @@ pub struct Statement {
     pub reading: Reading,
     /// The way in which its text is taken apart into words and literals.
     pub lexing: Lexing,
+    /// Whether settings besides `search_path` may matter to what its text means.
+    pub depends: bool,
     /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
     /// The generation, which is counted up when servers must prepare the statement afresh.
@@ -170,6 +172,23 @@ impl Statement {
     }
 }
 
+/// Whether a definition gives a parameter a type that is not PostgreSQL's own.
+pub fn has_users_types(definition: &[u8]) -> bool {
+    const FIRST_OF_USERS: u32 = 16384;
+    let Some(end) = memchr::memchr(0, definition) else { return false };
+    let types = definition.get(end + 3..).unwrap_or_default();
+    types.chunks_exact(4).any(|oid| oid.try_into().map(u32::from_be_bytes).is_ok_and(|oid| oid >= FIRST_OF_USERS))
+}
+
+/// Whether settings may matter to what a text means when PostgreSQL analyses the text: it has a literal in quotes, or NULL
+/// (`transform_null_equals`).
+fn depends(text: &[u8]) -> bool {
+    let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
+    text.contains(&b'\'')
+        || text.windows(2).any(dollar_quotes)
+        || text.windows(4).any(|word| word.eq_ignore_ascii_case(b"null"))
+}
+
 /// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
 /// `'today'`): a client that prepares it later means a later moment, and cannot share it. If a quote may be escaped,
 /// any of these words counts.
@@ -255,6 +274,7 @@ impl Statements {
             definition: definition.into(),
             reading: UNCLEAR,
             lexing,
+            depends: depends(definition),
             fingerprint: RefCell::new(None),
             generation: Cell::new(0),
             shape: Cell::default(),
@@ -271,7 +291,9 @@ impl Statements {
             return known.clone();
         }
         let (generation, fingerprint, shape) = (Cell::new(generation), RefCell::new(None), Cell::default());
-        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, shape, renewals };
+        let depends = depends(&definition);
+        let statement =
+            Statement { id, definition, reading, lexing, depends, fingerprint, generation, shape, renewals };
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 

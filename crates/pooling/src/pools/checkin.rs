@@ -1,7 +1,7 @@
 //! A server connection is taken from its client.
 
 use crate::model::keys::{ClientKey, ServerKey};
-use crate::model::session::Pending;
+use crate::model::session::{Pending, Unfollowed};
 
 use crate::config::PoolMode;
 use crate::state::Core;
@@ -26,7 +26,7 @@ pub fn detach(core: &mut Core, key: ServerKey) {
         client.times.transaction_since = None;
         client.times.request_since = core.now;
         client.prepared.portals.clear();
-        client.session.unclear = false;
+        client.session.unfollowed = Unfollowed::Nothing;
         client.session.pending = Pending::default();
         // Statements that it prepared by its own names, before its pool's mode was changed, must not meet other
         // clients'; they are prepared elsewhere by names of the pooler's.

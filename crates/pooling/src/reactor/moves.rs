@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::model::Excess;
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, WorkerId};
-use crate::model::session::Sets;
+use crate::model::session::{Sets, Unfollowed};
 use crate::model::statement::Carried;
 use crate::model::turn::Turn;
 use crate::model::vars::Vars;
@@ -30,7 +30,7 @@ pub fn may_travel(client: &Client) -> bool {
         && !client.checkout.behind_own
         && !client.input.unsynced
         && !client.input.suspended
-        && !client.session.unclear
+        && client.session.unfollowed == Unfollowed::Nothing
         && !client.session.pins.any()
         && client.input.passing == 0
         && client.input.dropping == 0

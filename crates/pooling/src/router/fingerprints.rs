@@ -8,9 +8,11 @@ use std::sync::Arc;
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::lexing::Lexing;
-use crate::model::statement::Statement;
+use crate::model::session::Unfollowed;
+use crate::model::statement::{Statement, has_users_types};
 use classify::{Kind, Verdict};
 use wire::backend::Status;
+use wire::frontend::Parse;
 
 use crate::catalog::{Definition, Knowledge, Place, Way};
 use crate::state::Core;
@@ -142,12 +144,33 @@ pub fn fingerprint(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -
     fingerprint_read(core, pool, sql, lexing)
 }
 
+/// The fingerprint of a statement that a client prepares.
+pub fn fingerprint_of_parse(
+    core: &mut Core,
+    key: ClientKey,
+    pool: PoolKey,
+    parse: &Parse<'_>,
+) -> Result<Rc<Fingerprint>, Why> {
+    let lexing = lexing(core, key, parse.query);
+    fingerprint_typed(core, pool, parse.query, lexing, has_users_types(parse.definition))
+}
+
 /// The fingerprint of a statement for a session that takes it apart in this way.
 pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Fingerprint>, Why> {
+    fingerprint_typed(core, pool, sql, lexing, false)
+}
+
+fn fingerprint_typed(
+    core: &mut Core,
+    pool: PoolKey,
+    sql: &[u8],
+    lexing: Lexing,
+    typed: bool,
+) -> Result<Rc<Fingerprint>, Why> {
     let now = core.now;
     let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
     fingerprints.refresh(now);
-    Ok(fingerprints.fingerprint(sql, lexing))
+    Ok(fingerprints.fingerprint(sql, lexing, typed))
 }
 
 /// The way in which a client's session takes this text apart now.
@@ -194,7 +217,8 @@ pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Stat
     {
         return Ok(fingerprint.clone());
     }
-    let fingerprint = fingerprint_read(core, pool, statement.text(), statement.lexing)?;
+    let typed = has_users_types(&statement.definition);
+    let fingerprint = fingerprint_typed(core, pool, statement.text(), statement.lexing, typed)?;
     *statement.fingerprint.borrow_mut() = Some(fingerprint.clone());
     Ok(fingerprint)
 }
@@ -204,11 +228,13 @@ pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Stat
 pub fn sets_under_way(client: &Client, server: &Server) -> bool {
     server.exchange.has_set
         || server.exchange.requests.may_set()
-        || !server.exchange.requests.is_empty() && (client.session.unclear || !client.session.pending.is_empty())
+        || !server.exchange.requests.is_empty()
+            && (client.session.unfollowed > Unfollowed::Nothing || !client.session.pending.is_empty())
 }
 
-/// Whether a statement that has not been answered changes settings of its session by its own text. On a pipelined
-/// connection none does.
-pub fn settings_under_way(server: &Server) -> bool {
-    !server.is_pipelined() && server.exchange.requests.set()
+/// Whether a client's transaction, or a statement that has not been answered, has changed how its session reads
+/// literals by its own text. On a pipelined connection none does.
+pub fn reads_otherwise(client: &Client, server: &Server) -> bool {
+    let in_transaction = client.session.unfollowed == Unfollowed::Reading;
+    !server.is_pipelined() && (in_transaction || server.exchange.requests.set_reading())
 }

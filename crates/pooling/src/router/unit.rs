@@ -84,7 +84,7 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> 
         match message.said {
             Said::Query(sql) => fingerprints.push(fingerprints::fingerprint(core, key, pool, sql)?),
             Said::Parse(parse) => {
-                let fingerprint = fingerprints::fingerprint(core, key, pool, parse.query)?;
+                let fingerprint = fingerprints::fingerprint_of_parse(core, key, pool, &parse)?;
                 fingerprints.push(fingerprint.clone());
                 prepared.push((parse.name, fingerprint));
             }

@@ -52,9 +52,11 @@ impl Fingerprints {
         self.classifier.catalog().generation()
     }
 
-    /// The fingerprint of a statement.
-    pub fn fingerprint(&mut self, sql: &[u8], lexing: Lexing) -> Rc<Fingerprint> {
+    /// The fingerprint of a statement; `typed` if its Parse gives parameters types of users, by their numbers.
+    pub fn fingerprint(&mut self, sql: &[u8], lexing: Lexing, typed: bool) -> Rc<Fingerprint> {
+        let acts = typed && self.classifier.catalog().has_acting_types();
         let verdict = match lexing {
+            _ if acts => self.classifier.opaque(sql, Reason::VolatileFunction("a parameter's type".to_owned())),
             Lexing::Unclear => self.classifier.opaque(sql, Reason::Encoding),
             lexing => self.classifier.classify(sql, lexing == Lexing::Conforming),
         };

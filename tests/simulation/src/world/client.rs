@@ -11,7 +11,9 @@ use super::connection::STRAY;
 use super::copy::text_of;
 use super::ears::{Ears, notification};
 use super::ledger::{Ledger, Said};
-use super::said::{self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together};
+use super::said::{
+    self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together,
+};
 use super::server::HUM;
 use super::shapes::{CHANGED, Held, Use};
 use super::turns::Turn;
