@@ -94,7 +94,7 @@ pub fn undo(
         State::Pipelined(_) => {
             client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
         }
-        _ => server.exchange.requests.iter().any(Request::is_about_unnamed),
+        _ => server.exchange.requests.are_about_unnamed(),
     };
     // Later units prepare and close another statement by the same name, or rely on one of these requests.
     let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();

@@ -4,7 +4,6 @@ use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
 use crate::model::request::Request;
 use crate::model::turn::{After, Step};
-use classify::{Kind, Verdict};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
@@ -26,12 +25,6 @@ const LOOKED_AT: usize = 65_536;
 
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
-
-/// Whether a statement may open a transaction block.
-fn may_leave_open(verdict: &Verdict) -> bool {
-    let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
-    verdict.transaction && !(ends && verdict.statements == 1)
-}
 
 /// Works on the input of a client that has been greeted.
 pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
@@ -265,10 +258,10 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
     });
     match pool.limits.mode {
         PoolMode::Session => false,
-        PoolMode::Statement if server.exchange.may_hold(may_leave_open) => true,
+        PoolMode::Statement if server.exchange.requests.may_leave_open() => true,
         // Within a transaction the next unit belongs to it. The answer shows whether a transaction is open.
         _ => {
-            let between = server.status == Status::Idle || server.exchange.may_hold(|verdict| verdict.transaction);
+            let between = server.status == Status::Idle || server.exchange.requests.may_hold_transaction();
             elsewhere && between && !client.session.pins.any()
         }
     }

@@ -352,23 +352,13 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
 /// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
 /// transaction: then nothing depends on its connection.
 fn only_names(client: &Client, server: &Server) -> bool {
-    let names = |request: &Request| {
-        matches!(
-            request,
-            Request::Parse { .. }
-                | Request::Describe(_)
-                | Request::Close
-                | Request::Evict(..)
-                | Request::Invented { .. }
-        )
-    };
     client.input.unsynced
         && client.prepared.portals.is_empty()
         && !client.session.pins.any()
         && server.status == Status::Idle
         && !server.exchange.failed
         && !server.is_pipelined()
-        && server.exchange.requests.iter().all(names)
+        && server.exchange.requests.only_name()
 }
 
 /// Passes on the next part of a long message; without a server it is thrown away.

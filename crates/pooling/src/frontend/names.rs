@@ -38,7 +38,7 @@ pub fn behind_names(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
         pipeline.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty())
     } else {
         let server = core.servers.get(client.checkout.server()?.0)?;
-        server.exchange.requests.iter().any(|request| request.is_about_names(server.status))
+        server.exchange.requests.are_about_names(server.status)
     };
     if !depends {
         return None;
@@ -87,7 +87,7 @@ fn behind_reset(core: &mut Core, key: ClientKey) -> Option<Step> {
     }
     let requests = &core.servers.get(client.checkout.server()?.0)?.exchange.requests;
     // A RESET that has finished is restored when its unit has ended, which another message reports.
-    if !requests.iter().any(Request::resets) && (requests.is_empty() || !client.session.pending.has_resets()) {
+    if !requests.reset() && (requests.is_empty() || !client.session.pending.has_resets()) {
         return None;
     }
     client.checkout.behind_own = true;

@@ -52,8 +52,7 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     if there.fit != Fit::Unknown {
         return false;
     }
-    let is_asked = |request: &Request| matches!(request, Request::Check(_));
-    if !server.exchange.requests.iter().any(is_asked) {
+    if !server.exchange.requests.check() {
         ask(server, &there);
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }

@@ -136,14 +136,7 @@ pub fn send_parse(
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as the next message. The
 /// Parse of an earlier unit may still be cancelled, and leave another client's statement.
 fn parse_is_safe(server: &Server) -> bool {
-    for request in server.exchange.requests.iter().rev() {
-        match request {
-            Request::Parse { unnamed: true, .. } => return true,
-            request if request.ends_unit() => return false,
-            _ => (),
-        }
-    }
-    true
+    server.exchange.requests.has_own_unnamed()
 }
 
 /// A statement that a client means, on a server.

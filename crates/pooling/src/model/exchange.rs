@@ -1,8 +1,5 @@
 //! The requests that were sent to a server, and how far it has answered them.
 
-use std::sync::Arc;
-
-use classify::Verdict;
 use wire::backend::{Report, tag};
 
 use crate::model::known::Known;
@@ -62,16 +59,6 @@ impl Exchange {
         )
     }
 
-    /// Whether one of the units under way may have a statement for which `holds` is true.
-    pub fn may_hold(&self, holds: impl Fn(&Verdict) -> bool) -> bool {
-        let holds = |verdict: Option<Arc<Verdict>>| verdict.is_none_or(|verdict| holds(&verdict));
-        self.requests.iter().any(|request| match request {
-            Request::Query(verdict, _) => holds(verdict.clone()),
-            Request::Execute(statement) => holds(statement.as_ref().and_then(|statement| statement.verdict())),
-            _ => false,
-        })
-    }
-
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
     /// answered, since an error came first. None if there were no requests.
     pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
@@ -110,7 +97,7 @@ impl Exchange {
 
     /// Whether an error has come in a unit of the extended protocol whose Sync has not been sent.
     pub fn skips_to_sync(&self) -> bool {
-        self.failed && !self.requests.iter().any(|request| request.ends_failed_unit(self.skips))
+        self.failed && !self.requests.end_failed_unit(self.skips)
     }
 
     /// Whether an error is about a prepared statement of the pooler's own: the server does not have it, or has it

@@ -8,7 +8,6 @@ use wire::backend::Status;
 
 use crate::model::held::Held;
 use crate::model::known::Prepared;
-use crate::model::session::sets_reading;
 use crate::model::statement::Statement;
 
 /// A statement that is being described.
@@ -127,25 +126,22 @@ impl Request {
         )
     }
 
-    /// Whether the request changes by its own text how its session reads literals.
-    pub fn sets_reading(&self) -> bool {
-        self.may(sets_reading)
-    }
-
     /// Whether the request may change how its session reads statements, by its text or by what it calls.
     pub fn may_set(&self) -> bool {
-        self.may(|verdict| {
-            verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
-        })
+        self.runs() && self.verdict().as_deref().is_none_or(may_set)
     }
 
-    /// Whether the request may be a statement for which `holds` is true.
-    fn may(&self, holds: impl FnOnce(&Verdict) -> bool) -> bool {
+    /// Whether the request runs a statement or a function.
+    pub fn runs(&self) -> bool {
+        matches!(self, Self::Query(..) | Self::Execute(_) | Self::Call)
+    }
+
+    /// The class of the statement that the request runs, if known.
+    pub fn verdict(&self) -> Option<Arc<Verdict>> {
         match self {
-            Self::Query(verdict, _) => verdict.as_deref().is_none_or(holds),
-            Self::Execute(Some(statement)) => statement.verdict().as_deref().is_none_or(holds),
-            Self::Execute(None) | Self::Call => true,
-            _ => false,
+            Self::Query(verdict, _) => verdict.clone(),
+            Self::Execute(statement) => statement.as_ref().and_then(|statement| statement.verdict()),
+            _ => None,
         }
     }
 
@@ -163,10 +159,7 @@ impl Request {
             // The unnamed statement is prepared again if it is uncertain, which a failed transaction refuses.
             Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
             Self::Invented { .. } => true,
-            Self::Query(verdict, _) => verdict.as_deref().is_none_or(forgets),
-            Self::Execute(statement) => {
-                statement.as_ref().and_then(|statement| statement.verdict()).as_deref().is_none_or(forgets)
-            }
+            Self::Query(..) | Self::Execute(_) => self.verdict().as_deref().is_none_or(forgets),
             _ => false,
         }
     }
@@ -178,14 +171,24 @@ impl Request {
 
     /// Whether the request may restore parameters to their values at startup.
     pub fn resets(&self) -> bool {
-        match self {
-            Self::Query(verdict, _) => verdict.as_deref().is_some_and(resets),
-            Self::Execute(statement) => {
-                statement.as_ref().and_then(|known| known.verdict()).as_deref().is_some_and(resets)
-            }
-            _ => false,
-        }
+        self.verdict().as_deref().is_some_and(resets)
     }
+
+    /// Whether the request only names or describes statements.
+    pub fn only_names(&self) -> bool {
+        matches!(self, Self::Parse { .. } | Self::Describe(_) | Self::Close | Self::Evict(..) | Self::Invented { .. })
+    }
+}
+
+/// Whether a statement may change how its session reads statements, by its text or by what it calls.
+pub fn may_set(verdict: &Verdict) -> bool {
+    verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+}
+
+/// Whether a statement may open a transaction block.
+pub fn may_leave_open(verdict: &Verdict) -> bool {
+    let ends = matches!(verdict.kind, Kind::Commit { chain: false } | Kind::Rollback { chain: false });
+    verdict.transaction && !(ends && verdict.statements == 1)
 }
 
 /// Whether a statement may forget prepared statements.
@@ -195,7 +198,7 @@ pub fn forgets(verdict: &Verdict) -> bool {
 }
 
 /// Whether a statement may restore parameters to their values at startup.
-fn resets(verdict: &Verdict) -> bool {
+pub fn resets(verdict: &Verdict) -> bool {
     match &verdict.kind {
         Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
         Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),

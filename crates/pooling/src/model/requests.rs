@@ -1,24 +1,49 @@
 //! The queue of the requests that a server has not answered. Requests come at its end and leave at its head, so the queue
-//! knows without a search whether one of them changes settings: a client may send thousands before it waits.
+//! knows without a search whether one of a kind is among them: a client may send thousands before it waits, and each of
+//! them asks.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use classify::Verdict;
+use wire::backend::Status;
 
-use crate::model::request::Request;
+use crate::model::request::{Request, forgets, may_leave_open, may_set, resets};
+use crate::model::session::sets_reading;
 
 /// The requests without an answer, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub struct Requests {
     queue: VecDeque<Request>,
+    /// The latest of the requests that run statements, by what these may do.
+    runs: Runs,
+    /// The latest of the requests that are about names, and the same within a transaction that has failed.
+    names: [Latest; 2],
+    /// The latest that changes which statement its client has without a name.
+    unnamed: Latest,
+    /// The latest Parse of the server's statement without a name.
+    unnamed_parse: Latest,
+    /// The latest that ends a unit, and the latest that ends one whose requests are skipped.
+    ends: [Latest; 2],
+    /// The latest question of the pooler's own for the shape of a statement.
+    check: Latest,
+    /// The latest that does more than to name or describe statements.
+    more_than_names: Latest,
+}
+
+/// The latest requests that run statements which may do this.
+#[derive(Debug, Default)]
+struct Runs {
     set_reading: Latest,
     may_set: Latest,
+    transaction: Latest,
+    leave_open: Latest,
+    reset: Latest,
 }
 
 /// The latest request of a kind: the number of requests that were sent after it. If there was none, that is all of them.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Latest(usize);
 
 impl Latest {
@@ -46,12 +71,66 @@ impl Requests {
 
     /// Whether one of the requests changes by its own text how its session reads literals.
     pub fn set_reading(&self) -> bool {
-        self.set_reading.is_within(self.queue.len())
+        self.has(self.runs.set_reading)
     }
 
     /// Whether one of the requests may change how its session reads statements.
     pub fn may_set(&self) -> bool {
-        self.may_set.is_within(self.queue.len())
+        self.has(self.runs.may_set)
+    }
+
+    /// Whether one of the requests may be a statement that begins or ends a transaction.
+    pub fn may_hold_transaction(&self) -> bool {
+        self.has(self.runs.transaction)
+    }
+
+    /// Whether one of the requests may be a statement that opens a transaction block.
+    pub fn may_leave_open(&self) -> bool {
+        self.has(self.runs.leave_open)
+    }
+
+    /// Whether one of the requests may restore parameters to their values at startup.
+    pub fn reset(&self) -> bool {
+        // The class of a statement may become known after it was sent. There are few of these: a unit behind one waits.
+        self.has(self.runs.reset) && self.queue.iter().any(Request::resets)
+    }
+
+    /// Whether names of statements depend on the answer to one of the requests.
+    pub fn are_about_names(&self, status: Status) -> bool {
+        let [names, of_failed] = self.names;
+        self.has(if status == Status::Failed { of_failed } else { names })
+    }
+
+    /// Whether one of the requests changes which statement its client has without a name.
+    pub fn are_about_unnamed(&self) -> bool {
+        self.has(self.unnamed)
+    }
+
+    /// Whether the last Parse of the server's statement without a name is of the same unit as the next request, or none
+    /// of the requests ends a unit.
+    pub fn has_own_unnamed(&self) -> bool {
+        let [end, _] = self.ends;
+        !self.has(end) || self.unnamed_parse < end
+    }
+
+    /// Whether one of the requests ends a unit that has failed, as [`Request::ends_failed_unit`] says it.
+    pub fn end_failed_unit(&self, skips: bool) -> bool {
+        let [end, skipped] = self.ends;
+        self.has(if skips { skipped } else { end })
+    }
+
+    /// Whether one of the requests is the pooler's own question for the shape of a statement.
+    pub fn check(&self) -> bool {
+        self.has(self.check)
+    }
+
+    /// Whether all requests only name or describe statements.
+    pub fn only_name(&self) -> bool {
+        !self.has(self.more_than_names)
+    }
+
+    fn has(&self, latest: Latest) -> bool {
+        latest.is_within(self.queue.len())
     }
 
     /// Corrects the class of the last request, if that is a Query of a known class.
@@ -70,8 +149,28 @@ impl Requests {
     }
 
     fn note(&mut self, request: &Request) {
-        self.set_reading.sent(request.sets_reading());
-        self.may_set.sent(request.may_set());
+        let verdict = request.verdict();
+        let (runs, is_call) = (request.runs(), matches!(request, Request::Call));
+        let may = |holds: fn(&Verdict) -> bool| runs && verdict.as_deref().is_none_or(holds);
+        self.runs.set_reading.sent(may(sets_reading));
+        self.runs.may_set.sent(may(may_set));
+        // What a FunctionCall calls is in no transaction block of its own, and forgets no names.
+        self.runs.transaction.sent(!is_call && may(|verdict| verdict.transaction));
+        self.runs.leave_open.sent(!is_call && may(may_leave_open));
+        self.runs.reset.sent(match request {
+            Request::Execute(Some(_)) => may(resets),
+            _ => verdict.as_deref().is_some_and(resets),
+        });
+        for (latest, status) in self.names.iter_mut().zip([Status::Idle, Status::Failed]) {
+            latest.sent(if runs { !is_call && may(forgets) } else { request.is_about_names(status) });
+        }
+        self.unnamed.sent(request.is_about_unnamed());
+        self.unnamed_parse.sent(matches!(request, Request::Parse { unnamed: true, .. }));
+        for (latest, skips) in self.ends.iter_mut().zip([false, true]) {
+            latest.sent(request.ends_failed_unit(skips));
+        }
+        self.check.sent(matches!(request, Request::Check(_)));
+        self.more_than_names.sent(!request.only_names());
     }
 
     fn note_again(&mut self) {
@@ -115,6 +214,11 @@ impl IntoIterator for Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::held::Held;
+    use crate::model::lexing::Lexing;
+    use crate::model::request::Described;
+    use crate::model::statement::Statements;
+    use classify::Classifier;
 
     #[test]
     fn a_request_that_sets_is_known_until_it_is_answered() {
@@ -134,5 +238,102 @@ mod tests {
         assert!(requests.set_reading(), "what was dropped stood behind it");
         requests.retain(|_| false);
         assert!(!requests.set_reading());
+    }
+
+    /// The request with this number, of nearly all kinds.
+    fn request(number: usize) -> Request {
+        let class = |sql: &str| Some(Arc::new((**Classifier::new(1).classify(sql.as_bytes(), true)).clone()));
+        let query = |sql| Request::Query(class(sql), None);
+        let parse = |name: &[u8], unnamed, hidden| Request::Parse {
+            name: (!name.is_empty()).then(|| name.into()),
+            statement: None,
+            unnamed,
+            hidden,
+            taken: None,
+            before: None,
+        };
+        match number % 21 {
+            0 => query("BEGIN"),
+            1 => query("COMMIT"),
+            2 => query("SELECT 1"),
+            3 => query("SET work_mem = 1"),
+            4 => query("RESET ALL"),
+            5 => query("DISCARD ALL"),
+            6 => query("DEALLOCATE ALL"),
+            7 => Request::Query(None, None),
+            8 => Request::Call,
+            9 => Request::HiddenSync,
+            10 => parse(b"", true, false),
+            11 => parse(b"s", false, false),
+            12 => parse(b"", true, true),
+            13 => Request::Execute(None),
+            14 => Request::Invented { tag: b'3', name: None, closed: None },
+            15 => Request::Invented { tag: b'3', name: Some((*b"s").into()), closed: None },
+            16 => {
+                let statement = Statements::default().share(b"SELECT 1", 0, Lexing::Conforming);
+                Request::Check(Described { held: Held::new(statement.clone()), statement, copy: 0 })
+            }
+            17 => Request::Restore { ends_unit: true },
+            18 => Request::Sync,
+            _ => Request::Bind(None),
+        }
+    }
+
+    /// What is asked about the requests, each as it is known and as a search finds it.
+    fn asked(requests: &Requests) -> Vec<(bool, bool)> {
+        let any = |is: &dyn Fn(&Request) -> bool| requests.iter().any(is);
+        let may = |request: &Request, holds: fn(&Verdict) -> bool| {
+            matches!(request, Request::Query(..) | Request::Execute(_))
+                && request.verdict().as_deref().is_none_or(holds)
+        };
+        let own_unnamed = || {
+            for request in requests.iter().rev() {
+                match request {
+                    Request::Parse { unnamed: true, .. } => return true,
+                    request if request.ends_unit() => return false,
+                    _ => (),
+                }
+            }
+            true
+        };
+        let mut all = vec![
+            (requests.set_reading(), any(&|request| matches!(request, Request::Call) || may(request, sets_reading))),
+            (requests.may_set(), any(&Request::may_set)),
+            (requests.may_hold_transaction(), any(&|request| may(request, |verdict| verdict.transaction))),
+            (requests.may_leave_open(), any(&|request| may(request, may_leave_open))),
+            (requests.reset(), any(&Request::resets)),
+            (requests.are_about_unnamed(), any(&Request::is_about_unnamed)),
+            (requests.has_own_unnamed(), own_unnamed()),
+            (requests.check(), any(&|request| matches!(request, Request::Check(_)))),
+            (requests.only_name(), requests.iter().all(Request::only_names)),
+        ];
+        for status in [Status::Idle, Status::Transaction, Status::Failed] {
+            all.push((requests.are_about_names(status), any(&|request| request.is_about_names(status))));
+        }
+        for skips in [false, true] {
+            all.push((requests.end_failed_unit(skips), any(&|request| request.ends_failed_unit(skips))));
+        }
+        all
+    }
+
+    #[test]
+    fn what_is_known_is_what_a_search_would_find() {
+        let mut requests = Requests::default();
+        let (mut random, mut seen) = (1_u32, [[false; 2]; 14]);
+        for _ in 0..20_000 {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let number = (random >> 16) as usize;
+            // Half of the time most requests are dull, so that none of a kind may be among many.
+            match (number / 32) % 4 {
+                0 | 1 if requests.len() > 1 => _ = requests.pop_front(),
+                2 if number.is_multiple_of(64) => requests.retain(|request| !matches!(request, Request::Sync)),
+                _ => requests.push_back(request(number)),
+            }
+            for (place, (known, found)) in asked(&requests).into_iter().enumerate() {
+                assert_eq!(known, found, "question {place} of {requests:?}");
+                seen[place][usize::from(found)] = true;
+            }
+        }
+        assert_eq!(seen, [[true; 2]; 14], "each answer was given");
     }
 }
