@@ -56,6 +56,14 @@ def test_a_statement_prepared_once_is_shared(one_server):
     assert (counts["client_parse_count"], counts["server_parse_count"], counts["statements"]) == ("3", "1", "1")
 
 
+def test_answers_that_the_server_is_not_asked_for_come_behind_an_end_of_no_copy(one_server):
+    with Raw(one_server.port) as client:
+        client.ask(parse("s", "SELECT 1"), SYNC)
+        slow = parse("", "SELECT 1 FROM pg_sleep(0.5)") + bind("") + EXECUTE
+        end, one = raw.message(b"c"), bind("s") + EXECUTE
+        assert client.kinds(slow, close("x"), end, one, close("y"), SYNC) == "12DC32DC3Z"
+
+
 def test_an_answer_that_the_server_is_not_asked_for_comes_behind_other_clients_units(one_server):
     clients = [Raw(one_server.port) for _ in range(8)]
     # The server knows the statement already, so that ParseComplete is told without asking it.
