@@ -270,6 +270,7 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
 fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.exchange.is_answered_by(tag) {
+        let was_full = server.exchange.requests.are_full();
         let done = server.exchange.requests.pop_front();
         server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
         server.exchange.finished = 0;
@@ -281,7 +282,8 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);
-        if matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
+        let has_room = was_full && !server.exchange.requests.are_full();
+        if has_room || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
             names::look_again(core, key);
         }
     }

@@ -39,8 +39,10 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
             return Step::Took(left.len());
         }
     };
-    if let Some(step) =
-        behind_own_units(core, key, head.tag).or_else(|| deallocate::frees_statement(core, key, head, left))
+    if let Some(step) = is_skipped(core, key, head)
+        .or_else(|| behind_full_queue(core, key, head.tag, left))
+        .or_else(|| behind_own_units(core, key, head.tag))
+        .or_else(|| deallocate::frees_statement(core, key, head, left))
     {
         return step;
     }
@@ -110,10 +112,56 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
     None
 }
 
+/// Throws a message away that the server would skip: behind an error it reads on to the Sync of the unit, which is still
+/// to come. So nothing has to be undone of it, and a client that goes on behind an error takes no memory.
+fn is_skipped(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let exchange = &core.servers.get(client.checkout.server()?.0)?.exchange;
+    let is_void = exchange.skips && exchange.skips_to_sync();
+    let may_be_skipped = matches!(
+        head.tag,
+        tag::QUERY | tag::FUNCTION_CALL | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
+    ) || is_of_copy(head.tag);
+    if !is_void || !may_be_skipped {
+        return None;
+    }
+    client.input.dropping = head.body;
+    Some(Step::Took(HEADER))
+}
+
+/// Holds a client back that has sent more requests than the pooler keeps, until the server has answered half of them.
+fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get_mut(client.checkout.server()?.0)?;
+    // The end of a unit that has failed must come before anything is answered.
+    if !server.exchange.requests.are_full() || tag == tag::TERMINATE || server.exchange.skips_to_sync() {
+        return None;
+    }
+    if server.exchange.copying {
+        if is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH) {
+            return None;
+        }
+        // The server waits for the data, and these messages are no part of a COPY.
+        leave::fatal(core, key, &Error::MessageType(tag));
+        return Some(Step::Took(left.len()));
+    }
+    // A server may keep answers back until a Sync, which this client has not sent.
+    if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
+        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+    }
+    client.checkout.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Whether a message of this type is of the client's part of a COPY.
+fn is_of_copy(tag: u8) -> bool {
+    matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL)
+}
+
 /// Holds a client back while its next message depends on units of its own that are under way.
 fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     // The data of a COPY belongs to the unit under way.
-    let copied = matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL | tag::TERMINATE);
+    let copied = is_of_copy(tag) || tag == tag::TERMINATE;
     if !copied && (a_repeated_cancel_may_strike(core, key) || must_follow(core, key)) {
         if let Some(client) = core.clients.get_mut(key.0) {
             client.checkout.behind_own = true;

@@ -174,6 +174,14 @@ impl Request {
         self.verdict().as_deref().is_some_and(resets)
     }
 
+    /// The client's name for the statement of the request, if the request keeps it.
+    pub fn name(&self) -> &[u8] {
+        match self {
+            Self::Parse { name, .. } | Self::Invented { name, .. } => name.as_deref().unwrap_or_default(),
+            _ => &[],
+        }
+    }
+
     /// Whether the request only names or describes statements.
     pub fn only_names(&self) -> bool {
         matches!(self, Self::Parse { .. } | Self::Describe(_) | Self::Close | Self::Evict(..) | Self::Invented { .. })

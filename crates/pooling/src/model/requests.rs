@@ -12,10 +12,16 @@ use wire::backend::Status;
 use crate::model::request::{Request, forgets, may_leave_open, may_set, resets};
 use crate::model::session::sets_reading;
 
+/// The memory of the requests, in bytes, from which on their client waits until the server has answered half of them.
+/// An answer of the pooler's own sends nothing to the server, so nothing else would make the client wait.
+const MOST: usize = 1_048_576;
+
 /// The requests without an answer, in the order in which they were sent.
 #[derive(Debug, Default)]
 pub struct Requests {
     queue: VecDeque<Request>,
+    /// How much memory they have.
+    room: Room,
     /// The latest of the requests that run statements, by what these may do.
     runs: Runs,
     /// The latest of the requests that are about names, and the same within a transaction that has failed.
@@ -30,6 +36,23 @@ pub struct Requests {
     check: Latest,
     /// The latest that does more than to name or describe statements.
     more_than_names: Latest,
+}
+
+/// The memory of requests.
+#[derive(Debug, Default)]
+struct Room {
+    /// The bytes of their names, which a client may make long.
+    names: usize,
+    /// Whether they have had [`MOST`] bytes, and have more than half of that still.
+    full: bool,
+    /// Whether the server was told to send the answers that it has, since then.
+    flushed: bool,
+}
+
+impl Room {
+    fn taken(&self, requests: usize) -> usize {
+        requests.saturating_mul(size_of::<Request>()).saturating_add(self.names)
+    }
 }
 
 /// The latest requests that run statements which may do this.
@@ -62,11 +85,25 @@ impl Requests {
     pub fn push_back(&mut self, request: Request) {
         self.note(&request);
         self.queue.push_back(request);
+        self.room.full |= self.room.taken(self.queue.len()) >= MOST;
     }
 
     /// Takes the request at the head.
     pub fn pop_front(&mut self) -> Option<Request> {
-        self.queue.pop_front()
+        let request = self.queue.pop_front()?;
+        self.room.names = self.room.names.saturating_sub(request.name().len());
+        self.drain();
+        Some(request)
+    }
+
+    /// Whether there are so many requests that their client has to wait.
+    pub fn are_full(&self) -> bool {
+        self.room.full
+    }
+
+    /// Whether the server is to be told to send the answers that it has: once each time that the client has to wait.
+    pub fn are_to_be_flushed(&mut self) -> bool {
+        !std::mem::replace(&mut self.room.flushed, true)
     }
 
     /// Whether one of the requests changes by its own text how its session reads literals.
@@ -169,14 +206,24 @@ impl Requests {
         for (latest, skips) in self.ends.iter_mut().zip([false, true]) {
             latest.sent(request.ends_failed_unit(skips));
         }
+        self.room.names = self.room.names.saturating_add(request.name().len());
         self.check.sent(matches!(request, Request::Check(_)));
         self.more_than_names.sent(!request.only_names());
     }
 
     fn note_again(&mut self) {
         let queue = std::mem::take(&mut self.queue);
+        self.room.names = 0;
         queue.iter().for_each(|request| self.note(request));
         self.queue = queue;
+        self.drain();
+    }
+
+    /// Notes that requests are gone.
+    fn drain(&mut self) {
+        if self.room.taken(self.queue.len()) <= MOST / 2 {
+            (self.room.full, self.room.flushed) = (false, false);
+        }
     }
 }
 
@@ -238,6 +285,29 @@ mod tests {
         assert!(requests.set_reading(), "what was dropped stood behind it");
         requests.retain(|_| false);
         assert!(!requests.set_reading());
+    }
+
+    #[test]
+    fn their_client_waits_from_a_limit_on_until_half_of_it_is_answered() {
+        let long = || Request::Invented { tag: b'3', name: Some([b'x'; 1000].into()), closed: None };
+        let mut requests = Requests::default();
+        while !requests.are_full() {
+            requests.push_back(long());
+        }
+        let most = requests.len();
+        assert!((500..=1050).contains(&most), "long names count: {most}");
+        assert!(requests.are_to_be_flushed() && !requests.are_to_be_flushed(), "once");
+        while requests.are_full() {
+            requests.pop_front();
+        }
+        assert!(requests.len() <= most / 2 && requests.len() > most / 2 - 2, "{} of {most}", requests.len());
+        assert!(requests.are_to_be_flushed(), "the next time again");
+        requests.extend((0..most).map(|_| long()));
+        assert!(requests.are_full());
+        requests.retain(|_| false);
+        assert!(!requests.are_full());
+        requests.extend((0..32_000).map(|_| Request::Sync));
+        assert!(requests.are_full(), "short ones count too");
     }
 
     /// The request with this number, of nearly all kinds.
