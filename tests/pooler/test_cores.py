@@ -223,14 +223,14 @@ def test_who_waits_for_one_connection_is_handed_one(cored):
 
 
 def test_a_connection_that_was_idle_for_long_is_checked_when_it_is_handed_over(cored):
-    cored.psql("CREATE TABLE checked (n int)")
-    check = "INSERT INTO checked VALUES (1)"
+    cored.psql("CREATE TABLE asked_while_idle (n int)")
+    check = "INSERT INTO asked_while_idle VALUES (1)"
     with contextlib.ExitStack() as stack:
         _, _, others = with_idle_connections(cored, stack, server_check_query=check, server_check_delay="1")
         time.sleep(1.2)
-        before = int(cored.psql("SELECT count(*) FROM checked"))
+        before = int(cored.psql("SELECT count(*) FROM asked_while_idle"))
         transaction(others[0])
-        assert int(cored.psql("SELECT count(*) FROM checked")) > before
+        assert int(cored.psql("SELECT count(*) FROM asked_while_idle")) > before
 
 
 def process(client):

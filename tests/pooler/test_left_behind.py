@@ -338,16 +338,16 @@ def test_a_portal_that_is_another_leaves_nothing(ground, way, sql, pipelining):
 @pytest.mark.parametrize("value", ["5", "50"], ids=["fits", "fails"])
 def test_what_the_check_of_a_domain_does_at_a_bind_is_undone(ground, value, pipelining):
     with direct(ground) as owner:
-        owner.sql("DROP DOMAIN IF EXISTS checked; DROP FUNCTION IF EXISTS checks(int)")
+        owner.sql("DROP DOMAIN IF EXISTS checking; DROP FUNCTION IF EXISTS checks(int)")
         owner.sql(
             f"""CREATE FUNCTION checks(int) RETURNS bool LANGUAGE plpgsql AS $$ BEGIN
             PERFORM pg_advisory_lock({LOCK}), set_config('statement_timeout', '77s', false); RETURN $1 < 10; END $$"""
         )
-        owner.sql("CREATE DOMAIN checked AS int CHECK (checks(VALUE))")
+        owner.sql("CREATE DOMAIN checking AS int CHECK (checks(VALUE))")
     body = b"\0q\0" + struct.pack("!hhi", 0, 1, len(value)) + value.encode() + struct.pack("!h", 0)
     with contextlib.ExitStack() as stack:
         clients = Clients(ground, stack, pipelining=pipelining)
-        clients.a.ask(parse("q", "SELECT $1::checked"), message(b"B", body), SYNC)
+        clients.a.ask(parse("q", "SELECT $1::checking"), message(b"B", body), SYNC)
         assert clients.b.value("SHOW statement_timeout") == "0"
         assert clients.b.value(LOCKS) == "0"
 

@@ -38,7 +38,9 @@ def test(majors, update, pytest_arguments):
     if not pytest_arguments:
         tiers = [([*majors, *others], ["driver/tests"]), (majors, ["tests"])]
     # Two files side by side, since tests wait a lot: each process has servers of its own.
-    side_by_side = [] if pytest_arguments or update else ["--numprocesses=2", "--dist=loadfile"]
+    side_by_side = (
+        [] if pytest_arguments or update else ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
+    )
     for chosen, what in tiers:
         options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else []) + side_by_side
         run([str(python), "-m", "pytest", *options, *what])
