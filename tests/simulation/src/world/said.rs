@@ -181,7 +181,8 @@ pub(super) fn echo(name: &str, own: usize, definition: usize, prepared: bool) ->
     let own = ["one", "two"][own];
     if !prepared {
         let (label, of_type) = DEFINITIONS[definition];
-        let mut definition = format!("SELECT $1 AS {label}\0").into_bytes();
+        // A text without a literal means the same by whatever settings it is read.
+        let mut definition = format!("SELECT $1 AS {label}, ''\0").into_bytes();
         definition.extend_from_slice(&u16::from(of_type > 0).to_be_bytes());
         if of_type > 0 {
             definition.extend_from_slice(&of_type.to_be_bytes());
