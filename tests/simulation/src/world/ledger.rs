@@ -68,7 +68,10 @@ impl Ledger {
             self.changed.insert(unit.to_owned());
         }
         let runs = self.runs.get(unit).map_or(&[][..], Vec::as_slice);
-        if runs.iter().any(|run| run.said == heard && run.status == status) || runs.is_empty() && heard.is_empty() {
+        // An error of the server's ends a unit though the connection dies before its Sync.
+        let is_error = matches!(heard.last(), Some(Said::Error(_)));
+        let ends = |run: &Run| run.status == status || run.status == UNFINISHED && is_error;
+        if runs.iter().any(|run| run.said == heard && ends(run)) || runs.is_empty() && heard.is_empty() {
             return;
         }
         let Some((Said::Error(code), before)) = heard.split_last() else {
