@@ -150,7 +150,7 @@ def test_projects_belong_to_the_owner_of_the_extension_and_roles_keep_what_they_
     with pytest.raises(Problem, match="permission denied for sequence"):
         old.sql("SET ROLE pgml_test_trainer; SELECT nextval('pgml.models_id_seq')")
     # A query that 3.0.0 recorded may be anybody's.
-    with pytest.raises(Problem, match="named by an unknown role"):
+    with pytest.raises(Problem, match="given by an unknown role"):
         old.sql("SELECT pgml.train('soils', algorithm => 'xgboost')")
 
 
