@@ -125,8 +125,7 @@ def test_the_setting_lies_more_than_sixteen_requests_back(server, pipelining, da
 
 
 def test_a_kept_text_without_a_name(server, pipelining):
-    if not pipelining:
-        pytest.skip("kept on pipelined connections alone")
+    # Without pipelining none is kept, and nothing changes either.
     with three(server, pipelining, prepare_threshold=5) as (_pooler, one, two, late):
         unit = parse("", DATE), bind(""), EXECUTE, SYNC
         for _ in range(12):

@@ -81,13 +81,13 @@ fn unshare_unnamed(core: &mut Core, key: ClientKey, held: &Held) {
 /// Whether a client may use the server's copy of a statement as it was read when the client prepared it. What PostgreSQL
 /// reads anew under this session's settings must not be another's.
 fn may_use(core: &mut Core, key: ClientKey, held: &Held) -> bool {
+    if !held.is_shared() {
+        return true;
+    }
     let alike = reads_alike(reported_reading(core, key), held.reading);
     let Some((client, server)) = core.pair(key) else { return false };
     let alike = alike && !(held.depends && fingerprints::reads_otherwise(client, server));
     let known = &mut server.known.statements;
-    if !held.is_shared() {
-        return true;
-    }
     if alike {
         known.renew_reread(held);
         return true;

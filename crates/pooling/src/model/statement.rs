@@ -71,7 +71,7 @@ pub struct Statement {
     pub reading: Reading,
     /// The way in which its text is taken apart into words and literals.
     pub lexing: Lexing,
-    /// Whether settings besides `search_path` may matter to what its text means.
+    /// Whether settings besides `search_path` may matter to what its text means; false where nobody shares it.
     pub depends: bool,
     /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
@@ -238,7 +238,7 @@ impl Statements {
         if has_moment(definition) {
             return Rc::new(self.make(definition, lexing));
         }
-        let statement = Statement { id, reading, ..self.make(definition, lexing) };
+        let statement = Statement { id, reading, depends: depends(definition), ..self.make(definition, lexing) };
         self.insert(statement)
     }
 
@@ -274,7 +274,7 @@ impl Statements {
             definition: definition.into(),
             reading: UNCLEAR,
             lexing,
-            depends: depends(definition),
+            depends: false,
             fingerprint: RefCell::new(None),
             generation: Cell::new(0),
             shape: Cell::default(),
