@@ -322,6 +322,7 @@ def test_memory_is_given_back():
 
     for _ in range(5):
         once()
+    gc.collect()
     before = resident(), sys.getallocatedblocks()
     for _ in range(50):
         once()
