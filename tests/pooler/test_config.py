@@ -581,7 +581,9 @@ def test_the_file_for_kubernetes_runs_a_pooler_that_its_probes_find_and_its_end_
     patience = int(re.search(r"shutdown_timeout = (\d+)", text)[1])
     assert pause + patience < pod["terminationGracePeriodSeconds"]
     text = text.replace(f"shutdown_timeout = {patience}", "shutdown_timeout = 1")
-    server.psql("CREATE ROLE app LOGIN PASSWORD 'it''s a secret'; CREATE DATABASE app OWNER app")
+    server.psql(
+        "DROP ROLE IF EXISTS app; CREATE ROLE app LOGIN PASSWORD 'it''s a secret'; CREATE DATABASE app OWNER app"
+    )
     try:
         with Pooler(server, name="howdah.toml", text=text) as pooler:
             assert pooler.psql("SELECT current_user", "app", "app", "it's a secret") == "app"

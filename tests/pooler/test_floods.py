@@ -160,3 +160,15 @@ def test_units_that_are_not_waited_for_cost_the_pooler_the_same_each(pooler, cli
     spent = busy(pooler) - before
     # Searches of the whole queue for each unit took 6 s.
     assert spent < 2, f"{spent:.2f} s"
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_long_texts_that_are_not_answered_wait_for_the_server(pooler, client, forgets):
+    client.sql("SELECT 1")
+    before, name, padding = resident(pooler), "s" if forgets else "", "x" * 1_000_000
+    for number in range(200):
+        client.send(parse(name, f"SELECT {number} /* {padding} */"), close(name) if forgets else b"")
+    time.sleep(0.5)
+    assert resident(pooler) - before < 60
+    client.send(SYNC)
+    client.until(b"Z")

@@ -497,3 +497,41 @@ def test_deallocate_behind_a_close_that_was_skipped_finds_its_statement(server):
             who.ask(parse("s", "SELECT 1"), SYNC)
             told.append(who.ask(bind("none"), close("s"), SYNC, query("DEALLOCATE s"), units=2))
         assert told[1] == told[0]
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_statement_without_a_name_that_was_skipped_is_not_run(server, pipelining, waits):
+    told = []
+    fails = (parse("", "SELECT * FROM nowhere"), bind(""), EXECUTE)
+    skipped = (parse("", "DELETE FROM public.unnamed"), bind(""), EXECUTE)
+    with contextlib.ExitStack() as stack:
+        straight = stack.enter_context(direct(server))
+        straight.sql("DROP TABLE IF EXISTS public.unnamed; CREATE TABLE public.unnamed AS SELECT 1 AS a")
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        pooled = stack.enter_context(Raw(pooler.port))
+        pooled.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        for client in (straight, pooled):
+            client.send(*fails, *skipped, *([raw.FLUSH] if waits else []))
+            if waits:
+                client.until(b"E")
+            told.append(client.ask(SYNC, bind(""), EXECUTE, SYNC, units=2))
+            told.append(client.value("SELECT count(*) FROM public.unnamed"))
+    assert told[:2] == told[2:]
+    assert told[1] == "1"
+
+
+def test_a_parse_without_a_name_that_its_servers_death_has_failed_leaves_none(pooler):
+    with Raw(pooler.port) as client:
+        pooler.wait_for_catalog()
+        client.send(
+            parse("", "SELECT 1 AS lasts FROM pg_sleep(20)"), bind(""), EXECUTE, SYNC, parse("", "SELECT 2"), SYNC
+        )
+        end_what_runs(pooler, client)
+        kinds, codes = answers(client, 2)
+        assert codes[0] == "57P01"
+        client.send(bind(""), EXECUTE, SYNC)
+        # On a shared connection the Parse is sent again; its statement is then that of the client.
+        expected = (["2DCZ"], []) if kinds[1] == "1Z" else (["EZ"], ["26000"])
+        assert answers(client, 1) == expected

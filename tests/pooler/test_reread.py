@@ -1,15 +1,23 @@
 """What PostgreSQL reads anew under one client's settings is no other client's: the copy of a statement that clients share."""
 
 import contextlib
+import struct
+import time
 
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parse, query, show
 
 NULLS = "SELECT count(*) FROM (VALUES (NULL::int), (1)) AS v (a) WHERE a = NULL"
 DATE = "SELECT to_char('02/03/2024'::date, 'YYYYMMDD')"
 RUN = (bind("s"), EXECUTE, SYNC)
+
+
+def call(oid, *arguments):
+    """A FunctionCall whose arguments are texts."""
+    values = b"".join(struct.pack("!i", len(value)) + value.encode() for value in arguments)
+    return message(b"F", struct.pack("!ihh", oid, 0, len(arguments)) + values + struct.pack("!h", 0))
 
 
 @contextlib.contextmanager
@@ -156,3 +164,121 @@ def test_a_statement_that_stands_for_the_clients_own(server, pipelining):
         one.ask(*RUN)
         for _ in range(2):
             assert two.ask(*RUN) == "2 D:20240203 C:SELECT 1 Z:I"
+
+
+SETTING = "set_config('transform_null_equals', 'on', true)"
+UNSEEN = {
+    "among other statements": "SELECT 1; SET LOCAL transform_null_equals = on; SELECT 2",
+    "behind the BEGIN": "COMMIT; BEGIN; SET LOCAL transform_null_equals = on",
+    "by a function": "SELECT public.setter()",
+    "by a procedure": "CALL public.procedural_setter()",
+    "by a DO": "DO $$ BEGIN SET LOCAL transform_null_equals = on; END $$",
+    "by the view of settings": "UPDATE pg_settings SET setting = 'on' WHERE name = 'transform_null_equals'",
+    "by a definition": f"CREATE TEMP TABLE setting ON COMMIT DROP AS SELECT {SETTING}",
+    "by a cursor": f"DECLARE c CURSOR FOR SELECT {SETTING}; FETCH c",
+    "in a long text": f"SELECT '{'x' * 70_000}'; SET LOCAL transform_null_equals = on",
+}
+
+
+def setters(server):
+    """Makes what sets a parameter out of sight of a text; gives the OID of set_config."""
+    body = f"LANGUAGE plpgsql AS $$ BEGIN PERFORM {SETTING}; END $$"
+    with direct(server) as owner:
+        owner.sql(f"CREATE OR REPLACE FUNCTION public.setter() RETURNS void {body}")
+        owner.sql(f"CREATE OR REPLACE PROCEDURE public.procedural_setter() {body}")
+        return int(owner.value("SELECT 'set_config'::regproc::oid::int"))
+
+
+@pytest.mark.parametrize("prepared", ["before", "meanwhile"])
+@pytest.mark.parametrize("how", [*UNSEEN, "by a FunctionCall"])
+def test_a_setting_that_the_text_does_not_show(server, pipelining, how, prepared):
+    oid = setters(server)
+    with three(server, pipelining) as (_pooler, one, two, late):
+        if prepared == "before":
+            for client in (one, two):
+                assert client.ask(parse("s", NULLS), *RUN) == "1 2 D:0 C:SELECT 1 Z:I"
+        one.sql("BEGIN")
+        assert "E:" not in (
+            one.sql(UNSEEN[how]) if how in UNSEEN else one.ask(call(oid, "transform_null_equals", "on", "t"))
+        )
+        assert one.value("SHOW transform_null_equals") == "on"
+        one.sql("DISCARD PLANS")
+        define = () if prepared == "before" else (parse("s", NULLS),)
+        assert one.ask(*define, *RUN).endswith("D:1 C:SELECT 1 Z:T")
+        one.sql("ROLLBACK")
+        if prepared == "meanwhile":
+            two.ask(parse("s", NULLS), SYNC)
+        assert two.ask(*RUN) == "2 D:0 C:SELECT 1 Z:I"
+        assert late.ask(parse("t", NULLS), bind("t"), EXECUTE, SYNC) == "1 2 D:0 C:SELECT 1 Z:I"
+
+
+def test_a_text_without_a_literal_depends_on_settings_too(server, pipelining):
+    sql = "SELECT 1.23456789::float8::text"
+    with three(server, pipelining) as (_pooler, one, two, _late):
+        for client in (one, two):
+            assert client.ask(parse("s", sql), SYNC) == "1 Z:I"
+        one.sql("BEGIN")
+        one.sql("SET LOCAL extra_float_digits = -12")
+        assert one.ask(*RUN) == "2 D:1.23 C:SELECT 1 Z:T"
+        one.sql("ROLLBACK")
+        assert two.ask(*RUN) == "2 D:1.23456789 C:SELECT 1 Z:I"
+
+
+def test_settings_of_users_own_cost_no_statement_its_copy(server, pipelining):
+    prepared = "SELECT string_agg(name || prepare_time, ' ' ORDER BY name) FROM pg_prepared_statements"
+    with three(server, pipelining) as (_pooler, one, two, _late):
+        for client in (one, two):
+            client.ask(parse("s", NULLS), *RUN)
+        before = one.value(prepared)
+        for tenant in ("SET LOCAL app.tenant = '1'", "SELECT set_config('app.tenant', '1', true)"):
+            for client in (one, two):
+                client.sql("BEGIN")
+                client.sql(tenant)
+                assert client.ask(*RUN) == "2 D:0 C:SELECT 1 Z:T"
+                client.sql("COMMIT")
+        assert one.value(prepared) == before
+
+
+def test_a_query_behind_a_query_that_sets_is_read_as_the_server_reads_it(server, pipelining):
+    with three(server, pipelining) as (pooler, one, two, _late):
+        who = two.value("SELECT current_user")
+        with pooler.frozen():
+            one.send(
+                query("BEGIN; SET LOCAL standard_conforming_strings = off"),
+                query("SELECT 'a\\'', set_config($$role$$, $$pg_monitor$$, false) --'"),
+                query("COMMIT"),
+            )
+            time.sleep(0.1)
+        for _ in range(3):
+            one.until(b"Z")
+        assert two.value("SELECT current_user") == who
+
+
+def test_a_unit_behind_one_that_skips_the_new_copy_does_not_get_the_old_one(server, pipelining):
+    with direct(server) as owner:
+        owner.sql("DROP TABLE IF EXISTS public.one_row; CREATE TABLE public.one_row AS SELECT 1 AS a")
+        dated, fails = f"{DATE} FROM public.one_row", parse("", "SELECT 1/0") + bind("") + EXECUTE
+        with three(server, pipelining) as (pooler, one, two, late):
+            for client in (one, two, late):
+                client.ask(fails, SYNC)
+                client.ask(parse("s", dated), *RUN)
+            one.sql("SET DateStyle = 'ISO, DMY'")
+            owner.sql("ANALYZE public.one_row")
+            for _ in range(2):
+                assert one.ask(*RUN) == "2 D:20240302 C:SELECT 1 Z:I"
+            with pooler.frozen():
+                two.send(fails, *RUN)
+                time.sleep(0.05)
+                late.send(*RUN)
+                time.sleep(0.05)
+            two.until(b"Z")
+            assert show(late.until(b"Z")) == "2 D:20240203 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("moment", ["'n'\n'ow'", "E'n\\157w'", "U&'n\\006fw'", "U&'n!006fw' UESCAPE '!'"])
+def test_a_moment_that_is_spelled_out_is_each_clients_own(server, pipelining, moment):
+    sql = f"SELECT extract(epoch FROM now() - {moment}::timestamptz) < 1"
+    with three(server, pipelining) as (_pooler, one, two, _late):
+        assert one.ask(parse("s", sql), *RUN) == "1 2 D:t C:SELECT 1 Z:I"
+        time.sleep(1.2)
+        assert two.ask(parse("s", sql), *RUN) == "1 2 D:t C:SELECT 1 Z:I"

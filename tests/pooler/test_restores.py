@@ -9,7 +9,7 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, direct, message, parse, query, show
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query, show
 
 PATH = ", ".join(f"schema_number_{number}" for number in range(20))
 # What the pooler sends to set the path again.
@@ -19,17 +19,17 @@ RESTORE = query("SET search_path=" + ", ".join(f"'{name}'" for name in PATH.spli
 @pytest.mark.parametrize("pipelining", [True, False])
 def test_a_bind_of_which_half_has_come_stays_whole(server, pipelining):
     told = []
-    bind = message(b"B", b"\0s\0" + struct.pack("!hhi", 0, 1, 200_000) + b"v" * 200_000 + struct.pack("!h", 0))
+    half = message(b"B", b"\0s\0" + struct.pack("!hhi", 0, 1, 200_000) + b"v" * 200_000 + struct.pack("!h", 0))
     with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler:
         for connect in (direct, lambda _, **how: Raw(pooler.port, **how)):
             with connect(server, DateStyle="German") as client:
                 client.sql("SELECT 1")
                 client.sql("BEGIN")
                 # A Query before the Sync of its unit, and half of a Bind.
-                client.send(parse("s", "SELECT length($1::text)"), query("RESET DateStyle"), bind[:100_000])
+                client.send(parse("s", "SELECT length($1::text)"), query("RESET DateStyle"), half[:100_000])
                 first = show(client.until(b"Z"))
                 time.sleep(0.3)
-                client.send(bind[100_000:], EXECUTE, SYNC)
+                client.send(half[100_000:], EXECUTE, SYNC)
                 told.append((first, show(client.until(b"Z")), client.value("SHOW DateStyle")))
     assert told[0] == told[1] == ("1 C:RESET Z:T", "2 D:200000 C:SELECT 1 Z:T", "German, DMY")
 
@@ -71,3 +71,25 @@ def test_bytes_of_a_value_do_not_become_messages(server, what):
                 pass
         assert two.value("SELECT current_user") == "postgres"
         assert two.sql("EXECUTE mine").startswith("E:26000")
+
+
+@pytest.mark.parametrize("form", ["query", "extended"])
+@pytest.mark.parametrize("name", ["DateStyle", "work_mem", "search_path"])
+def test_a_default_for_a_transaction_is_the_value_of_the_startup(server, name, form):
+    statements = ["BEGIN", f"SET LOCAL {name} TO DEFAULT", f"SHOW {name}", "SAVEPOINT a", f"SET LOCAL {name} TO DEFAULT",
+                  "ROLLBACK TO a", f"SHOW {name}", "COMMIT", f"SHOW {name}", "BEGIN", f"RESET {name}",
+                  f"SET LOCAL {name} TO DEFAULT", f"SHOW {name}", "ROLLBACK", f"SHOW {name}"]  # fmt: skip
+    started = {"DateStyle": "German", "work_mem": "7MB", "search_path": "pg_catalog"}
+    changed = {"DateStyle": "'ISO, YMD'", "work_mem": "'9MB'", "search_path": "public"}
+    told = []
+    with Pooler(server, default_pool_size=1) as pooler:
+        for connect in (direct, lambda _, **how: Raw(pooler.port, **how)):
+            with connect(server, **started) as client:
+                client.sql("SELECT 1")
+                for first in ([], [f"SET {name} = {changed[name]}"]):
+                    for statement in first + statements:
+                        unit = [query(statement)]
+                        if form == "extended":
+                            unit = [parse("", statement), bind(""), EXECUTE, SYNC]
+                        told.append((statement, client.ask(*unit)))
+    assert told[: len(told) // 2] == told[len(told) // 2 :]

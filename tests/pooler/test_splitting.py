@@ -10,7 +10,7 @@ import pytest
 
 from devkit.server import SUPERUSER, free_port
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, code, describe, parse, query, values
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, code, describe, message, parse, query, show, values
 from tests.pooler.trio import three
 
 NEWEST_ONLY = True
@@ -526,3 +526,13 @@ def test_a_write_that_commits_itself_runs_once(servers):
         servers.primary.psql("DROP TABLE once")
         servers.primary.psql("ALTER SYSTEM RESET log_statement")
         servers.primary.psql("SELECT pg_reload_conf()")
+
+
+def test_ends_of_no_copy_send_no_write_to_a_replica(servers):
+    stray = message(b"c")
+    with split(servers) as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        for _ in range(5):
+            begin, end = query("BEGIN READ ONLY"), query("COMMIT")
+            client.send(begin, stray, end, stray, query("INSERT INTO kept VALUES (1)"), stray)
+            assert "E:" not in show([answer for _ in range(3) for answer in client.until(b"Z")])

@@ -7,6 +7,7 @@ import pytest
 
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, describe, direct, message, parse, query
+from tests.pooler.test_reread import call
 
 # What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
 NEWEST_ONLY = True
@@ -220,3 +221,24 @@ def test_who_takes_a_lock_keeps_it_until_it_has_released_all(ground):
         assert truth.value(LOCKS) == "1"
         assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
         assert truth.value(LOCKS) == "0"
+
+
+@pytest.mark.parametrize("called", ["setseed(float8)", "pg_replication_origin_session_setup(text)"])
+def test_what_a_function_call_leaves_for_good_ends_with_its_connection(ground, called):
+    argument, look = ("0.5", "SELECT random()") if called.startswith("setseed") else (ORIGIN, LASTING["origin"][1])
+    with direct(ground) as truth:
+        truth.sql("SELECT setseed(0.5)")
+        wrong = truth.value(look) if called.startswith("setseed") else "true"
+        oid = int(truth.value(f"SELECT '{called}'::regprocedure::oid::int"))
+    with two(ground) as (a, b):
+        assert "E:" not in a.ask(call(oid, argument))
+        assert b.value(look) != wrong
+
+
+def test_calls_of_large_objects_cost_no_connection(ground):
+    with direct(ground) as truth:
+        oid = int(truth.value("SELECT 'lo_creat'::regproc::oid::int"))
+    with two(ground) as (a, b):
+        before = b.value("SELECT pg_backend_pid()")
+        assert "E:" not in a.ask(call(oid, "131072"))
+        assert b.value("SELECT pg_backend_pid()") == before

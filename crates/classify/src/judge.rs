@@ -32,6 +32,8 @@ pub struct Judge<'a> {
     pub pins: bool,
     /// It calls what dirties the session.
     pub dirties: bool,
+    /// It calls what may change parameters that PostgreSQL reads statements by.
+    pub unsettles: bool,
     /// It runs what is not known and may do anything to the session.
     pub opaque: bool,
     /// It calls what leaves in its session what nothing undoes.
@@ -52,6 +54,7 @@ impl<'a> Judge<'a> {
             alone: None,
             pins: false,
             dirties: false,
+            unsettles: false,
             opaque: catalog.is_poisoned(),
             lasting: false,
             stale: false,
@@ -717,6 +720,7 @@ impl<'a> Judge<'a> {
             Some(Act::Releases) => return self.writes(Reason::SessionState),
             Some(Act::Dirties) => {
                 self.dirties = true;
+                self.unsettles |= !call.args.first().is_some_and(names_custom);
                 return self.writes(Reason::SessionState);
             }
             Some(Act::Tells) if call.args.first().is_none_or(names_read_only) => {
@@ -806,6 +810,19 @@ fn names_read_only(argument: &Node) -> bool {
             _ => true,
         },
         _ => true,
+    }
+}
+
+/// Whether the argument names a parameter that is a user's own: one with a dot.
+fn names_custom(argument: &Node) -> bool {
+    match &argument.node {
+        Some(NodeEnum::TypeCast(cast)) if cast.type_name.as_ref().is_some_and(is_text) => {
+            cast.arg.as_deref().is_some_and(names_custom)
+        }
+        Some(NodeEnum::AConst(constant)) => {
+            matches!(&constant.val, Some(a_const::Val::Sval(name)) if name.sval.contains('.'))
+        }
+        _ => false,
     }
 }
 

@@ -13,7 +13,7 @@
 //! chosen by names: functions, operators, types and relations. Values reach functions, and those that run what they
 //! are given as text (`query_to_xml`, `ts_stat`, `dblink`, `crosstab`) are volatile or listed as if they were, whatever
 //! the argument. A `SET` is different: its value is its meaning, so its literals are kept, as are the text of a `DO` and
-//! the name in `current_setting('name')`. A `U&"name"` is decoded by
+//! the name in `current_setting('name')` and `set_config('name', ...)`. A `U&"name"` is decoded by
 //! the grammar with a literal (`UESCAPE`), so such statements have no shape and are parsed each time.
 //!
 //! Lists of literals of one kind are as one of it, and equal groups in parentheses beside each other as one, so that
@@ -490,7 +490,9 @@ fn keep(text: &mut Vec<u8>, before: &[u8], raw: Option<&[u8]>) {
 
 /// Whether a string that follows is the name of a parameter.
 fn names_parameter(text: &[u8]) -> bool {
-    text.ends_with(b"current_setting ( ") || text.ends_with(b"\"current_setting\" ( ")
+    const BEFORE: [&[u8]; 4] =
+        [b"current_setting ( ", b"\"current_setting\" ( ", b"set_config ( ", b"\"set_config\" ( "];
+    BEFORE.iter().any(|before| text.ends_with(before))
 }
 
 /// Writes a literal, unless it follows another of its kind after a comma, which is then taken back. True if so.

@@ -25,6 +25,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         pins: false,
         pins_beside_listen: false,
         dirties: false,
+        unsettles: false,
         opaque: false,
         lasting: false,
         transaction: false,
@@ -44,6 +45,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         whole.pins |= one.pins;
         whole.pins_beside_listen |= one.pins_beside_listen;
         whole.dirties |= one.dirties || one.sets();
+        whole.unsettles |= one.unsettles;
         whole.opaque |= one.opaque;
         whole.lasting |= one.lasting;
         whole.transaction |= one.transaction;
@@ -73,6 +75,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         pins: false,
         pins_beside_listen: false,
         dirties: true,
+        unsettles: true,
         opaque: true,
         lasting: false,
         transaction: false,
@@ -181,6 +184,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         pins: false,
         pins_beside_listen: false,
         dirties: false,
+        unsettles: false,
         opaque: false,
         lasting: false,
         transaction: false,
@@ -200,9 +204,10 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         }
     }
     verdict.pins |= judge.pins;
-    verdict.dirties |= judge.dirties;
     // A definition calls functions of users: of defaults, of indexes, of event triggers.
     verdict.opaque |= judge.opaque || verdict.is_ddl;
+    verdict.unsettles = verdict.dirties || verdict.opaque || judge.unsettles;
+    verdict.dirties |= judge.dirties;
     verdict.lasting |= judge.lasting;
     verdict.stale |= judge.stale;
     verdict

@@ -24,6 +24,9 @@ pub struct Verdict {
     /// It may change parameters of the session in a way that its text does not tell: `set_config`, SET among other
     /// statements, DO, CALL, what could not be parsed.
     pub dirties: bool,
+    /// It may change parameters that PostgreSQL reads statements by, in a way that its text does not tell: it dirties or
+    /// is opaque, and does more than to call `set_config` on a parameter with a dot in its name, which is a user's own.
+    pub unsettles: bool,
     /// It may leave anything in its session that its text does not show (parameters, temporary objects, LISTEN, cursors,
     /// locks): it runs functions of users that are not known to be harmless, DO, CALL, EXECUTE, a definition, what the
     /// catalog does not know, what could not be parsed.

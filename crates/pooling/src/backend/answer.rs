@@ -1,6 +1,6 @@
 //! The answers of servers, passed on to their clients.
 
-use crate::model::exchange::Passing;
+use crate::model::exchange::{Copying, Passing};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::Step;
@@ -214,7 +214,7 @@ fn parameter_status(
             Some(place) => client.session.startup.0.get(place).is_some(),
             None => client.session.startup.1.get(name).is_some(),
         };
-        if started && !failed && client.session.pending.resets(name) {
+        if started && !failed && client.session.resets(name) {
             return Ok(());
         }
         if let Some(place) = place {
@@ -244,8 +244,8 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
 
 /// A server takes in a COPY.
 fn takes_copy(core: &mut Core, key: ServerKey) {
-    let Some((server, client)) = core.answered_pair(key) else { return };
-    client.input.unsynced |= server.exchange.take_copy();
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.exchange.take_copy();
     // A message that waits for the end of the unit may belong to the unit.
     names::look_again(core, key);
 }
@@ -273,8 +273,11 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         let was_full = server.exchange.requests.are_full();
         let done = server.exchange.requests.pop_front();
         server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
-        server.exchange.finished = 0;
+        (server.exchange.finished, server.exchange.copying) = (0, Copying::No);
         server.exchange.pop_copy_ends();
+        if let Some(Request::Parse { statement: Some(statement), copy: copy @ 1.., .. }) = &done {
+            server.known.statements.is_made(statement, *copy);
+        }
         if tag == tag::PARSE_COMPLETE
             && let Some(pool) = core.pools.get_mut(server.pool.0)
         {

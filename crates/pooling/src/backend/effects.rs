@@ -94,9 +94,6 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
     if verdict.is_none_or(|verdict| verdict.is_ddl) && client.session.creates_temporary() {
         client.session.pins.hold();
     }
-    if matches!(text, b"SET" | b"RESET") {
-        client.session.unfollowed = client.session.unfollowed.max(Unfollowed::by_set(verdict));
-    }
     if text == b"DEALLOCATE ALL" {
         client.prepared.statements.clear();
         server.known.statements.clear();

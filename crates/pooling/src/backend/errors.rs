@@ -1,5 +1,6 @@
 //! Errors of servers: the statements that they belong to, and their meaning for the pooler's own statements.
 
+use crate::model::exchange::Copying;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use wire::backend::{self, Report};
@@ -33,7 +34,7 @@ pub fn answer_error(
     let of_unit = matches!(server.exchange.requests.front(), Some(Request::Restore { ends_unit: true }));
     server.exchange.failed = !ours || of_unit;
     server.exchange.skips = server.exchange.requests.front().is_some_and(|request| !request.ends_unit());
-    server.exchange.copying = false;
+    let copying = std::mem::take(&mut server.exchange.copying);
     if ours {
         error_of_ours(core, key, message, report);
         return Ok(());
@@ -46,6 +47,9 @@ pub fn answer_error(
     if server.is_pipelined() {
         receive::error(core, key, message, &report);
         return Ok(());
+    }
+    if let Copying::Open { syncs } = copying {
+        sends_syncs(core, key, syncs);
     }
     effects::leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
@@ -62,6 +66,16 @@ pub fn answer_error(
     }
     names::look_again(core, key);
     Ok(())
+}
+
+/// Sends the Syncs of a client behind the lines of a COPY that has failed.
+fn sends_syncs(core: &mut Core, key: ServerKey, count: usize) {
+    let Some((server, client)) = core.answered_pair(key) else { return };
+    for _ in 0..count {
+        client.input.unsynced = false;
+        wire::frontend::write_sync(server.io.out());
+        server.exchange.requests.push_back(Request::Sync);
+    }
 }
 
 /// Works on an error of a statement of the pooler's own.

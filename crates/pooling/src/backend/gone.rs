@@ -131,7 +131,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // Statements that were being prepared or closed were not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
-    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered.into_iter());
+    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered);
     close::close_server(core, key, &cause.why);
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };

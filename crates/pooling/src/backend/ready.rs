@@ -3,6 +3,7 @@
 use crate::model::client::Discard;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
+use crate::model::session::Unfollowed;
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Tracked;
 use balancer::Tried;
@@ -28,7 +29,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
     };
-    undo(server, client.as_deref_mut(), unanswered.into_iter());
+    undo(server, client.as_deref_mut(), unanswered);
     server.exchange.pop_copy_ends();
     server.settle_definition();
     let failed = std::mem::take(&mut server.exchange.failed);
@@ -66,9 +67,15 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         }
         _ if server.is_pipelined() => receive::ready(core, key, message, status),
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
-        Request::Call => {
-            // The answer has no tag, and the effects of the function are not known.
-            server.known.residue = Residue::Anything;
+        Request::Call { large_objects } => {
+            if !large_objects {
+                // The effects of the function are not known; some, nothing undoes.
+                server.known.residue = Residue::Anything;
+                server.life.retire = true;
+                if let Some(client) = client {
+                    client.session.unfollowed = Unfollowed::Reading;
+                }
+            }
             unit_ended(core, key, Some(message), status, failed);
         }
         _ => unit_ended(core, key, Some(message), status, failed),
@@ -146,8 +153,9 @@ fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, t
 
 /// Notes the end of a client's unit outside a transaction: its changes to the session count, unless it has failed.
 fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
+    let unknown = server.known.residue > Residue::Nothing;
     let (session, told) = (&mut server.known.session, client.io.out());
-    if client.session.transaction_ended(session, tracked, failed, told) {
+    if client.session.transaction_ended(session, tracked, (failed, unknown), told) {
         server.known.residue = server.known.residue.max(Residue::Settings);
     }
     let last = server.exchange.requests.is_empty();

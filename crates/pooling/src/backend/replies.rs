@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use smallvec::SmallVec;
+
 use crate::model::request::Request;
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
@@ -84,13 +86,9 @@ pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Optio
 }
 
 /// Undoes the effects of requests that were not run, since an error came first: the last of them first, since each has
-/// begun with the effects of those before it. The first request has failed; the others were skipped. Effects of later
-/// units on the client's statement without a name stay.
-pub fn undo(
-    server: &mut Server,
-    mut client: Option<&mut Client>,
-    requests: impl DoubleEndedIterator<Item = Request> + ExactSizeIterator,
-) {
+/// begun with the effects of those before it. The first request of each unit has failed; the others were skipped.
+/// Effects of later units on the client's statement without a name stay.
+pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl IntoIterator<Item = Request>) {
     let replaced = match server.state() {
         State::Pipelined(_) => {
             client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
@@ -99,8 +97,13 @@ pub fn undo(
     };
     // Later units prepare and close another statement by the same name, or rely on one of these requests.
     let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();
-    for (place, request) in requests.enumerate().rev() {
-        let skipped = place > 0;
+    let mut skipped = false;
+    let requests = requests.into_iter().map(|request| {
+        let ends = request.ends_unit();
+        (std::mem::replace(&mut skipped, !ends), request)
+    });
+    let requests: SmallVec<[(bool, Request); 4]> = requests.collect();
+    for (skipped, request) in requests.into_iter().rev() {
         if unsure && request.changes_prepared() {
             (server.known.residue, server.known.lost_count) = (Residue::Anything, true);
         }

@@ -1,6 +1,7 @@
 //! The messages of clients, passed on to their servers.
 
 use crate::model::client::Discard;
+use crate::model::exchange::Copying;
 use crate::model::keys::ClientKey;
 use crate::model::request::Request;
 use crate::model::turn::{After, Step};
@@ -41,6 +42,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     };
     if let Some(step) = is_skipped(core, key, head)
         .or_else(|| behind_full_queue(core, key, head.tag, left))
+        .or_else(|| behind_copy(core, key, head.tag, left))
         .or_else(|| behind_own_units(core, key, head.tag))
         .or_else(|| deallocate::frees_statement(core, key, head, left))
     {
@@ -62,7 +64,9 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         hub::waits(core, key);
         return Step::Stop;
     }
-    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
+    if names::awaits_unnamed(core, key, head.tag, left)
+        || head.tag == tag::BIND && shapes::awaits_shape(core, key, left)
+    {
         return Step::Stop;
     }
     match messages::pass_message(core, key, head, left) {
@@ -137,16 +141,40 @@ fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> O
     if !server.exchange.requests.are_full() || tag == tag::TERMINATE || server.exchange.skips_to_sync() {
         return None;
     }
-    if server.exchange.copying {
-        if is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH) {
-            return None;
-        }
-        // The server waits for the data, and these messages are no part of a COPY.
-        leave::fatal(core, key, &Error::MessageType(tag));
-        return Some(Step::Took(left.len()));
+    if server.exchange.copying.is_open() {
+        return is_no_part_of_copy(core, key, tag, left);
     }
     // A server may keep answers back until a Sync, which this client has not sent.
     if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
+        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+    }
+    client.checkout.behind_own = true;
+    Some(Step::Stop)
+}
+
+/// Refuses a message within a COPY that is no part of one: the server waits for lines.
+fn is_no_part_of_copy(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+    if is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH | tag::TERMINATE) {
+        return None;
+    }
+    leave::fatal(core, key, &Error::MessageType(tag));
+    Some(Step::Took(left.len()))
+}
+
+/// Holds a client back that ends its unit where the server may be within a COPY, until the server has said whether it
+/// is: a server ignores a Sync within a COPY, and answers one behind the error that has ended the COPY.
+fn behind_copy(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+    let client = core.clients.get_mut(key.0)?;
+    let server = core.servers.get_mut(client.checkout.server()?.0).filter(|server| !server.is_pipelined())?;
+    if let Copying::Open { syncs: 1.. } = server.exchange.copying {
+        // Its place among the answers is known when the COPY has ended.
+        return is_no_part_of_copy(core, key, tag, left);
+    }
+    if tag != tag::SYNC || server.exchange.copying.is_open() || !server.exchange.may_ignore_sync() {
+        return None;
+    }
+    // What has run, if it is no COPY, is answered at a Flush.
+    if client.input.unsynced {
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }
     client.checkout.behind_own = true;
@@ -266,6 +294,7 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
             return Some(Step::Took(left.len()));
         }
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
+        tag::FUNCTION_CALL => head.body.min(4),
         tag::BIND if frontend::bind(come).is_none() => {
             if !is_whole && come.len() <= 2 * NAME {
                 return Some(Step::More);
@@ -284,7 +313,7 @@ fn a_repeated_cancel_may_strike(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     server.is_some_and(|server| {
-        server.cancels.repeats && server.exchange.requests.back().is_none_or(Request::ends_clients_unit)
+        server.cancels.repeats && server.exchange.requests.last().is_none_or(Request::ends_clients_unit)
     })
 }
 
@@ -296,7 +325,7 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0) else { return false };
-    if !server.exchange.requests.back().is_some_and(Request::ends_clients_unit) {
+    if !server.exchange.requests.last().is_some_and(Request::ends_clients_unit) {
         return false;
     }
     let elsewhere = pool.cluster_of.home.is_some_and(|(home, id)| {

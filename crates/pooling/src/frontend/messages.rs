@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::model::exchange::Copying;
 use crate::model::extent::{Message, Said};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, PoolKey};
@@ -40,6 +41,10 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
     };
+    if let (tag::SYNC, Copying::Open { syncs }) = (head.tag, &mut server.exchange.copying) {
+        *syncs += 1;
+        return head.total();
+    }
     // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
     if head.tag == tag::FLUSH && left.len() == head.total() && only_names(client, server) {
         frontend::write_sync(server.io.out());
@@ -107,7 +112,8 @@ fn note(
         }
         tag::FUNCTION_CALL => {
             begin(client, server, now);
-            server.exchange.requests.push_back(Request::Call);
+            let large_objects = is_of_large_objects(left.get(HEADER..HEADER + 4));
+            server.exchange.requests.push_back(Request::Call { large_objects });
         }
         tag::EXECUTE => {
             begin(client, server, now);
@@ -115,19 +121,27 @@ fn note(
             let portal = frontend::portal(left.get(HEADER..).unwrap_or_default());
             server.exchange.requests.push_back(Request::Execute(client.prepared.portals.statement(portal).cloned()));
         }
-        // A server that takes in a COPY ignores it.
-        tag::SYNC if !server.exchange.copying => {
+        tag::SYNC => {
             client.input.unsynced = false;
             server.exchange.requests.push_back(Request::Sync);
         }
-        tag::COPY_DONE | tag::COPY_FAIL => {
-            server.exchange.copying = false;
-            if !server.exchange.requests.is_empty() {
-                server.exchange.requests.push_back(Request::CopyEnd);
+        tag::COPY_DATA => {
+            if let Copying::Open { syncs } = &mut server.exchange.copying {
+                *syncs = 0;
             }
         }
+        tag::COPY_DONE | tag::COPY_FAIL => server.exchange.end_copy(),
         _ => (),
     }
+}
+
+/// Whether a FunctionCall of this OID works on large objects and does nothing else to its session: these have had the
+/// same OIDs in all releases, since drivers know them by heart.
+fn is_of_large_objects(oid: Option<&[u8]>) -> bool {
+    // lo_create, lo_open, lo_close, loread, lowrite, lo_lseek, lo_creat, lo_tell, lo_unlink, lo_truncate, lo_lseek64,
+    // lo_tell64, lo_truncate64
+    const OIDS: [u32; 13] = [715, 952, 953, 954, 955, 956, 957, 958, 964, 1004, 3170, 3171, 3172];
+    oid.and_then(|oid| oid.try_into().ok()).map(u32::from_be_bytes).is_some_and(|oid| OIDS.contains(&oid))
 }
 
 /// The class of the text of a Query, if known.
@@ -180,7 +194,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
             Some(name) => drop(client.prepared.statements.insert(name.clone(), Held::new(statement.clone()))),
         }
         let statement = Some(statement);
-        let request = Request::Parse { statement, name, unnamed, hidden: false, taken: None, before };
+        let request = Request::Parse { statement, name, copy: 0, unnamed, hidden: false, taken: None, before };
         server.exchange.requests.push_back(request);
         return;
     };
@@ -189,7 +203,8 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
         prepare(server, &has, limit);
         frontend::write_parse(server.io.out(), &has.name(), parse.definition);
         let (name, taken) = (Some(name), Some(has));
-        let request = Request::Parse { statement: None, name, unnamed: false, hidden: false, taken, before: None };
+        let request =
+            Request::Parse { statement: None, name, copy: 0, unnamed: false, hidden: false, taken, before: None };
         server.exchange.requests.push_back(request);
         return;
     }

@@ -10,7 +10,8 @@
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
 use crate::model::turn::{Step, Turn};
-use wire::frontend::tag;
+use wire::frame::HEADER;
+use wire::frontend::{self, tag};
 
 use crate::reactor::turns;
 use crate::state::Core;
@@ -67,6 +68,22 @@ fn behind_forgetting(core: &mut Core, key: ClientKey) -> Option<Step> {
     wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     client.checkout.behind_own = true;
     Some(Step::Stop)
+}
+
+/// Holds back a Bind or Describe of the statement without a name, if an earlier unit changes which statement that is, and
+/// has not been answered.
+pub fn awaits_unnamed(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> bool {
+    let body = left.get(HEADER..).unwrap_or_default();
+    let is_unnamed = match tag {
+        tag::BIND => frontend::bind(body).is_some_and(|names| names.statement.is_empty()),
+        tag::DESCRIBE => body.starts_with(b"S\0"),
+        _ => false,
+    };
+    let Some((client, server)) = core.pair(key).filter(|_| is_unnamed) else { return false };
+    let exchange = &server.exchange;
+    let waits = !server.is_pipelined() && !exchange.copying.is_open() && exchange.requests.unsettle_unnamed();
+    client.checkout.behind_own |= waits;
+    waits
 }
 
 /// Lets a client go on that waits within a unit for the answer to a part of it. In a pipelined connection only whole

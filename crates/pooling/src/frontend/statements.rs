@@ -86,7 +86,7 @@ fn may_use(core: &mut Core, key: ClientKey, held: &Held) -> bool {
     }
     let alike = reads_alike(reported_reading(core, key), held.reading);
     let Some((client, server)) = core.pair(key) else { return false };
-    let alike = alike && !(held.depends && fingerprints::reads_otherwise(client, server));
+    let alike = alike && !fingerprints::reads_otherwise(client, server);
     let known = &mut server.known.statements;
     if alike {
         known.renew_reread(held);
@@ -108,13 +108,11 @@ pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
 
 /// Makes sure that a server knows a statement; the client does not see it. Gives the server's copy.
 pub fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> ServerCopy {
-    server.known.statements.uses(statement).unwrap_or_else(|| {
-        send_parse(server, statement, limit, None, true, None);
-        server.known.statements.uses(statement).unwrap_or_default()
-    })
+    server.known.statements.uses(statement).unwrap_or_else(|| send_parse(server, statement, limit, None, true, None))
 }
 
 /// Makes a server prepare a statement by its name of the pooler's, after closing the statements that make room for it.
+/// Gives the copy.
 pub fn send_parse(
     server: &mut Server,
     statement: &Rc<Statement>,
@@ -122,15 +120,18 @@ pub fn send_parse(
     name: Option<Box<[u8]>>,
     hidden: bool,
     before: Option<Rc<Held>>,
-) {
-    for closed in server.known.statements.add(statement, limit) {
+) -> ServerCopy {
+    let (copy, closed) = server.known.statements.add(statement, limit);
+    for closed in closed {
         frontend::write_statement_target(server.io.out(), tag::CLOSE, &closed.name());
         server.exchange.requests.push_back(Request::Evict(closed));
     }
     frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
     let prepared = Some(statement.clone());
-    let request = Request::Parse { statement: prepared, name, unnamed: false, hidden, taken: None, before };
+    let request =
+        Request::Parse { statement: prepared, name, copy: copy.number, unnamed: false, hidden, taken: None, before };
     server.exchange.requests.push_back(request);
+    copy
 }
 
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as the next message. The
@@ -188,6 +189,7 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
             let request = Request::Parse {
                 statement: prepared,
                 name: None,
+                copy: 0,
                 unnamed: true,
                 hidden: true,
                 taken: None,

@@ -88,7 +88,12 @@ impl Session {
     pub fn is_to_restore(&self, tracked: &Tracked) -> bool {
         let vars = tracked.names().enumerate().filter(|(place, _)| self.startup.0.get(*place).is_some());
         let names = vars.map(|(_, name)| name).chain(self.startup.1.iter().map(|(name, _)| name));
-        self.pending.has_resets() && names.into_iter().any(|name| self.pending.resets(name))
+        self.pending.has_resets() && names.into_iter().any(|name| self.resets(name))
+    }
+
+    /// Whether a parameter has been reset in the transaction, and has not got its startup value since.
+    pub fn resets(&self, name: &str) -> bool {
+        self.pending.resets(name) || self.pending.resets_locally(name)
     }
 
     /// The SQL that sets parameters which the client has reset in its transaction to the values that it started with;
@@ -99,7 +104,7 @@ impl Session {
         }
         let mut statements = Vec::new();
         for (place, name) in tracked.names().enumerate() {
-            let Some(value) = self.startup.0.get(place).filter(|_| self.pending.resets(name)) else {
+            let Some(value) = self.startup.0.get(place).filter(|_| self.resets(name)) else {
                 continue;
             };
             statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
@@ -108,7 +113,7 @@ impl Session {
                 self.vars.set(place, value);
             }
         }
-        let sets = self.startup.1.iter().filter(|(name, _)| self.pending.resets(name));
+        let sets = self.startup.1.iter().filter(|(name, _)| self.resets(name));
         statements.extend(sets.map(|(name, statement)| (name.to_owned(), statement.to_owned())));
         let mut sql = String::new();
         let encoding = tracked.place("client_encoding").and_then(|place| self.vars.get(place));
@@ -116,6 +121,12 @@ impl Session {
         for (name, statement) in statements {
             // Within a transaction the encoding is the client's own, which may read characters beyond ASCII otherwise.
             if !plain && !statement.is_ascii() {
+                continue;
+            }
+            if let (false, Some(set)) = (self.pending.resets(&name), statement.strip_prefix("SET ")) {
+                let local = format!("SET LOCAL {set}");
+                let _ = write!(sql, "{local};");
+                self.pending.restore_locally(&name, &local);
                 continue;
             }
             let _ = write!(sql, "{statement};");
@@ -151,12 +162,13 @@ impl Session {
         leaves
     }
 
-    /// Notes the end of a transaction, which has undone its changes to the session if it `failed`.
+    /// Notes the end of a transaction, which has undone its changes to the session if it `failed`. `unknown`: statements
+    /// may have left settings on the connection that their texts do not show.
     pub fn transaction_ended(
         &mut self,
         server: &mut Confirmed,
         tracked: &Tracked,
-        failed: bool,
+        (failed, unknown): (bool, bool),
         told: &mut Vec<u8>,
     ) -> bool {
         // The server has undone a transaction that an error has ended.
@@ -168,7 +180,10 @@ impl Session {
         }
         let leaves = !self.pending.is_empty() && self.believe(server, tracked, told);
         self.pins.committed();
-        self.unfollowed = Unfollowed::Nothing;
+        // What functions have set lasts until the connection is given back.
+        if !(unknown && self.unfollowed == Unfollowed::Reading) {
+            self.unfollowed = Unfollowed::Nothing;
+        }
         leaves
     }
 
@@ -254,7 +269,7 @@ mod tests {
             let mut session = session(&[("client_encoding", "UTF8")], &tracked);
             let (mut server, mut told) = (Confirmed::default(), Vec::new());
             runs(&mut session, "SET statement_timeout = 5", b"SET");
-            session.transaction_ended(&mut server, &tracked, failed, &mut told);
+            session.transaction_ended(&mut server, &tracked, (failed, false), &mut told);
             assert_eq!(session.sets.get("statement_timeout").is_some(), kept);
             assert_eq!(server.sets.get("statement_timeout").is_some(), kept);
         }

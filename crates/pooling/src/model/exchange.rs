@@ -15,6 +15,29 @@ pub enum Passing {
     Off,
 }
 
+/// How far the COPY FROM STDIN of the request at the head has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Copying {
+    /// The server takes in no COPY.
+    #[default]
+    No,
+    /// The server takes in lines, and the client has not ended them.
+    Open {
+        /// The number of Syncs that the client has sent behind its last line. The server ignores a Sync within a COPY
+        /// and answers one behind the error that has ended it, so the server gets them when such an error has come.
+        syncs: usize,
+    },
+    /// The client has ended its lines, and the server has not answered that.
+    Ended,
+}
+
+impl Copying {
+    /// Whether the server takes in lines.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Open { .. })
+    }
+}
+
 /// The requests that were sent to a server, and how far it has answered them.
 #[derive(Debug, Default)]
 pub struct Exchange {
@@ -33,8 +56,8 @@ pub struct Exchange {
     pub begun: u64,
     /// Whether the server has answered any of the requests since then.
     pub answered: bool,
-    /// Whether the server takes in a COPY.
-    pub copying: bool,
+    /// How far the COPY of the request at the head has come.
+    pub copying: Copying,
     /// The number of bytes of a long message that are still to come, and their destination.
     pub passing: (usize, Option<Passing>),
     /// The error of a statement of the pooler's own.
@@ -62,7 +85,7 @@ impl Exchange {
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
     /// answered, since an error came first. None if there were no requests.
     pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
-        (self.finished, self.has_set, self.copying) = (0, false, false);
+        (self.finished, self.has_set, self.copying) = (0, false, Copying::No);
         let skips = std::mem::take(&mut self.skips);
         let mut unanswered = Vec::new();
         loop {
@@ -80,19 +103,30 @@ impl Exchange {
         }
     }
 
-    /// Notes that the server takes in a COPY; whether its client's unit goes on behind it.
-    pub fn take_copy(&mut self) -> bool {
-        // The server ignores the Syncs that it finds in the stream of a COPY, which ends where its client ended it.
-        let end = self.requests.iter().position(|request| matches!(request, Request::CopyEnd));
-        self.copying = end.is_none();
-        let mut at = 0;
+    /// Notes that the server takes in a COPY, whose end the client may have sent already.
+    pub fn take_copy(&mut self) {
+        let mut ends = 0;
         self.requests.retain(|request| {
-            at += 1;
-            !matches!(request, Request::Sync) || end.is_some_and(|end| at > end)
+            ends += usize::from(matches!(request, Request::CopyEnd));
+            ends != 1 || !matches!(request, Request::CopyEnd)
         });
-        // The unit goes on, unless the client has ended it behind the COPY; requests since then go on too.
-        let extended = matches!(self.requests.front(), Some(Request::Execute(_)));
-        extended && !self.requests.iter().any(|request| matches!(request, Request::Sync))
+        self.copying = if ends > 0 { Copying::Ended } else { Copying::Open { syncs: 0 } };
+    }
+
+    /// Notes that the client has ended the lines of a COPY that is under way, or of one that may come: the server ignores
+    /// an end of none, and the request before it takes that end with it.
+    pub fn end_copy(&mut self) {
+        if self.copying.is_open() {
+            self.copying = Copying::Ended;
+        } else if !self.requests.is_empty() {
+            self.requests.push_back(Request::CopyEnd);
+        }
+    }
+
+    /// Whether the server may take in a COPY when a Sync comes that is sent now, and so ignore the Sync, or may have met
+    /// an error before and answer the Sync. What has been answered of the requests does not show which.
+    pub fn may_ignore_sync(&self) -> bool {
+        self.requests.may_copy(self.copying == Copying::Ended) && !self.skips_to_sync()
     }
 
     /// Whether an error has come in a unit of the extended protocol whose Sync has not been sent.
@@ -128,7 +162,13 @@ impl Exchange {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use classify::{Classifier, Verdict};
+
     use super::*;
+    use crate::model::lexing::Lexing;
+    use crate::model::statement::Statements;
 
     fn asked(requests: impl IntoIterator<Item = Request>) -> Exchange {
         Exchange { requests: requests.into_iter().collect(), ..Exchange::default() }
@@ -136,26 +176,88 @@ mod tests {
 
     #[test]
     fn behind_an_error_everything_up_to_the_sync_stays_unanswered() {
-        let mut exchange = asked([Request::Bind(None), Request::Query(None, None), Request::Sync, Request::Call]);
+        let mut exchange = asked([
+            Request::Bind(None),
+            Request::Query(None, None),
+            Request::Sync,
+            Request::Call { large_objects: true },
+        ]);
         exchange.skips = true;
         let (ended, unanswered) = exchange.end_unit().unwrap();
         assert!(matches!(ended, Request::Sync));
         assert_eq!(unanswered.len(), 2, "a Query is skipped too");
         let (ended, unanswered) = exchange.end_unit().unwrap();
-        assert!(matches!(ended, Request::Call) && unanswered.is_empty());
+        assert!(matches!(ended, Request::Call { .. }) && unanswered.is_empty());
         assert!(exchange.end_unit().is_none(), "nothing was asked");
     }
 
+    fn class(sql: &str) -> Option<Arc<Verdict>> {
+        Some(Classifier::new(1).classify(sql.as_bytes(), true).clone())
+    }
+
+    fn copy(sql: &str) -> Request {
+        Request::Query(class(sql), None)
+    }
+
+    fn execute(sql: &str) -> Request {
+        let definition = [sql.as_bytes(), b"\0\0\0"].concat();
+        Request::Execute(Some(Statements::default().share(&definition, 0, Lexing::Conforming)))
+    }
+
+    const ONE: &str = "COPY a FROM STDIN";
+    const TWO: &str = "COPY a FROM STDIN; COPY b FROM STDIN";
+
     #[test]
-    fn syncs_within_the_stream_of_a_copy_are_not_answered() {
-        let mut exchange = asked([Request::Execute(None), Request::Sync, Request::CopyEnd, Request::Sync]);
-        assert!(!exchange.take_copy(), "the Sync behind the COPY ends the unit");
-        assert!(!exchange.copying);
-        assert_eq!(exchange.requests.len(), 3);
-        let mut exchange = asked([Request::Execute(None), Request::Sync]);
-        assert!(exchange.take_copy() && exchange.copying);
-        assert_eq!(exchange.requests.len(), 1);
-        let mut exchange = asked([Request::Query(None, None)]);
-        assert!(!exchange.take_copy(), "a Query ends by itself");
+    fn a_sync_waits_until_the_server_has_said_whether_it_takes_in_a_copy() {
+        assert!(asked([copy(ONE)]).may_ignore_sync());
+        assert!(asked([copy(TWO)]).may_ignore_sync());
+        assert!(asked([Request::Query(None, None)]).may_ignore_sync(), "its class is unknown");
+        assert!(asked([copy("SELECT 1"), execute(ONE), copy("SELECT 1")]).may_ignore_sync(), "of unknown class too");
+        assert!(!asked([execute("SELECT 1")]).may_ignore_sync(), "no other is a COPY, even of unknown class");
+        for other in
+            ["SELECT 1", "COPY a TO STDOUT", "COPY a FROM '/x'", "SET a.b = 'c'; SELECT 2", "SELECT 1; SELECT 2"]
+        {
+            assert!(!asked([copy(other)]).may_ignore_sync(), "{other}");
+        }
+    }
+
+    #[test]
+    fn behind_an_error_a_sync_is_answered_for_certain() {
+        let mut exchange = asked([execute(ONE)]);
+        assert!(exchange.may_ignore_sync());
+        (exchange.failed, exchange.skips) = (true, true);
+        assert!(!exchange.may_ignore_sync());
+        exchange.requests.extend([Request::Sync, execute(ONE)]);
+        assert!(exchange.may_ignore_sync(), "that is another unit");
+    }
+
+    #[test]
+    fn behind_the_end_of_the_only_copy_a_sync_is_answered_for_certain() {
+        assert!(!asked([copy(ONE), Request::CopyEnd]).may_ignore_sync());
+        assert!(asked([copy(ONE), Request::CopyEnd, copy(ONE)]).may_ignore_sync());
+        let mut exchange = asked([copy(ONE)]);
+        exchange.take_copy();
+        assert!(exchange.copying.is_open());
+        exchange.end_copy();
+        assert!(!exchange.may_ignore_sync() && exchange.requests.len() == 1);
+        exchange.requests.push_back(copy(ONE));
+        assert!(exchange.may_ignore_sync(), "another COPY");
+        assert!(exchange.end_unit().is_some() && exchange.copying == Copying::No);
+    }
+
+    #[test]
+    fn each_copy_of_a_query_takes_the_end_that_is_its_own() {
+        let mut exchange = asked([copy(TWO)]);
+        exchange.end_copy();
+        assert!(exchange.may_ignore_sync(), "the second one may come");
+        exchange.take_copy();
+        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 1 && exchange.may_ignore_sync());
+        exchange.take_copy();
+        assert!(exchange.copying.is_open(), "the end was that of the first");
+        let mut exchange = asked([copy(TWO), Request::CopyEnd, Request::CopyEnd]);
+        exchange.take_copy();
+        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 2);
+        exchange.take_copy();
+        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 1);
     }
 }

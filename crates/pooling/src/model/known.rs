@@ -32,6 +32,10 @@ pub struct Prepared {
     reread_by: Option<ClientKey>,
     /// Whether the copy is closed and prepared again at its next use.
     stale: bool,
+    /// The number of the first copy that takes the place of a stale one by the same name, until the server has made one
+    /// of them; then 0. If a Parse is skipped, the name is still the stale copy's: so each use prepares the statement
+    /// until then.
+    stand_in: u64,
     /// The time of its last use, by the clock of its connection.
     used: u64,
     copy: ServerCopy,
@@ -47,7 +51,7 @@ impl Prepared {
     /// known here; a doubtful statement must be prepared afresh.
     fn is(&self, statement: &Statement) -> bool {
         statement.is_at_least(self.generation + u64::from(self.doubtful));
-        statement.generation.get() == self.generation && !self.stale
+        statement.generation.get() == self.generation && !self.stale && self.stand_in == 0
     }
 }
 
@@ -91,22 +95,35 @@ impl Known {
         self.by_id.get(&statement.id).is_some_and(|prepared| prepared.is(statement))
     }
 
-    /// Notes that a statement is being prepared; gives the statements that must be closed first: an earlier copy of it,
-    /// and those beyond `limit`.
-    pub fn add(&mut self, statement: &Statement, limit: usize) -> Vec<Prepared> {
+    /// Notes that a statement is being prepared; gives the copy, and the statements that must be closed first: an earlier
+    /// copy of it, and those beyond `limit`.
+    pub fn add(&mut self, statement: &Statement, limit: usize) -> (ServerCopy, Vec<Prepared>) {
         let copy = self.new_copy();
         let (id, generation) = (statement.id, statement.generation.get());
-        let before = self.by_id.insert(
-            id,
-            Prepared { id, generation, doubtful: false, reread_by: None, stale: false, used: self.clock, copy },
-        );
+        let before = self.by_id.get(&id).filter(|before| before.generation == generation);
+        let stand_in = match before {
+            Some(before) if before.stale => copy.number,
+            Some(before) => before.stand_in,
+            None => 0,
+        };
+        let used = self.clock;
+        let prepared =
+            Prepared { id, generation, doubtful: false, reread_by: None, stale: false, stand_in, used, copy };
+        let before = self.by_id.insert(id, prepared);
         let mut closed = Vec::from_iter(before);
         while self.by_id.len() > limit.max(1) {
             let oldest = self.by_id.values().min_by_key(|prepared| prepared.used).map(|prepared| prepared.id);
             let Some(oldest) = oldest.and_then(|oldest| self.by_id.remove(&oldest)) else { break };
             closed.push(oldest);
         }
-        closed
+        (copy, closed)
+    }
+
+    /// Notes that the server has made the copy of this number of a statement, or a later one.
+    pub fn is_made(&mut self, statement: &Statement, number: u64) {
+        if let Some(prepared) = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.stand_in <= number) {
+            prepared.stand_in = 0;
+        }
     }
 
     /// Forgets a statement: it was not prepared after all.
@@ -194,19 +211,40 @@ mod tests {
         assert!(!known.may_reread(&one, second));
         known.renew_reread(&one);
         assert!(!known.has(&one) && known.uses(&one).is_none() && !known.may_reread(&one, first));
-        let closed = known.add(&one, 9);
+        let (_, closed) = known.add(&one, 9);
         assert_eq!(closed.iter().map(Prepared::name).collect::<Vec<_>>(), [one.name()], "closed before it is prepared");
+        assert!(!known.has(&one), "until the server has made it");
+        known.is_made(&one, u64::MAX);
         assert!(known.has(&one) && known.may_reread(&one, second));
         assert!(!known.arrived().has(&one), "clients have other keys there");
+    }
+
+    #[test]
+    fn what_takes_the_place_of_a_stale_copy_is_relied_on_when_it_is_made() {
+        let mut clients = Slots::default();
+        let client = ClientKey(clients.insert(()));
+        let (mut statements, mut known) = (Statements::default(), Known::default());
+        let one = statement(&mut statements, "1");
+        let (old, _) = known.add(&one, 9);
+        assert!(known.has(&one), "else its name is unknown to the server, and the Bind fails");
+        assert!(known.may_reread(&one, client));
+        known.renew_reread(&one);
+        let (first, _) = known.add(&one, 9);
+        let (second, closed) = known.add(&one, 9);
+        assert!(closed.len() == 1 && !known.has(&one) && known.uses(&one).is_none());
+        known.is_made(&one, old.number);
+        assert!(!known.has(&one), "the answer is that of the stale one");
+        known.is_made(&one, first.number);
+        assert!(known.has(&one) && known.uses(&one) == Some(second), "the first one is as good");
     }
 
     #[test]
     fn what_was_used_longest_ago_makes_room() {
         let (mut statements, mut known) = (Statements::default(), Known::default());
         let [one, two, three] = ["1", "2", "3"].map(|text| statement(&mut statements, text));
-        assert!(known.add(&one, 2).is_empty() && known.add(&two, 2).is_empty());
+        assert!(known.add(&one, 2).1.is_empty() && known.add(&two, 2).1.is_empty());
         assert!(known.uses(&one).is_some());
-        let closed = known.add(&three, 2);
+        let (_, closed) = known.add(&three, 2);
         assert_eq!(closed.iter().map(Prepared::name).collect::<Vec<_>>(), [two.name()]);
         assert!(known.has(&one) && !known.has(&two) && known.has(&three));
     }
@@ -217,12 +255,12 @@ mod tests {
         let [one, two, three] = ["1", "2", "3"].map(|text| statement(&mut statements, text));
         known.add(&one, 2);
         known.add(&two, 2);
-        let closed = known.add(&three, 2);
+        let (_, closed) = known.add(&three, 2);
         // An error comes first: neither request has been done, and the one sent last is undone first.
         known.remove(&three);
         closed.into_iter().for_each(|prepared| known.restore(prepared));
         assert!(known.has(&one) && known.has(&two) && !known.has(&three));
-        assert_eq!(known.add(&three, 2).first().map(Prepared::name), Some(one.name()));
+        assert_eq!(known.add(&three, 2).1.first().map(Prepared::name), Some(one.name()));
     }
 
     #[test]
@@ -233,13 +271,13 @@ mod tests {
         known.add(&one, 2);
         one.renew();
         assert!(known.uses(&one).is_none());
-        let closed = known.add(&one, 2);
+        let (_, closed) = known.add(&one, 2);
         assert_eq!((closed.len(), closed.first().map(Prepared::name).as_ref()), (1, Some(&before)));
         // The Parse fails in a unit that has skipped the Close: the server has the generation before.
         known.remove(&one);
         closed.into_iter().for_each(|prepared| known.restore(prepared));
         assert!(known.uses(&one).is_none());
-        assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
+        assert_eq!(known.add(&one, 2).1.first().map(Prepared::name), Some(before));
         assert!(known.uses(&one).is_some());
     }
 
@@ -252,7 +290,7 @@ mod tests {
         known.doubt();
         assert!(!known.has(&one) && known.uses(&one).is_none());
         assert_ne!(one.name(), before);
-        assert_eq!(known.add(&one, 2).first().map(Prepared::name), Some(before));
+        assert_eq!(known.add(&one, 2).1.first().map(Prepared::name), Some(before));
         assert!(known.uses(&one).is_some());
     }
 

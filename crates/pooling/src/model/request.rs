@@ -28,7 +28,10 @@ pub enum Request {
     /// is skipped.
     Query(Option<Arc<Verdict>>, Option<Rc<Held>>),
     /// A client's FunctionCall.
-    Call,
+    Call {
+        /// Whether its function only works on large objects, as drivers' FunctionCalls do.
+        large_objects: bool,
+    },
     /// A client's Sync.
     Sync,
     /// A Sync of the pooler's in place of a client's Flush: the answer is not for the client.
@@ -41,6 +44,8 @@ pub enum Request {
         name: Option<Box<[u8]>>,
         /// The statement that is prepared; `None` when the pooler does not remember it.
         statement: Option<Rc<Statement>>,
+        /// The number of the server's copy that it makes, if the statement has a name of the pooler's; else 0.
+        copy: u64,
         /// Whether the statement is the unnamed one.
         unnamed: bool,
         /// Whether the answer is kept from the client.
@@ -98,7 +103,7 @@ pub enum Request {
 impl Request {
     /// Whether the answer ends with a ReadyForQuery that the client sees.
     pub fn ends_clients_unit(&self) -> bool {
-        matches!(self, Self::Query(..) | Self::Call | Self::Sync | Self::Restore { ends_unit: true })
+        matches!(self, Self::Query(..) | Self::Call { .. } | Self::Sync | Self::Restore { ends_unit: true })
     }
 
     /// Whether the answer ends with a ReadyForQuery.
@@ -106,7 +111,7 @@ impl Request {
         matches!(
             self,
             Self::Query(..)
-                | Self::Call
+                | Self::Call { .. }
                 | Self::Sync
                 | Self::HiddenSync
                 | Self::Prelude
@@ -133,7 +138,7 @@ impl Request {
 
     /// Whether the request runs a statement or a function.
     pub fn runs(&self) -> bool {
-        matches!(self, Self::Query(..) | Self::Execute(_) | Self::Call)
+        matches!(self, Self::Query(..) | Self::Execute(_) | Self::Call { .. })
     }
 
     /// The class of the statement that the request runs, if known.
@@ -174,6 +179,31 @@ impl Request {
         self.verdict().as_deref().is_some_and(resets)
     }
 
+    /// How many COPYs FROM STDIN the request may run.
+    pub fn copies(&self) -> Copies {
+        match self {
+            Self::Query(verdict, _) => copies(verdict.as_deref()),
+            // A statement of the protocol is one statement; of one that the pooler has not seen prepared, which SQL's
+            // PREPARE or DECLARE has made, there is no COPY.
+            Self::Execute(Some(statement)) => match copies(statement.verdict().as_deref()) {
+                Copies::Many if has_copy(statement.text()) => Copies::One,
+                Copies::One => Copies::One,
+                _ => Copies::No,
+            },
+            _ => Copies::No,
+        }
+    }
+
+    /// How many bytes the names and texts of the request have, which a client may make long.
+    pub fn length(&self) -> usize {
+        let texts = match self {
+            Self::Parse { statement, .. } => statement.as_deref(),
+            Self::Invented { closed, .. } => closed.as_ref().map(|held| &*held.statement),
+            _ => None,
+        };
+        self.name().len() + texts.map_or(0, |statement| statement.definition.len())
+    }
+
     /// The client's name for the statement of the request, if the request keeps it.
     pub fn name(&self) -> &[u8] {
         match self {
@@ -190,7 +220,8 @@ impl Request {
 
 /// Whether a statement may change how its session reads statements, by its text or by what it calls.
 pub fn may_set(verdict: &Verdict) -> bool {
-    verdict.session() || verdict.opaque || matches!(verdict.kind, Kind::Set(_) | Kind::Rollback { .. })
+    let sets = |kind: &Kind| matches!(kind, Kind::Set(_) | Kind::Rollback { .. } | Kind::RollbackTo(_));
+    verdict.session() || sets(&verdict.kind) || verdict.each.iter().any(sets)
 }
 
 /// Whether a statement may open a transaction block.
@@ -203,6 +234,36 @@ pub fn may_leave_open(verdict: &Verdict) -> bool {
 pub fn forgets(verdict: &Verdict) -> bool {
     let forgets = |kind: &Kind| matches!(kind, Kind::Deallocate(_) | Kind::Discard(_));
     forgets(&verdict.kind) || verdict.each.iter().any(forgets) || verdict.statements > 1 && verdict.dirties
+}
+
+/// How many COPYs FROM STDIN a request may run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// None.
+    No,
+    /// One at most.
+    One,
+    /// Any number.
+    Many,
+}
+
+/// How many COPYs FROM STDIN a statement may run; one of unknown class may be several statements.
+fn copies(verdict: Option<&Verdict>) -> Copies {
+    let copies = |kind: &Kind| matches!(kind, Kind::Copy { from: true, wire: true });
+    match verdict {
+        None => Copies::Many,
+        Some(verdict) if verdict.each.iter().any(copies) => Copies::Many,
+        // What could not be parsed.
+        Some(verdict) if verdict.opaque && verdict.dirties && verdict.each.is_empty() => Copies::Many,
+        Some(verdict) if copies(&verdict.kind) => Copies::One,
+        Some(_) => Copies::No,
+    }
+}
+
+/// Whether a text has the word COPY, which no statement can spell otherwise.
+fn has_copy(text: &[u8]) -> bool {
+    let is_copy = |at: usize| text.get(at..at + 4).is_some_and(|word| word.eq_ignore_ascii_case(b"copy"));
+    memchr::memchr2_iter(b'c', b'C', text).any(is_copy)
 }
 
 /// Whether a statement may restore parameters to their values at startup.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use classify::Verdict;
 use wire::backend::Status;
 
-use crate::model::request::{Request, forgets, may_leave_open, may_set, resets};
+use crate::model::request::{Copies, Request, forgets, may_leave_open, may_set, resets};
 use crate::model::session::sets_reading;
 
 /// The memory of the requests, in bytes, from which on their client waits until the server has answered half of them.
@@ -32,6 +32,8 @@ pub struct Requests {
     unnamed_parse: Latest,
     /// The latest that ends a unit, and the latest that ends one whose requests are skipped.
     ends: [Latest; 2],
+    /// The latest that may take in one COPY, the latest that may take in several, and the latest end of one.
+    copies: Copying,
     /// The latest question of the pooler's own for the shape of a statement.
     check: Latest,
     /// The latest that does more than to name or describe statements.
@@ -41,8 +43,8 @@ pub struct Requests {
 /// The memory of requests.
 #[derive(Debug, Default)]
 struct Room {
-    /// The bytes of their names, which a client may make long.
-    names: usize,
+    /// The bytes of their names and texts, which a client may make long.
+    lengths: usize,
     /// Whether they have had [`MOST`] bytes, and have more than half of that still.
     full: bool,
     /// Whether the server was told to send the answers that it has, since then.
@@ -51,7 +53,7 @@ struct Room {
 
 impl Room {
     fn taken(&self, requests: usize) -> usize {
-        requests.saturating_mul(size_of::<Request>()).saturating_add(self.names)
+        requests.saturating_mul(size_of::<Request>()).saturating_add(self.lengths)
     }
 }
 
@@ -63,6 +65,14 @@ struct Runs {
     transaction: Latest,
     leave_open: Latest,
     reset: Latest,
+}
+
+/// The latest of the requests that concern a COPY FROM STDIN.
+#[derive(Debug, Default)]
+struct Copying {
+    one: Latest,
+    many: Latest,
+    end: Latest,
 }
 
 /// The latest request of a kind: the number of requests that were sent after it. If there was none, that is all of them.
@@ -91,9 +101,14 @@ impl Requests {
     /// Takes the request at the head.
     pub fn pop_front(&mut self) -> Option<Request> {
         let request = self.queue.pop_front()?;
-        self.room.names = self.room.names.saturating_sub(request.name().len());
+        self.room.lengths = self.room.lengths.saturating_sub(request.length());
         self.drain();
         Some(request)
+    }
+
+    /// The last request that is more than the end of a COPY.
+    pub fn last(&self) -> Option<&Request> {
+        self.queue.iter().rev().find(|request| !matches!(request, Request::CopyEnd))
     }
 
     /// Whether there are so many requests that their client has to wait.
@@ -106,12 +121,12 @@ impl Requests {
         !std::mem::replace(&mut self.room.flushed, true)
     }
 
-    /// Whether one of the requests changes by its own text how its session reads literals.
+    /// Whether one of the requests may change how its session reads statements: the text of one, or what it calls.
     pub fn set_reading(&self) -> bool {
         self.has(self.runs.set_reading)
     }
 
-    /// Whether one of the requests may change how its session reads statements.
+    /// Whether one of the requests may change how its session reads statements, or how it finds names.
     pub fn may_set(&self) -> bool {
         self.has(self.runs.may_set)
     }
@@ -143,6 +158,13 @@ impl Requests {
         self.has(self.unnamed)
     }
 
+    /// Whether the answer to one of the requests changes which statement the next request means that has no name: a
+    /// request of an earlier unit does, which an error may have it skip.
+    pub fn unsettle_unnamed(&self) -> bool {
+        let [end, _] = self.ends;
+        self.has(self.unnamed) && self.has(end) && end <= self.unnamed
+    }
+
     /// Whether the last Parse of the server's statement without a name is of the same unit as the next request, or none
     /// of the requests ends a unit.
     pub fn has_own_unnamed(&self) -> bool {
@@ -154,6 +176,14 @@ impl Requests {
     pub fn end_failed_unit(&self, skips: bool) -> bool {
         let [end, skipped] = self.ends;
         self.has(if skips { skipped } else { end })
+    }
+
+    /// Whether one of the requests may take in a COPY whose end is not among the requests behind it. `ended`: the client
+    /// has ended the one that the request at the head takes in.
+    pub fn may_copy(&self, ended: bool) -> bool {
+        let Copying { one, many, end } = self.copies;
+        let is_ended = end < one || ended && one.is_within(self.queue.len()) && !one.is_within(self.queue.len() - 1);
+        self.has(many) || self.has(one) && !is_ended
     }
 
     /// Whether one of the requests is the pooler's own question for the shape of a statement.
@@ -187,7 +217,7 @@ impl Requests {
 
     fn note(&mut self, request: &Request) {
         let verdict = request.verdict();
-        let (runs, is_call) = (request.runs(), matches!(request, Request::Call));
+        let (runs, is_call) = (request.runs(), matches!(request, Request::Call { .. }));
         let may = |holds: fn(&Verdict) -> bool| runs && verdict.as_deref().is_none_or(holds);
         self.runs.set_reading.sent(may(sets_reading));
         self.runs.may_set.sent(may(may_set));
@@ -201,19 +231,23 @@ impl Requests {
         for (latest, status) in self.names.iter_mut().zip([Status::Idle, Status::Failed]) {
             latest.sent(if runs { !is_call && may(forgets) } else { request.is_about_names(status) });
         }
+        let copies = request.copies();
+        self.copies.many.sent(copies == Copies::Many);
+        self.copies.one.sent(copies == Copies::One);
+        self.copies.end.sent(matches!(request, Request::CopyEnd));
         self.unnamed.sent(request.is_about_unnamed());
         self.unnamed_parse.sent(matches!(request, Request::Parse { unnamed: true, .. }));
         for (latest, skips) in self.ends.iter_mut().zip([false, true]) {
             latest.sent(request.ends_failed_unit(skips));
         }
-        self.room.names = self.room.names.saturating_add(request.name().len());
+        self.room.lengths = self.room.lengths.saturating_add(request.length());
         self.check.sent(matches!(request, Request::Check(_)));
         self.more_than_names.sent(!request.only_names());
     }
 
     fn note_again(&mut self) {
         let queue = std::mem::take(&mut self.queue);
-        self.room.names = 0;
+        self.room.lengths = 0;
         queue.iter().for_each(|request| self.note(request));
         self.queue = queue;
         self.drain();
@@ -273,14 +307,15 @@ mod tests {
         assert!(!requests.set_reading());
         requests.push_back(Request::Sync);
         assert!(!requests.set_reading());
-        requests.push_back(Request::Call);
+        requests.push_back(Request::Call { large_objects: false });
         requests.extend((0..100).map(|_| Request::Sync));
         assert!(requests.set_reading());
         requests.pop_front();
         assert!(requests.set_reading(), "the call is at the head");
         requests.pop_front();
         assert!(!requests.set_reading());
-        let mut requests: Requests = [Request::Call, Request::Sync, Request::Sync].into_iter().collect();
+        let mut requests: Requests =
+            [Request::Call { large_objects: false }, Request::Sync, Request::Sync].into_iter().collect();
         requests.retain(|request| !matches!(request, Request::Sync));
         assert!(requests.set_reading(), "what was dropped stood behind it");
         requests.retain(|_| false);
@@ -317,6 +352,7 @@ mod tests {
         let parse = |name: &[u8], unnamed, hidden| Request::Parse {
             name: (!name.is_empty()).then(|| name.into()),
             statement: None,
+            copy: 0,
             unnamed,
             hidden,
             taken: None,
@@ -331,7 +367,7 @@ mod tests {
             5 => query("DISCARD ALL"),
             6 => query("DEALLOCATE ALL"),
             7 => Request::Query(None, None),
-            8 => Request::Call,
+            8 => Request::Call { large_objects: false },
             9 => Request::HiddenSync,
             10 => parse(b"", true, false),
             11 => parse(b"s", false, false),
@@ -367,7 +403,10 @@ mod tests {
             true
         };
         let mut all = vec![
-            (requests.set_reading(), any(&|request| matches!(request, Request::Call) || may(request, sets_reading))),
+            (
+                requests.set_reading(),
+                any(&|request| matches!(request, Request::Call { .. }) || may(request, sets_reading)),
+            ),
             (requests.may_set(), any(&Request::may_set)),
             (requests.may_hold_transaction(), any(&|request| may(request, |verdict| verdict.transaction))),
             (requests.may_leave_open(), any(&|request| may(request, may_leave_open))),

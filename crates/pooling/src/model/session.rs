@@ -56,15 +56,16 @@ const HARMLESS: [&str; 11] = [
     "tcp_user_timeout",
 ];
 
-/// Whether a statement may change by its own text how its session reads literals. A `search_path` finds names.
+/// Whether a statement may change how its session reads statements. A `search_path` finds names, and PostgreSQL reads a
+/// text anew where that has changed; a parameter with a dot in its name is a user's own.
 pub fn sets_reading(verdict: &Verdict) -> bool {
     let matters = |name: &str| name != "search_path" && !name.contains('.') && !HARMLESS.contains(&name);
-    verdict.dirties
-        || match &verdict.kind {
-            Kind::Set(sets) => sets.iter().any(|set| matters(&set.name)),
-            Kind::Reset { .. } | Kind::Discard(_) => true,
-            _ => false,
-        }
+    let sets = |kind: &Kind| match kind {
+        Kind::Set(sets) => sets.iter().any(|set| matters(&set.name)),
+        Kind::Reset { .. } | Kind::Discard(_) => true,
+        _ => false,
+    };
+    verdict.unsettles || sets(&verdict.kind) || verdict.each.iter().any(sets)
 }
 
 /// The changes of settings in an open transaction that the pooler does not follow.
@@ -73,26 +74,22 @@ pub enum Unfollowed {
     /// There are none.
     #[default]
     Nothing,
-    /// Settings that do not matter to how literals are read, or what functions have set, if anything.
-    Perhaps,
-    /// A statement has changed by its own text how literals are read.
+    /// Settings that matter to how names are found, or to nothing that PostgreSQL reads.
+    Harmless,
+    /// Whatever else: a statement, or a function that it has called, may have changed how statements are read.
     Reading,
 }
 
 impl Unfollowed {
     /// What a statement that has run may have changed.
     pub fn by(verdict: Option<&Verdict>) -> Self {
+        let sets = |kind: &Kind| matches!(kind, Kind::Set(_));
         match verdict {
             None => Self::Reading,
-            Some(verdict) if verdict.dirties => Self::Reading,
-            Some(verdict) if verdict.opaque => Self::Perhaps,
+            Some(verdict) if sets_reading(verdict) => Self::Reading,
+            Some(verdict) if verdict.dirties || sets(&verdict.kind) || verdict.each.iter().any(sets) => Self::Harmless,
             Some(_) => Self::Nothing,
         }
-    }
-
-    /// What a SET or RESET has changed.
-    pub fn by_set(verdict: Option<&Verdict>) -> Self {
-        if verdict.is_none_or(sets_reading) { Self::Reading } else { Self::Perhaps }
     }
 }
 
@@ -272,6 +269,8 @@ enum Noted {
     Change(Change),
     /// SET LOCAL of a parameter, and its statement, behind a RESET of it.
     Local(Box<str>, Box<str>),
+    /// SET LOCAL of a parameter to its default, which is another value than that of its client's startup.
+    LocalReset(Box<str>),
     Savepoint(Box<str>),
     /// A savepoint with an unknown name was made or released.
     Blur,
@@ -329,10 +328,24 @@ impl Pending {
         word.unwrap_or(false)
     }
 
+    /// Whether a parameter has been set to its default for the transaction alone, and has not got its startup value since.
+    pub fn resets_locally(&self, name: &str) -> bool {
+        let word = self.noted.iter().rev().find_map(|noted| match noted {
+            Noted::LocalReset(reset) if reset.eq_ignore_ascii_case(name) => Some(true),
+            Noted::Local(set, _) if set.eq_ignore_ascii_case(name) => Some(false),
+            Noted::Change(change) if change.name().is_none_or(|changed| changed.eq_ignore_ascii_case(name)) => {
+                Some(false)
+            }
+            _ => None,
+        });
+        word.unwrap_or(false)
+    }
+
     /// The statement that has set a parameter since its reset, until its transaction ends.
     pub fn local(&self, name: &str) -> Option<&str> {
         let word = self.noted.iter().rev().find_map(|noted| match noted {
             Noted::Local(set, statement) if set.eq_ignore_ascii_case(name) => Some(Some(&**statement)),
+            Noted::LocalReset(reset) if reset.eq_ignore_ascii_case(name) => Some(None),
             Noted::Change(change) if change.name().is_none_or(|changed| changed.eq_ignore_ascii_case(name)) => {
                 Some(None)
             }
@@ -341,18 +354,22 @@ impl Pending {
         word.flatten()
     }
 
-    /// Notes settings of the transaction alone whose startup value is still to be set, which would override them.
+    /// Notes settings of the transaction alone: those whose startup value is still to be set, which would override them,
+    /// and those that are set to their default.
     fn note_locals(&mut self, sets: &[Set]) {
-        for set in sets.iter().filter(|set| set.local && set.value != Value::Default) {
-            if self.resets(&set.name) {
+        for set in sets.iter().filter(|set| set.local) {
+            if set.value == Value::Default {
+                self.noted.push(Noted::LocalReset(set.name.as_str().into()));
+            } else if self.resets(&set.name) || self.resets_locally(&set.name) {
                 self.noted.push(Noted::Local(set.name.as_str().into(), set.statement.as_str().into()));
             }
         }
     }
 
-    /// Whether any parameter has been reset.
+    /// Whether any parameter has been reset, for the transaction alone or beyond it.
     pub fn has_resets(&self) -> bool {
-        let resets = |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll));
+        let resets =
+            |noted: &Noted| matches!(noted, Noted::Change(Change::Reset(_) | Change::ResetAll) | Noted::LocalReset(_));
         self.noted.iter().any(resets)
     }
 
@@ -360,6 +377,12 @@ impl Pending {
     /// earlier savepoint undoes that too.
     pub fn restore(&mut self, name: String, statement: String) {
         self.noted.push(Noted::Change(Change::Set { name, statement }));
+    }
+
+    /// Notes that a parameter which was set to its default is being set to its startup value for the transaction, by
+    /// this statement.
+    pub fn restore_locally(&mut self, name: &str, statement: &str) {
+        self.noted.push(Noted::Local(name.into(), statement.into()));
     }
 
     /// Notes a command that has finished with this tag; `kind` is the kind of its text, if that is known.
@@ -411,7 +434,7 @@ impl Pending {
         let means = |noted: &Noted| match noted {
             Noted::Savepoint(known) => **known == *name,
             Noted::Blur => true,
-            Noted::Change(_) | Noted::Local(..) => false,
+            Noted::Change(_) | Noted::Local(..) | Noted::LocalReset(_) => false,
         };
         self.noted.iter().rposition(means).filter(|place| !matches!(self.noted.get(*place), Some(Noted::Blur)))
     }

@@ -71,8 +71,6 @@ pub struct Statement {
     pub reading: Reading,
     /// The way in which its text is taken apart into words and literals.
     pub lexing: Lexing,
-    /// Whether settings besides `search_path` may matter to what its text means; false where nobody shares it.
-    pub depends: bool,
     /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
     /// The generation, which is counted up when servers must prepare the statement afresh.
@@ -180,18 +178,9 @@ pub fn has_users_types(definition: &[u8]) -> bool {
     types.chunks_exact(4).any(|oid| oid.try_into().map(u32::from_be_bytes).is_ok_and(|oid| oid >= FIRST_OF_USERS))
 }
 
-/// Whether settings may matter to what a text means when PostgreSQL analyses the text: it has a literal in quotes, or NULL
-/// (`transform_null_equals`).
-fn depends(text: &[u8]) -> bool {
-    let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
-    text.contains(&b'\'')
-        || text.windows(2).any(dollar_quotes)
-        || text.windows(4).any(|word| word.eq_ignore_ascii_case(b"null"))
-}
-
 /// Whether a text has a literal that PostgreSQL reads as of the moment at which it analyses the text (`'now'`,
 /// `'today'`): a client that prepares it later means a later moment, and cannot share it. If a quote may be escaped,
-/// any of these words counts.
+/// any of these words counts; so does any literal that may spell one in escapes or in parts.
 fn has_moment(text: &[u8]) -> bool {
     const WORDS: [&[u8]; 4] = [b"now", b"today", b"tomorrow", b"yesterday"];
     let dollar_quotes = |pair: &[u8]| matches!(pair, [b'$', next] if !next.is_ascii_digit());
@@ -199,9 +188,33 @@ fn has_moment(text: &[u8]) -> bool {
     if !anywhere && !text.contains(&b'\'') {
         return false;
     }
+    if is_spelled_out(text) {
+        return true;
+    }
     let literals = text.split(|&byte| byte == b'\'').enumerate().filter(|(place, _)| anywhere || place % 2 == 1);
     let mut words = literals.flat_map(|(_, literal)| literal.split(|byte| !byte.is_ascii_alphabetic()));
     words.any(|word| WORDS.iter().any(|moment| word.eq_ignore_ascii_case(moment)))
+}
+
+/// Whether a literal of a text may be spelled in escapes (`E'n\x6fw'`, `U&'n\006fw'`) or in parts, a line apart.
+fn is_spelled_out(text: &[u8]) -> bool {
+    let prefixed = |pair: &[u8]| match pair {
+        [b'e' | b'E', b'\''] => text.contains(&b'\\'),
+        pair => pair == b"&'",
+    };
+    let continues = |(place, _): (usize, &u8)| {
+        let rest = text.get(place + 1..).unwrap_or_default();
+        let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        let (blank, next) = rest.split_at(blank);
+        blank.iter().any(|byte| matches!(byte, b'\n' | b'\r')) && next.first() == Some(&b'\'')
+            || next.starts_with(b"--")
+    };
+    text.windows(2).any(prefixed) || text.iter().enumerate().filter(|(_, byte)| **byte == b'\'').any(continues)
+}
+
+/// The weight of a statement: 1 for a short one, more by the memory of its text.
+fn weight(statement: &Statement) -> usize {
+    1 + statement.definition.len() / 8192
 }
 
 /// All definitions that clients of one pool have under names, or that servers keep without one.
@@ -210,6 +223,8 @@ pub struct Statements {
     by_id: HashMap<StatementId, Rc<Statement>, BuildHasherDefault<Same>>,
     /// The number of the last statement that is not shared.
     last: u128,
+    /// The weight of the statements ([`weight`]), and the weight from which on those that no client has are looked for.
+    weight: usize,
     sweep_at: usize,
     renewals: Option<u64>,
     /// The counts of texts without a name.
@@ -221,7 +236,14 @@ impl Default for Statements {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         // Each worker counts from a number of its own, so the workers need not agree on each number.
         let first = digest(&[&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes()]);
-        Self { by_id: HashMap::default(), last: first, sweep_at: 0, renewals: None, unnamed: Counts::default() }
+        Self {
+            by_id: HashMap::default(),
+            last: first,
+            weight: 0,
+            sweep_at: 0,
+            renewals: None,
+            unnamed: Counts::default(),
+        }
     }
 }
 
@@ -238,14 +260,15 @@ impl Statements {
         if has_moment(definition) {
             return Rc::new(self.make(definition, lexing));
         }
-        let statement = Statement { id, reading, depends: depends(definition), ..self.make(definition, lexing) };
+        let statement = Statement { id, reading, ..self.make(definition, lexing) };
         self.insert(statement)
     }
 
     fn insert(&mut self, statement: Statement) -> Rc<Statement> {
-        if self.by_id.len() >= self.sweep_at.max(1000) {
+        if self.weight >= self.sweep_at.max(1000) {
             self.sweep();
         }
+        self.weight += weight(&statement);
         let statement = Rc::new(statement);
         self.by_id.insert(statement.id, statement.clone());
         statement
@@ -263,7 +286,8 @@ impl Statements {
     /// Forgets the statements that no client has.
     fn sweep(&mut self) {
         self.by_id.retain(|_, statement| Rc::strong_count(statement) > 1);
-        self.sweep_at = self.by_id.len() * 2;
+        self.weight = self.by_id.values().map(|statement| weight(statement)).sum();
+        self.sweep_at = self.weight * 2;
     }
 
     /// A statement that is not shared.
@@ -274,7 +298,6 @@ impl Statements {
             definition: definition.into(),
             reading: UNCLEAR,
             lexing,
-            depends: false,
             fingerprint: RefCell::new(None),
             generation: Cell::new(0),
             shape: Cell::default(),
@@ -291,9 +314,7 @@ impl Statements {
             return known.clone();
         }
         let (generation, fingerprint, shape) = (Cell::new(generation), RefCell::new(None), Cell::default());
-        let depends = depends(&definition);
-        let statement =
-            Statement { id, definition, reading, lexing, depends, fingerprint, generation, shape, renewals };
+        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, shape, renewals };
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
@@ -433,6 +454,12 @@ mod tests {
             share(&mut statements, format!("SELECT {number}").as_bytes(), 7);
             assert!(statements.len() <= 1000);
         }
+        for number in 0..30 {
+            let text = format!("SELECT {number}{}", " ".repeat(1 << 20));
+            share(&mut statements, text.as_bytes(), 7);
+        }
+        let long = statements.by_id.values().filter(|statement| statement.definition.len() > 1 << 20).count();
+        assert!(long < 10, "{long} long texts that no client has");
     }
 
     #[test]
@@ -443,10 +470,20 @@ mod tests {
             "SELECT E'\\'', 'tomorrow'",
             "SELECT $$yesterday$$",
             "'a''now'",
+            "SELECT E'n\\157w'",
+            "SELECT U&'n!006fw' UESCAPE '!'",
+            "SELECT 'n'\n  'ow'",
+            "SELECT 'n' -- a comment\n'ow'",
         ] {
             assert!(has_moment(text.as_bytes()), "{text}");
         }
-        for text in ["SELECT now(), $1", "SELECT now(), 'unknown', 'snow'", "SELECT today FROM t WHERE a = 'b'"] {
+        for text in [
+            "SELECT 'a',\n'b'",
+            "SELECT E'a' || 'b' 'c'",
+            "SELECT now(), $1",
+            "SELECT now(), 'unknown', 'snow'",
+            "SELECT today FROM t WHERE a = 'b'",
+        ] {
             assert!(!has_moment(text.as_bytes()), "{text}");
         }
     }

@@ -232,8 +232,8 @@ pub fn sets_under_way(client: &Client, server: &Server) -> bool {
             && (client.session.unfollowed > Unfollowed::Nothing || !client.session.pending.is_empty())
 }
 
-/// Whether a client's transaction, or a statement that has not been answered, has changed how its session reads
-/// literals by its own text. On a pipelined connection none does.
+/// Whether a client's transaction, or a statement that has not been answered, may have changed how its session reads
+/// statements. On a pipelined connection none does.
 pub fn reads_otherwise(client: &Client, server: &Server) -> bool {
     let in_transaction = client.session.unfollowed == Unfollowed::Reading;
     !server.is_pipelined() && (in_transaction || server.exchange.requests.set_reading())

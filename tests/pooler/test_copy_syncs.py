@@ -1,0 +1,123 @@
+"""A Sync within a COPY, which a server ignores, and behind the error that has ended the COPY, which a server answers."""
+
+import contextlib
+import time
+
+import pytest
+
+from tests.pooler.process import Pooler
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parse, query, show
+
+COPY = "COPY public.lines FROM STDIN"
+GOOD, BAD, END = message(b"d", b"1\n"), message(b"d", b"not a number\n"), message(b"c")
+EXTENDED = (parse("", COPY), bind(""), EXECUTE)
+SECRET = query("SELECT pg_sleep(0.5), 'secret of one'")
+
+
+@pytest.fixture(autouse=True)
+def lines(server):
+    with direct(server) as owner:
+        owner.sql("DROP TABLE IF EXISTS public.lines; CREATE TABLE public.lines (a int)")
+
+
+@contextlib.contextmanager
+def two_clients(server, pipelining=True):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        one, two = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        for client in (one, two):
+            client.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        yield pooler, one, two
+
+
+def told(client):
+    """All that a client is told, until nothing comes for half a second."""
+    got = []
+    while client.waiting(0.5):
+        answer = client.next()
+        if answer is None:
+            return f"{show(got)} closed"
+        got.append(answer)
+    return show(got)
+
+
+# Nothing here is waited for, so that the pooler has each message before the server has answered any.
+AT_ONCE = {
+    "a Query": [query(COPY), BAD, SYNC, SECRET],
+    "an Execute": [*EXTENDED, BAD, SYNC, SECRET],
+    "an Execute with a Sync of its own": [*EXTENDED, SYNC, GOOD, BAD, SYNC, END, SYNC, SECRET],
+    "a COPY that is given up": [query(COPY), message(b"f", b"no\0"), SYNC, SECRET],
+    "two COPYs": [query(f"{COPY}; {COPY}"), GOOD, END, BAD, SYNC, SECRET],
+}
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("what", AT_ONCE)
+def test_answers_behind_a_copy_that_fails_are_its_clients(server, what, pipelining):
+    with two_clients(server, pipelining) as (pooler, one, two):
+        with pooler.frozen():
+            one.send(*AT_ONCE[what])
+            time.sleep(0.1)
+        time.sleep(0.2)
+        assert two.sql("SELECT 'of two'") == "T D:of two C:SELECT 1 Z:I"
+        assert two.sql("SELECT 'of two again'") == "T D:of two again C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("form", ["query", "extended"])
+@pytest.mark.parametrize("block", [False, True])
+def test_a_sync_behind_the_line_that_fails_is_answered(server, form, block):
+    answers = []
+    with two_clients(server) as (_pooler, one, two), direct(server) as straight:
+        for client in (straight, one):
+            if block:
+                client.sql("BEGIN")
+            client.send(*([query(COPY)] if form == "query" else [*EXTENDED, FLUSH]))
+            client.until(b"G")
+            client.send(BAD, SYNC)
+            answers.append(told(client))
+            client.sql("ROLLBACK")
+            answers.append(client.sql("SELECT 'goes on'"))
+        assert answers[:2] == answers[2:]
+        assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
+
+
+def test_a_sync_behind_an_execute_is_answered_if_the_copy_fails_before_its_first_line(server):
+    with direct(server) as owner, two_clients(server) as (_pooler, one, two):
+        owner.sql("CREATE OR REPLACE FUNCTION refuses() RETURNS trigger LANGUAGE plpgsql AS "
+                  "'BEGIN PERFORM pg_sleep(0.1); RAISE EXCEPTION ''no''; END'")  # fmt: skip
+        owner.sql("CREATE TRIGGER refuses BEFORE INSERT ON public.lines EXECUTE FUNCTION refuses()")
+        answers = []
+        for client in (owner, one):
+            client.send(*EXTENDED, SYNC)
+            answers.append(told(client))
+        assert answers == ["1 2 G E:P0001 Z:I"] * 2
+        assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
+
+
+STEPS = {
+    "early": [*EXTENDED, SYNC, GOOD, END, SYNC],
+    "early and between": [*EXTENDED, SYNC, GOOD, SYNC, END, SYNC, query("SELECT 3")],
+    "behind a Query": [query(COPY), SYNC, GOOD, END, query("SELECT 3")],
+    "between two COPYs": [query(f"{COPY}; {COPY}"), GOOD, END, SYNC, GOOD, END, query("SELECT 3")],
+    "behind the end": [query(f"{COPY}; SELECT 5"), GOOD, END, SYNC, query("SELECT 3")],
+    "behind two of one unit": [*EXTENDED, GOOD, END, *EXTENDED, GOOD, END, SYNC],
+    "behind a line that fails": [*EXTENDED, BAD, GOOD, END, SYNC, query("SELECT 3")],
+    "behind a DO": [parse("", "DO 'BEGIN END'"), bind(""), EXECUTE, SYNC, query("SELECT 3")],
+    "behind an error": [parse("", "COPY public.nowhere FROM STDIN"), bind(""), EXECUTE, SYNC, GOOD, END, SYNC],
+}
+
+
+@pytest.mark.parametrize("pause", [0, 0.02])
+@pytest.mark.parametrize("what", STEPS)
+def test_syncs_are_answered_as_postgresql_does(server, what, pause):
+    answers = []
+    with direct(server) as straight, two_clients(server) as (_pooler, one, two):
+        for client in (straight, one):
+            for step in STEPS[what] if pause else [b"".join(STEPS[what])]:
+                client.send(step)
+                time.sleep(pause)
+            answers.append(told(client))
+            client.sql("TRUNCATE public.lines")
+        assert answers[0] == answers[1]
+        assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I", "the connection is free again"
