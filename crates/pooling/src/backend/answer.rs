@@ -10,7 +10,7 @@ use wire::{Header, header};
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
-use crate::backend::{errors, hub_asks, ready};
+use crate::backend::{copies, errors, hub_asks, ready};
 use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
@@ -140,7 +140,7 @@ fn answer(
         effects::leaves(core, key, End::Bound);
     }
     if tag == tag::COPY_IN_RESPONSE {
-        takes_copy(core, key);
+        copies::takes_copy(core, key);
     }
     if matches!(tag, tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA) {
         shapes::described(core, key, tag, body)?;
@@ -242,14 +242,6 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
     Ok(())
 }
 
-/// A server takes in a COPY.
-fn takes_copy(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.exchange.take_copy();
-    // A message that waits for the end of the unit may belong to the unit.
-    names::look_again(core, key);
-}
-
 /// Whether a message of this type is for no client.
 fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
     if !stray(tag) {
@@ -285,6 +277,8 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);
+        copies::send_waiting_sync(core, key);
+        let Some(server) = core.servers.get_mut(key.0) else { return };
         let has_room = was_full && !server.exchange.requests.are_full();
         if has_room || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
             names::look_again(core, key);

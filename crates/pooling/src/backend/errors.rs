@@ -5,6 +5,7 @@ use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use wire::backend::{self, Report};
 
+use crate::backend::copies;
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
 use crate::error::{Cause, Severity};
@@ -48,9 +49,13 @@ pub fn answer_error(
         receive::error(core, key, message, &report);
         return Ok(());
     }
-    if let Copying::Open { syncs } = copying {
-        sends_syncs(core, key, syncs);
+    // A cancellation or timeout strikes a server that waits for lines: it has read, and ignored, a Sync before them.
+    if let Copying::Open { syncs } = copying
+        && report.code != "57014"
+    {
+        copies::send_syncs(core, key, syncs);
     }
+    copies::send_waiting_sync(core, key);
     effects::leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     server.exchange.forgets_statement(&mut server.known.statements, &report);
@@ -66,16 +71,6 @@ pub fn answer_error(
     }
     names::look_again(core, key);
     Ok(())
-}
-
-/// Sends the Syncs of a client behind the lines of a COPY that has failed.
-fn sends_syncs(core: &mut Core, key: ServerKey, count: usize) {
-    let Some((server, client)) = core.answered_pair(key) else { return };
-    for _ in 0..count {
-        client.input.unsynced = false;
-        wire::frontend::write_sync(server.io.out());
-        server.exchange.requests.push_back(Request::Sync);
-    }
 }
 
 /// Works on an error of a statement of the pooler's own.

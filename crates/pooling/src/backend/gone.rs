@@ -128,6 +128,10 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of its statements is unknown: a later read must see them if they were committed.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
+    let ends_unit = std::mem::take(&mut server.exchange.sync_waits);
+    if ends_unit {
+        server.exchange.requests.push_back(Request::Sync);
+    }
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // Statements that were being prepared or closed were not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);
@@ -136,7 +140,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
     client.checkout.give_back();
-    client.input.unsynced |= loss.open;
+    client.input.unsynced = (client.input.unsynced || loss.open) && !ends_unit;
     if client.login_phase().is_some() {
         // The words of the server are for the log, not for strangers.
         looked_up::lookup_failed(core, key, &Error::Lost(cause).to_string(), false);

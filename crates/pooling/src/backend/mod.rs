@@ -7,6 +7,7 @@ pub mod answer;
 pub mod cancel;
 pub mod close;
 pub mod connect;
+pub mod copies;
 pub mod down;
 pub mod effects;
 pub mod errors;

@@ -10,7 +10,7 @@ use balancer::Tried;
 use wire::backend::Status;
 
 use crate::backend::replies::{emit_invented, undo};
-use crate::backend::{align, aligned, hub_asks};
+use crate::backend::{align, aligned, copies, hub_asks};
 use crate::config::PoolMode;
 use crate::error::Error;
 use crate::pipeline::receive;
@@ -80,6 +80,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         }
         _ => unit_ended(core, key, Some(message), status, failed),
     }
+    copies::send_waiting_sync(core, key);
     Ok(())
 }
 

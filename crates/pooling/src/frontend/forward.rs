@@ -42,7 +42,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     };
     if let Some(step) = is_skipped(core, key, head)
         .or_else(|| behind_full_queue(core, key, head.tag, left))
-        .or_else(|| behind_copy(core, key, head.tag, left))
+        .or_else(|| behind_copy(core, key, head, left))
         .or_else(|| behind_own_units(core, key, head.tag))
         .or_else(|| deallocate::frees_statement(core, key, head, left))
     {
@@ -161,24 +161,30 @@ fn is_no_part_of_copy(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> 
     Some(Step::Took(left.len()))
 }
 
-/// Holds a client back that ends its unit where the server may be within a COPY, until the server has said whether it
-/// is: a server ignores a Sync within a COPY, and answers one behind the error that has ended the COPY.
-fn behind_copy(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+/// Keeps a Sync that comes where the server may be within a COPY, until the server has said whether it is: a server
+/// ignores a Sync within a COPY, and answers one behind the error that has ended the COPY. Its client waits meanwhile.
+fn behind_copy(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+    // One with a body is refused.
+    let tag = if head.body > 0 && head.tag == tag::SYNC { 0 } else { head.tag };
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get_mut(client.checkout.server()?.0).filter(|server| !server.is_pipelined())?;
     if let Copying::Open { syncs: 1.. } = server.exchange.copying {
         // Its place among the answers is known when the COPY has ended.
         return is_no_part_of_copy(core, key, tag, left);
     }
+    if server.exchange.sync_waits && tag != tag::TERMINATE {
+        client.checkout.behind_own = true;
+        return Some(Step::Stop);
+    }
     if tag != tag::SYNC || server.exchange.copying.is_open() || !server.exchange.may_ignore_sync() {
         return None;
     }
+    server.exchange.sync_waits = true;
     // What has run, if it is no COPY, is answered at a Flush.
     if client.input.unsynced {
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }
-    client.checkout.behind_own = true;
-    Some(Step::Stop)
+    Some(Step::Took(HEADER))
 }
 
 /// Whether a message of this type is of the client's part of a COPY.

@@ -58,6 +58,8 @@ pub struct Exchange {
     pub answered: bool,
     /// How far the COPY of the request at the head has come.
     pub copying: Copying,
+    /// Whether the client has sent a Sync that the server gets when it is certain that the server will answer it.
+    pub sync_waits: bool,
     /// The number of bytes of a long message that are still to come, and their destination.
     pub passing: (usize, Option<Passing>),
     /// The error of a statement of the pooler's own.
@@ -110,7 +112,18 @@ impl Exchange {
             ends += usize::from(matches!(request, Request::CopyEnd));
             ends != 1 || !matches!(request, Request::CopyEnd)
         });
-        self.copying = if ends > 0 { Copying::Ended } else { Copying::Open { syncs: 0 } };
+        self.copying = if ends > 0 {
+            Copying::Ended
+        } else {
+            Copying::Open { syncs: usize::from(std::mem::take(&mut self.sync_waits)) }
+        };
+    }
+
+    /// Whether the Sync that waits is to be sent now.
+    pub fn sync_is_due(&mut self) -> bool {
+        let is_due = self.sync_waits && !self.may_ignore_sync();
+        self.sync_waits &= !is_due;
+        is_due
     }
 
     /// Notes that the client has ended the lines of a COPY that is under way, or of one that may come: the server ignores
@@ -123,7 +136,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the server may take in a COPY when a Sync comes that is sent now, and so ignore the Sync, or may have met
+    /// Whether the server may be within a COPY when a Sync comes that is sent now, and so ignore the Sync, or may have met
     /// an error before and answer the Sync. What has been answered of the requests does not show which.
     pub fn may_ignore_sync(&self) -> bool {
         self.requests.may_copy(self.copying == Copying::Ended) && !self.skips_to_sync()
@@ -243,6 +256,24 @@ mod tests {
         exchange.requests.push_back(copy(ONE));
         assert!(exchange.may_ignore_sync(), "another COPY");
         assert!(exchange.end_unit().is_some() && exchange.copying == Copying::No);
+    }
+
+    #[test]
+    fn a_sync_that_waits_is_sent_or_becomes_part_of_a_copy() {
+        let mut exchange = asked([execute(ONE)]);
+        exchange.sync_waits = true;
+        assert!(!exchange.sync_is_due());
+        (exchange.failed, exchange.skips) = (true, true);
+        assert!(exchange.sync_is_due() && !exchange.sync_is_due(), "once");
+        let mut exchange = asked([copy(TWO), Request::CopyEnd]);
+        exchange.sync_waits = true;
+        exchange.take_copy();
+        assert!(exchange.sync_waits && !exchange.sync_is_due(), "it stands behind the end of the first COPY");
+        exchange.take_copy();
+        assert!(!exchange.sync_waits && exchange.copying == Copying::Open { syncs: 1 });
+        let mut exchange = asked([copy("SELECT 1; COPY a FROM STDIN")]);
+        exchange.sync_waits = true;
+        assert!(exchange.end_unit().is_some() && exchange.sync_is_due());
     }
 
     #[test]
