@@ -2,6 +2,7 @@
 out of proportion, and lose no answer.
 """
 
+import contextlib
 import os
 import re
 import threading
@@ -172,3 +173,16 @@ def test_long_texts_that_are_not_answered_wait_for_the_server(pooler, client, fo
     assert resident(pooler) - before < 60
     client.send(SYNC)
     client.until(b"Z")
+
+
+def test_syncs_without_end_within_a_copy_are_refused(pooler, client):
+    with raw.direct(pooler.server) as owner:
+        owner.sql("DROP TABLE IF EXISTS public.flooded; CREATE TABLE public.flooded (a int)")
+    client.send(query("COPY public.flooded FROM STDIN"))
+    client.until(b"G")
+    before = resident(pooler)
+    with contextlib.suppress(ConnectionError):
+        client.send(SYNC * 500_000)
+    with contextlib.suppress(ConnectionError):
+        client.until(b"E")
+    assert resident(pooler) - before < 20

@@ -93,3 +93,35 @@ def test_a_default_for_a_transaction_is_the_value_of_the_startup(server, name, f
                             unit = [parse("", statement), bind(""), EXECUTE, SYNC]
                         told.append((statement, client.ask(*unit)))
     assert told[: len(told) // 2] == told[len(told) // 2 :]
+
+
+IN_ONE_QUERY = {
+    "set again": ("BEGIN; SET LOCAL search_path TO DEFAULT", "SET LOCAL search_path = s2", "SELECT * FROM place", "COMMIT"),
+    "within": ("BEGIN; SET LOCAL search_path TO DEFAULT; SELECT 1", "SHOW search_path", "ROLLBACK", "SHOW search_path"),
+    "another transaction": ("BEGIN; SET LOCAL search_path TO DEFAULT", "COMMIT", "BEGIN; SET LOCAL search_path = s2",
+                            "SELECT * FROM place", "COMMIT"),
+    "ends at once": ("BEGIN; SET LOCAL search_path TO DEFAULT", "COMMIT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", IN_ONE_QUERY)
+def test_a_default_among_other_statements_comes_before_what_is_sent_behind_it(server, what):
+    told = []
+    with contextlib.ExitStack() as stack:
+        owner = stack.enter_context(direct(server))
+        for name in ("s1", "s2"):
+            owner.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")
+            owner.sql(f"CREATE TABLE {name}.place AS SELECT '{name}' AS a")
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1))
+        straight = stack.enter_context(direct(server, search_path="s1"))
+        pooled, other = stack.enter_context(Raw(pooler.port, search_path="s1")), stack.enter_context(Raw(pooler.port))
+        for client in (straight, pooled):
+            client.sql("SELECT 1")
+            client.send(*map(query, IN_ONE_QUERY[what]))
+            told.append([show(client.until(b"Z")) for _ in IN_ONE_QUERY[what]])
+        other.socket.settimeout(5)
+        assert other.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I", "the connection is free again"
+    if what == "within":
+        # What follows in the same Query runs with the server's own value; the next one does not.
+        told = [answers[1:] for answers in told]
+    assert told[0] == told[1]

@@ -158,6 +158,11 @@ pub fn write_sync(out: &mut Vec<u8>) {
     write(out, tag::SYNC, |_| ());
 }
 
+/// Appends a CopyFail that gives this reason.
+pub fn write_copy_fail(out: &mut Vec<u8>, why: &str) {
+    write(out, tag::COPY_FAIL, |out| crate::frame::write_cstr(out, why.as_bytes()));
+}
+
 /// Appends a Terminate.
 pub fn write_terminate(out: &mut Vec<u8>) {
     write(out, tag::TERMINATE, |_| ());

@@ -1,6 +1,5 @@
 //! Errors of servers: the statements that they belong to, and their meaning for the pooler's own statements.
 
-use crate::model::exchange::Copying;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use wire::backend::{self, Report};
@@ -49,12 +48,7 @@ pub fn answer_error(
         receive::error(core, key, message, &report);
         return Ok(());
     }
-    // A cancellation or timeout strikes a server that waits for lines: it has read, and ignored, a Sync before them.
-    if let Copying::Open { syncs } = copying
-        && report.code != "57014"
-    {
-        copies::send_syncs(core, key, syncs);
-    }
+    copies::send_syncs(core, key, copying.failed());
     copies::send_waiting_sync(core, key);
     effects::leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };

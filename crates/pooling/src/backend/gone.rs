@@ -128,10 +128,10 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of its statements is unknown: a later read must see them if they were committed.
     freshness::note_commit(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
-    let ends_unit = std::mem::take(&mut server.exchange.sync_waits);
-    if ends_unit {
-        server.exchange.requests.push_back(Request::Sync);
-    }
+    // The client has sent these Syncs, and the server has not got them.
+    let syncs = server.exchange.copying.lost() + usize::from(std::mem::take(&mut server.exchange.sync_waits));
+    let ends_unit = syncs > 0;
+    server.exchange.requests.extend((0..syncs).map(|_| Request::Sync));
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // Statements that were being prepared or closed were not, as far as the client will know.
     let unanswered = std::mem::take(&mut server.exchange.requests);

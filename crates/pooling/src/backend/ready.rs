@@ -43,6 +43,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
             {
                 turns::give_turn(core, Turn::Client(key));
             }
+            turns::later(core, After::Free(key));
         }
         Request::Align => aligned::aligned(core, key),
         Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {

@@ -24,6 +24,9 @@ use crate::state::Core;
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;
 
+/// The most Syncs that the pooler keeps behind a line of a COPY.
+const SYNCS_OF_LINES: usize = 1000;
+
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
 
@@ -42,7 +45,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     };
     if let Some(step) = is_skipped(core, key, head)
         .or_else(|| behind_full_queue(core, key, head.tag, left))
-        .or_else(|| behind_copy(core, key, head, left))
+        .or_else(|| behind_copy(core, key, head))
         .or_else(|| behind_own_units(core, key, head.tag))
         .or_else(|| deallocate::frees_statement(core, key, head, left))
     {
@@ -142,7 +145,12 @@ fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> O
         return None;
     }
     if server.exchange.copying.is_open() {
-        return is_no_part_of_copy(core, key, tag, left);
+        if may_come_within_copy(tag) {
+            return None;
+        }
+        // The server waits for lines.
+        leave::fatal(core, key, &Error::MessageType(tag));
+        return Some(Step::Took(left.len()));
     }
     // A server may keep answers back until a Sync, which this client has not sent.
     if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
@@ -152,31 +160,35 @@ fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> O
     Some(Step::Stop)
 }
 
-/// Refuses a message within a COPY that is no part of one: the server waits for lines.
-fn is_no_part_of_copy(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
-    if is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH | tag::TERMINATE) {
-        return None;
-    }
-    leave::fatal(core, key, &Error::MessageType(tag));
-    Some(Step::Took(left.len()))
+/// Whether a message of this type may come while the server waits for lines of a COPY.
+fn may_come_within_copy(tag: u8) -> bool {
+    is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH | tag::TERMINATE)
 }
 
 /// Keeps a Sync that comes where the server may be within a COPY, until the server has said whether it is: a server
 /// ignores a Sync within a COPY, and answers one behind the error that has ended the COPY. Its client waits meanwhile.
-fn behind_copy(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+fn behind_copy(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
     // One with a body is refused.
     let tag = if head.body > 0 && head.tag == tag::SYNC { 0 } else { head.tag };
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get_mut(client.checkout.server()?.0).filter(|server| !server.is_pipelined())?;
-    if let Copying::Open { syncs: 1.. } = server.exchange.copying {
-        // Its place among the answers is known when the COPY has ended.
-        return is_no_part_of_copy(core, key, tag, left);
+    if tag == tag::SYNC && server.exchange.syncs_of_lines().is_some_and(|syncs| *syncs >= SYNCS_OF_LINES) {
+        leave::fatal(core, key, &Error::MessageType(tag));
+        return Some(Step::Took(head.total()));
     }
-    if server.exchange.sync_waits && tag != tag::TERMINATE {
+    if let Copying::Open { syncs: syncs @ 1.., .. } = server.exchange.copying
+        && !may_come_within_copy(tag)
+    {
+        // Either the COPY has failed, and the server ignores this, or the client has broken the protocol.
+        frontend::write_copy_fail(server.io.out(), "the client has sent a message that is no part of a COPY");
+        server.exchange.copying = Copying::Ended { syncs };
+    }
+    let waits = server.exchange.sync_waits || matches!(server.exchange.copying, Copying::Ended { syncs: 1.. });
+    if waits && tag != tag::TERMINATE {
         client.checkout.behind_own = true;
         return Some(Step::Stop);
     }
-    if tag != tag::SYNC || server.exchange.copying.is_open() || !server.exchange.may_ignore_sync() {
+    if tag != tag::SYNC || server.exchange.syncs_of_lines().is_some() || !server.exchange.may_ignore_sync() {
         return None;
     }
     server.exchange.sync_waits = true;

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::model::exchange::Copying;
 use crate::model::extent::{Message, Said};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, PoolKey};
@@ -41,7 +40,7 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
     };
-    if let (tag::SYNC, Copying::Open { syncs }) = (head.tag, &mut server.exchange.copying) {
+    if let (tag::SYNC, Some(syncs)) = (head.tag, server.exchange.syncs_of_lines()) {
         *syncs += 1;
         return head.total();
     }
@@ -125,11 +124,7 @@ fn note(
             client.input.unsynced = false;
             server.exchange.requests.push_back(Request::Sync);
         }
-        tag::COPY_DATA => {
-            if let Copying::Open { syncs } = &mut server.exchange.copying {
-                *syncs = 0;
-            }
-        }
+        tag::COPY_DATA => server.exchange.take_line(),
         tag::COPY_DONE | tag::COPY_FAIL => server.exchange.end_copy(),
         _ => (),
     }

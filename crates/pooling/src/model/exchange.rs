@@ -26,15 +26,36 @@ pub enum Copying {
         /// The number of Syncs that the client has sent behind its last line. The server ignores a Sync within a COPY
         /// and answers one behind the error that has ended it, so the server gets them when such an error has come.
         syncs: usize,
+        /// Whether the client has sent no line.
+        early: bool,
     },
-    /// The client has ended its lines, and the server has not answered that.
-    Ended,
+    /// The lines have ended, and the server has not answered that.
+    Ended {
+        /// The number of Syncs that the server gets when an error has come: the pooler has ended lines behind which the
+        /// client had sent them, and then another message.
+        syncs: usize,
+    },
 }
 
 impl Copying {
     /// Whether the server takes in lines.
     pub fn is_open(self) -> bool {
         matches!(self, Self::Open { .. })
+    }
+
+    /// The number of Syncs that are to be answered now that an error has ended the COPY. Behind a line the server reads
+    /// on only after it has looked at the line; before the first line only a trigger of the statement fails. (A
+    /// cancellation and a timeout strike when the next line has come.)
+    pub fn failed(self) -> usize {
+        match self {
+            Self::Open { syncs, .. } | Self::Ended { syncs } => syncs,
+            Self::No => 0,
+        }
+    }
+
+    /// The same where the server has died: it may have waited for the first line, and has ignored a Sync before that.
+    pub fn lost(self) -> usize {
+        if matches!(self, Self::Open { early: true, .. }) { 0 } else { self.failed() }
     }
 }
 
@@ -58,6 +79,8 @@ pub struct Exchange {
     pub answered: bool,
     /// How far the COPY of the request at the head has come.
     pub copying: Copying,
+    /// Whether the client has sent lines since the last COPY began, if any.
+    pub has_lines: bool,
     /// Whether the client has sent a Sync that the server gets when it is certain that the server will answer it.
     pub sync_waits: bool,
     /// The number of bytes of a long message that are still to come, and their destination.
@@ -87,7 +110,7 @@ impl Exchange {
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
     /// answered, since an error came first. None if there were no requests.
     pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
-        (self.finished, self.has_set, self.copying) = (0, false, Copying::No);
+        (self.finished, self.has_set, self.copying, self.has_lines) = (0, false, Copying::No, false);
         let skips = std::mem::take(&mut self.skips);
         let mut unanswered = Vec::new();
         loop {
@@ -105,18 +128,35 @@ impl Exchange {
         }
     }
 
-    /// Notes that the server takes in a COPY, whose end the client may have sent already.
+    /// Notes that the server takes in a COPY, whose end the client may have sent already. Other requests behind its lines
+    /// are of a client that takes the COPY to have failed.
     pub fn take_copy(&mut self) {
-        let mut ends = 0;
-        self.requests.retain(|request| {
-            ends += usize::from(matches!(request, Request::CopyEnd));
-            ends != 1 || !matches!(request, Request::CopyEnd)
-        });
-        self.copying = if ends > 0 {
-            Copying::Ended
+        self.copying = if matches!(self.requests.get(1), Some(Request::CopyEnd)) {
+            self.requests.remove_second();
+            Copying::Ended { syncs: 0 }
         } else {
-            Copying::Open { syncs: usize::from(std::mem::take(&mut self.sync_waits)) }
+            let waits = self.requests.len() == 1 && std::mem::take(&mut self.sync_waits);
+            Copying::Open { syncs: usize::from(waits), early: !self.has_lines }
         };
+        self.has_lines = false;
+    }
+
+    /// The number of Syncs behind the last line that the server takes in, if all that the client sends is of that COPY.
+    /// Once it has sent another request, it takes the COPY to have failed.
+    pub fn syncs_of_lines(&mut self) -> Option<&mut usize> {
+        match &mut self.copying {
+            Copying::Open { syncs, .. } if self.requests.len() == 1 => Some(syncs),
+            _ => None,
+        }
+    }
+
+    /// Notes that the client has sent a line.
+    pub fn take_line(&mut self) {
+        if self.syncs_of_lines().is_some() {
+            self.copying = Copying::Open { syncs: 0, early: false };
+        } else {
+            self.has_lines = !self.requests.is_empty();
+        }
     }
 
     /// Whether the Sync that waits is to be sent now.
@@ -129,8 +169,8 @@ impl Exchange {
     /// Notes that the client has ended the lines of a COPY that is under way, or of one that may come: the server ignores
     /// an end of none, and the request before it takes that end with it.
     pub fn end_copy(&mut self) {
-        if self.copying.is_open() {
-            self.copying = Copying::Ended;
+        if self.syncs_of_lines().is_some() {
+            self.copying = Copying::Ended { syncs: 0 };
         } else if !self.requests.is_empty() {
             self.requests.push_back(Request::CopyEnd);
         }
@@ -139,7 +179,7 @@ impl Exchange {
     /// Whether the server may be within a COPY when a Sync comes that is sent now, and so ignore the Sync, or may have met
     /// an error before and answer the Sync. What has been answered of the requests does not show which.
     pub fn may_ignore_sync(&self) -> bool {
-        self.requests.may_copy(self.copying == Copying::Ended) && !self.skips_to_sync()
+        self.requests.may_copy(matches!(self.copying, Copying::Ended { .. })) && !self.skips_to_sync()
     }
 
     /// Whether an error has come in a unit of the extended protocol whose Sync has not been sent.
@@ -270,7 +310,7 @@ mod tests {
         exchange.take_copy();
         assert!(exchange.sync_waits && !exchange.sync_is_due(), "it stands behind the end of the first COPY");
         exchange.take_copy();
-        assert!(!exchange.sync_waits && exchange.copying == Copying::Open { syncs: 1 });
+        assert!(!exchange.sync_waits && exchange.copying == Copying::Open { syncs: 1, early: true });
         let mut exchange = asked([copy("SELECT 1; COPY a FROM STDIN")]);
         exchange.sync_waits = true;
         assert!(exchange.end_unit().is_some() && exchange.sync_is_due());
@@ -282,13 +322,24 @@ mod tests {
         exchange.end_copy();
         assert!(exchange.may_ignore_sync(), "the second one may come");
         exchange.take_copy();
-        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 1 && exchange.may_ignore_sync());
+        assert!(
+            exchange.copying == (Copying::Ended { syncs: 0 })
+                && exchange.requests.len() == 1
+                && exchange.may_ignore_sync()
+        );
         exchange.take_copy();
         assert!(exchange.copying.is_open(), "the end was that of the first");
+        let mut exchange = asked([copy(ONE), copy(ONE), Request::CopyEnd]);
+        exchange.sync_waits = true;
+        exchange.take_copy();
+        assert!(
+            exchange.copying.is_open() && exchange.sync_waits,
+            "the end is that of the second, if the first has failed"
+        );
         let mut exchange = asked([copy(TWO), Request::CopyEnd, Request::CopyEnd]);
         exchange.take_copy();
-        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 2);
+        assert!(exchange.copying == (Copying::Ended { syncs: 0 }) && exchange.requests.len() == 2);
         exchange.take_copy();
-        assert!(exchange.copying == Copying::Ended && exchange.requests.len() == 1);
+        assert!(exchange.copying == (Copying::Ended { syncs: 0 }) && exchange.requests.len() == 1);
     }
 }

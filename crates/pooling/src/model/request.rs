@@ -268,9 +268,10 @@ fn has_copy(text: &[u8]) -> bool {
 
 /// Whether a statement may restore parameters to their values at startup.
 pub fn resets(verdict: &Verdict) -> bool {
-    match &verdict.kind {
+    let resets = |kind: &Kind| match kind {
         Kind::Reset { .. } | Kind::Discard(Discard::All) => true,
         Kind::Set(sets) => sets.iter().any(|set| set.value == Value::Default),
-        _ => verdict.statements > 1 && verdict.dirties,
-    }
+        _ => false,
+    };
+    resets(&verdict.kind) || verdict.each.iter().any(resets) || verdict.statements > 1 && verdict.dirties
 }

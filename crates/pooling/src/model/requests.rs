@@ -209,6 +209,12 @@ impl Requests {
         Some(verdict)
     }
 
+    /// Drops the request behind the head.
+    pub fn remove_second(&mut self) {
+        self.queue.remove(1);
+        self.note_again();
+    }
+
     /// Drops the requests for which `keep` is false.
     pub fn retain(&mut self, keep: impl FnMut(&Request) -> bool) {
         self.queue.retain(keep);

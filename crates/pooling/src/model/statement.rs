@@ -198,13 +198,15 @@ fn has_moment(text: &[u8]) -> bool {
 
 /// Whether a literal of a text may be spelled in escapes (`E'n\x6fw'`, `U&'n\006fw'`) or in parts, a line apart.
 fn is_spelled_out(text: &[u8]) -> bool {
+    let escapes = text.contains(&b'\\');
     let prefixed = |pair: &[u8]| match pair {
-        [b'e' | b'E', b'\''] => text.contains(&b'\\'),
+        [b'e' | b'E', b'\''] => escapes,
         pair => pair == b"&'",
     };
     let continues = |(place, _): (usize, &u8)| {
         let rest = text.get(place + 1..).unwrap_or_default();
-        let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace()).count();
+        // A vertical tab too.
+        let blank = rest.iter().take_while(|byte| byte.is_ascii_whitespace() || **byte == 0x0b).count();
         let (blank, next) = rest.split_at(blank);
         blank.iter().any(|byte| matches!(byte, b'\n' | b'\r')) && next.first() == Some(&b'\'')
             || next.starts_with(b"--")
@@ -473,6 +475,7 @@ mod tests {
             "SELECT E'n\\157w'",
             "SELECT U&'n!006fw' UESCAPE '!'",
             "SELECT 'n'\n  'ow'",
+            "SELECT 'n'\n\u{b}'ow'",
             "SELECT 'n' -- a comment\n'ow'",
         ] {
             assert!(has_moment(text.as_bytes()), "{text}");

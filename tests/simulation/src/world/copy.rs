@@ -5,6 +5,7 @@ use wire::frame;
 use super::World;
 use super::connection::Connection;
 use super::ledger::Said;
+use super::said::REFUSED;
 
 /// How long a line is that is long: it does not come at once.
 const LONG: usize = 20_000;
@@ -15,8 +16,6 @@ pub(super) struct CopyIn {
     lines: usize,
     /// How many there are to be, by the last of them.
     all: Option<usize>,
-    /// Something has been read since it began.
-    has_read: bool,
 }
 
 /// A line of a COPY, with as much behind it as makes it long.
@@ -36,19 +35,17 @@ impl World {
     /// A server that takes in a COPY reads one message; whether there was any, or a cancel request.
     pub(super) fn copy_one(&mut self, at: usize) -> bool {
         let connection = &mut self.connections[at];
-        // A cancel request that came between libpq's early Sync and the COPY would end the unit at this Sync, and not at that
-        // behind the lines: then no client can tell where its unit ends, with or without a pooler.
-        let may_stop = connection.copy.as_ref().is_some_and(|copy| copy.has_read);
-        if may_stop && std::mem::take(&mut connection.cancelled) {
+        let Some(question) = connection.questions.pop_front() else { return false };
+        // PostgreSQL looks for a cancel request when it has read a line, or the end of the lines.
+        if matches!(question.tag, b'd' | b'c') && std::mem::take(&mut connection.cancelled) {
             self.judge_cancel(at, false);
             self.fail_copy(at, "57014");
             return true;
         }
-        let Some(question) = connection.questions.pop_front() else { return false };
-        connection.copy.iter_mut().for_each(|copy| copy.has_read = true);
         match question.tag {
             b'd' => match connection.strike.take() {
                 Some(code) => self.fail_copy(at, code),
+                None if text_of(&question.body).contains(REFUSED) => self.fail_copy(at, "22P02"),
                 None => connection.take_line(&question.body),
             },
             b'c' => self.end_copy(at),

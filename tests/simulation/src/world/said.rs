@@ -27,6 +27,9 @@ pub(super) const DISCARD_ALL: usize = 24;
 /// Values that parameters are set to.
 const VALUES: [&str; 2] = ["x", "y"];
 
+/// In place of the number of a line that the server refuses.
+pub(super) const REFUSED: &str = "refused";
+
 /// What a client says.
 fn sentence(choice: usize, name: &str, at: usize) -> String {
     let value = VALUES[choice / SENTENCES % 2];
@@ -157,12 +160,18 @@ pub(super) fn copy(name: &str, form: usize, choices: &[usize]) -> (Vec<u8>, Opti
     (out, Some(Waits { lines, end }))
 }
 
-/// One to three lines of a COPY, and its end: done, or now and then given up.
+/// One to three lines of a COPY, and its end: done, now and then given up, or none behind a line that the server refuses,
+/// where a Sync ends a unit of the extended protocol.
 fn lines(name: &str, choices: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
+    let refused = choices[0] % 16 == 7;
     for (number, choice) in choices.iter().enumerate() {
+        let number = if refused && number == choices.len() - 1 { REFUSED.to_owned() } else { number.to_string() };
         let line = line(&format!("{name}:{number}/{}", choices.len()), choice.is_multiple_of(16));
         frame::write(&mut out, b'd', |out| out.extend_from_slice(&line));
+    }
+    if refused {
+        return out;
     }
     if choices[0].is_multiple_of(5) {
         frame::write(&mut out, b'f', |out| out.extend_from_slice(b"no more\0"));
