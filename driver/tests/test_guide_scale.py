@@ -31,7 +31,7 @@ def test_the_training_runs_as_printed(server, capsys):
     (query,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     with (
         warnings.catch_warnings(),
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
     ):
         for printed, here in (("postgres://trainer:secret@db1/app", server.url("scale")), ("scheduler:8786", cluster)):
             assert f'"{printed}"' in code
