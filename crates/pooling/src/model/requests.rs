@@ -20,6 +20,8 @@ const MOST: usize = 1_048_576;
 #[derive(Debug, Default)]
 pub struct Requests {
     queue: VecDeque<Request>,
+    /// The number of the last request.
+    last: Latest,
     /// How much memory they have.
     room: Room,
     /// The latest of the requests that run statements, by what these may do.
@@ -75,20 +77,9 @@ struct Copying {
     end: Latest,
 }
 
-/// The latest request of a kind: the number of requests that were sent after it. If there was none, that is all of them.
+/// The latest request of a kind: its number. Requests are numbered from 1 on, so 0 is none.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Latest(usize);
-
-impl Latest {
-    fn sent(&mut self, is_of_kind: bool) {
-        self.0 = if is_of_kind { 0 } else { self.0.saturating_add(1) };
-    }
-
-    /// Whether one of the kind is among the last `count` requests.
-    fn is_within(&self, count: usize) -> bool {
-        self.0 < count
-    }
-}
+struct Latest(u64);
 
 impl Requests {
     /// Adds a request that was sent.
@@ -162,14 +153,14 @@ impl Requests {
     /// request of an earlier unit does, which an error may have it skip.
     pub fn unsettle_unnamed(&self) -> bool {
         let [end, _] = self.ends;
-        self.has(self.unnamed) && self.has(end) && end <= self.unnamed
+        self.has(self.unnamed) && self.has(end) && end >= self.unnamed
     }
 
     /// Whether the last Parse of the server's statement without a name is of the same unit as the next request, or none
     /// of the requests ends a unit.
     pub fn has_own_unnamed(&self) -> bool {
         let [end, _] = self.ends;
-        !self.has(end) || self.unnamed_parse < end
+        !self.has(end) || self.unnamed_parse > end
     }
 
     /// Whether one of the requests ends a unit that has failed, as [`Request::ends_failed_unit`] says it.
@@ -182,7 +173,7 @@ impl Requests {
     /// has ended the one that the request at the head takes in.
     pub fn may_copy(&self, ended: bool) -> bool {
         let Copying { one, many, end } = self.copies;
-        let is_ended = end < one || ended && one.is_within(self.queue.len()) && !one.is_within(self.queue.len() - 1);
+        let is_ended = end > one || ended && self.place(one) == Some(0);
         self.has(many) || self.has(one) && !is_ended
     }
 
@@ -197,7 +188,13 @@ impl Requests {
     }
 
     fn has(&self, latest: Latest) -> bool {
-        latest.is_within(self.queue.len())
+        self.place(latest).is_some()
+    }
+
+    /// The place of a request in the queue, unless it has been answered.
+    fn place(&self, latest: Latest) -> Option<usize> {
+        let behind = usize::try_from(self.last.0 - latest.0).unwrap_or(usize::MAX);
+        self.queue.len().checked_sub(behind)?.checked_sub(1)
     }
 
     /// Corrects the class of the last request, if that is a Query of a known class.
@@ -222,33 +219,46 @@ impl Requests {
     }
 
     fn note(&mut self, request: &Request) {
-        let verdict = request.verdict();
-        let (runs, is_call) = (request.runs(), matches!(request, Request::Call { .. }));
-        let may = |holds: fn(&Verdict) -> bool| runs && verdict.as_deref().is_none_or(holds);
-        self.runs.set_reading.sent(may(sets_reading));
-        self.runs.may_set.sent(may(may_set));
-        // What a FunctionCall calls is in no transaction block of its own, and forgets no names.
-        self.runs.transaction.sent(!is_call && may(|verdict| verdict.transaction));
-        self.runs.leave_open.sent(!is_call && may(may_leave_open));
-        self.runs.reset.sent(match request {
-            Request::Execute(Some(_)) => may(resets),
-            _ => verdict.as_deref().is_some_and(resets),
-        });
-        for (latest, status) in self.names.iter_mut().zip([Status::Idle, Status::Failed]) {
-            latest.sent(if runs { !is_call && may(forgets) } else { request.is_about_names(status) });
+        let this = Latest(self.last.0 + 1);
+        let note = |latest: &mut Latest, is_of_kind: bool| {
+            if is_of_kind {
+                *latest = this;
+            }
+        };
+        self.last = this;
+        if request.runs() {
+            let verdict = request.verdict();
+            let may = |holds: fn(&Verdict) -> bool| verdict.as_deref().is_none_or(holds);
+            let is_call = matches!(request, Request::Call { .. });
+            note(&mut self.runs.set_reading, may(sets_reading));
+            note(&mut self.runs.may_set, may(may_set));
+            // What a FunctionCall calls is in no transaction block of its own, and forgets no names.
+            note(&mut self.runs.transaction, !is_call && may(|verdict| verdict.transaction));
+            note(&mut self.runs.leave_open, !is_call && may(may_leave_open));
+            let resets = match request {
+                Request::Execute(Some(_)) => may(resets),
+                _ => verdict.as_deref().is_some_and(resets),
+            };
+            note(&mut self.runs.reset, resets);
+            let forgets = !is_call && may(forgets);
+            self.names.iter_mut().for_each(|latest| note(latest, forgets));
+            let copies = request.copies();
+            note(&mut self.copies.many, copies == Copies::Many);
+            note(&mut self.copies.one, copies == Copies::One);
+        } else {
+            for (latest, status) in self.names.iter_mut().zip([Status::Idle, Status::Failed]) {
+                note(latest, request.is_about_names(status));
+            }
         }
-        let copies = request.copies();
-        self.copies.many.sent(copies == Copies::Many);
-        self.copies.one.sent(copies == Copies::One);
-        self.copies.end.sent(matches!(request, Request::CopyEnd));
-        self.unnamed.sent(request.is_about_unnamed());
-        self.unnamed_parse.sent(matches!(request, Request::Parse { unnamed: true, .. }));
+        note(&mut self.copies.end, matches!(request, Request::CopyEnd));
+        note(&mut self.unnamed, request.is_about_unnamed());
+        note(&mut self.unnamed_parse, matches!(request, Request::Parse { unnamed: true, .. }));
         for (latest, skips) in self.ends.iter_mut().zip([false, true]) {
-            latest.sent(request.ends_failed_unit(skips));
+            note(latest, request.ends_failed_unit(skips));
         }
+        note(&mut self.check, matches!(request, Request::Check(_)));
+        note(&mut self.more_than_names, !request.only_names());
         self.room.lengths = self.room.lengths.saturating_add(request.length());
-        self.check.sent(matches!(request, Request::Check(_)));
-        self.more_than_names.sent(!request.only_names());
     }
 
     fn note_again(&mut self) {
@@ -364,7 +374,7 @@ mod tests {
             taken: None,
             before: None,
         };
-        match number % 21 {
+        match number % 23 {
             0 => query("BEGIN"),
             1 => query("COMMIT"),
             2 => query("SELECT 1"),
@@ -387,6 +397,8 @@ mod tests {
             }
             17 => Request::Restore { ends_unit: true },
             18 => Request::Sync,
+            19 => query("COPY a FROM STDIN"),
+            20 => Request::CopyEnd,
             _ => Request::Bind(None),
         }
     }
@@ -408,6 +420,16 @@ mod tests {
             }
             true
         };
+        let place = |is: &dyn Fn(&Request) -> bool| requests.iter().rposition(is);
+        let unsettles = || {
+            let unnamed = place(&Request::is_about_unnamed);
+            unnamed.is_some() && place(&Request::ends_unit) >= unnamed
+        };
+        let may_copy = |ended: bool| {
+            let [one, many] = [Copies::One, Copies::Many].map(|copies| place(&|request| request.copies() == copies));
+            let end = place(&|request| matches!(request, Request::CopyEnd));
+            many.is_some() || one.is_some() && end < one && !(ended && one == Some(0))
+        };
         let mut all = vec![
             (
                 requests.set_reading(),
@@ -419,6 +441,9 @@ mod tests {
             (requests.reset(), any(&Request::resets)),
             (requests.are_about_unnamed(), any(&Request::is_about_unnamed)),
             (requests.has_own_unnamed(), own_unnamed()),
+            (requests.unsettle_unnamed(), unsettles()),
+            (requests.may_copy(false), may_copy(false)),
+            (requests.may_copy(true), may_copy(true)),
             (requests.check(), any(&|request| matches!(request, Request::Check(_)))),
             (requests.only_name(), requests.iter().all(Request::only_names)),
         ];
@@ -434,7 +459,7 @@ mod tests {
     #[test]
     fn what_is_known_is_what_a_search_would_find() {
         let mut requests = Requests::default();
-        let (mut random, mut seen) = (1_u32, [[false; 2]; 14]);
+        let (mut random, mut seen) = (1_u32, [[false; 2]; 17]);
         for _ in 0..20_000 {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let number = (random >> 16) as usize;
@@ -449,6 +474,6 @@ mod tests {
                 seen[place][usize::from(found)] = true;
             }
         }
-        assert_eq!(seen, [[true; 2]; 14], "each answer was given");
+        assert_eq!(seen, [[true; 2]; 17], "each answer was given");
     }
 }
