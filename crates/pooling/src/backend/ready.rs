@@ -155,9 +155,12 @@ fn restores_first(server: &mut Server, client: &mut Client, tracked: &Tracked, t
 
 /// Notes the end of a client's unit outside a transaction: its changes to the session count, unless it has failed.
 fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked, failed: bool) {
-    let unknown = server.known.residue > Residue::Nothing;
+    // What functions have set lasts until the connection is given back.
+    if server.known.residue == Residue::Nothing || client.session.unfollowed < Unfollowed::Reading {
+        client.session.unfollowed = Unfollowed::Nothing;
+    }
     let (session, told) = (&mut server.known.session, client.io.out());
-    if client.session.transaction_ended(session, tracked, (failed, unknown), told) {
+    if client.session.transaction_ended(session, tracked, failed, told) {
         server.known.residue = server.known.residue.max(Residue::Settings);
     }
     let last = server.exchange.requests.is_empty();

@@ -162,13 +162,12 @@ impl Session {
         leaves
     }
 
-    /// Notes the end of a transaction, which has undone its changes to the session if it `failed`. `unknown`: statements
-    /// may have left settings on the connection that their texts do not show.
+    /// Notes the end of a transaction, which has undone its changes to the session if it `failed`.
     pub fn transaction_ended(
         &mut self,
         server: &mut Confirmed,
         tracked: &Tracked,
-        (failed, unknown): (bool, bool),
+        failed: bool,
         told: &mut Vec<u8>,
     ) -> bool {
         // The server has undone a transaction that an error has ended.
@@ -180,10 +179,6 @@ impl Session {
         }
         let leaves = !self.pending.is_empty() && self.believe(server, tracked, told);
         self.pins.committed();
-        // What functions have set lasts until the connection is given back.
-        if !(unknown && self.unfollowed == Unfollowed::Reading) {
-            self.unfollowed = Unfollowed::Nothing;
-        }
         leaves
     }
 
@@ -269,7 +264,7 @@ mod tests {
             let mut session = session(&[("client_encoding", "UTF8")], &tracked);
             let (mut server, mut told) = (Confirmed::default(), Vec::new());
             runs(&mut session, "SET statement_timeout = 5", b"SET");
-            session.transaction_ended(&mut server, &tracked, (failed, false), &mut told);
+            session.transaction_ended(&mut server, &tracked, failed, &mut told);
             assert_eq!(session.sets.get("statement_timeout").is_some(), kept);
             assert_eq!(server.sets.get("statement_timeout").is_some(), kept);
         }
