@@ -1,5 +1,7 @@
 //! Links the unwinder into the library. As a library of its own (libgcc_s.so) it would be opened and mapped by every new
 //! connection that predicts, and it asks the processor what it can do, which takes a virtual machine many microseconds.
+//!
+//! And has the copy of an ERROR's data be made by `memory.rs`, which calls the server's own function.
 
 use std::path::PathBuf;
 use std::{env, fs};
@@ -14,6 +16,9 @@ fn main() -> std::io::Result<()> {
     if let (true, Some(folder)) = (gnu_linux, env::var_os("OUT_DIR").map(PathBuf::from)) {
         fs::write(folder.join("libgcc_s.so"), SCRIPT)?;
         println!("cargo::rustc-link-search=native={}", folder.display());
+    }
+    if env::var("CARGO_CFG_TARGET_OS").as_deref() == Ok("linux") {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap=CopyErrorData");
     }
     Ok(())
 }

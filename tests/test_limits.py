@@ -129,30 +129,45 @@ SHORT = {
 }
 
 
+def outcome_with(server, database, megabytes, statement):
+    """The SQLSTATE of a statement in a fresh connection that may take so much more memory, or "gone" with it."""
+    for path in (server.data / "pgml_cache").glob("*/*.v*"):
+        path.unlink()
+    with connection(server, database.name) as own:
+        cursor = own.cursor()
+        # Loaded, with what the first call of each takes.
+        cursor.execute("SELECT pg_backend_pid(), pgml.version(), pgml.xgboost_version()")
+        pid = cursor.fetchone()[0]
+        limit_memory(pid, address_space(pid) + int(megabytes * (1 << 20)))
+        try:
+            cursor.execute(statement)
+            state = "00000"
+        except pg8000.dbapi.DatabaseError as error:
+            state = error.args[0]["C"]
+            assert state == "53200", error
+        except pg8000.dbapi.InterfaceError:
+            return "gone"
+        with contextlib.suppress(pg8000.dbapi.InterfaceError):
+            cursor.execute("SELECT 1")
+        return state
+
+
 @pytest.mark.parametrize("what", SHORT)
 def test_a_lack_of_memory_ends_a_statement_or_its_connection_and_nothing_else(database, server, what):
     database.sql(TRAINING.format(""))
-    before, outcomes = started(server), []
+    before = started(server)
     # From nothing to plenty: each step meets the lack at another place.
-    for megabytes in (1, 3, 6, 10, 15, 20, 30, 40, 60, 80, 120, 160, 250, 400, 700, 1500):
-        for path in (server.data / "pgml_cache").glob("*/*.v*"):
-            path.unlink()
-        with connection(server, database.name) as own:
-            cursor = own.cursor()
-            # Loaded, with what the first call of each takes.
-            cursor.execute("SELECT pg_backend_pid(), pgml.version(), pgml.xgboost_version()")
-            pid = cursor.fetchone()[0]
-            limit_memory(pid, address_space(pid) + (megabytes << 20))
-            try:
-                cursor.execute(SHORT[what])
-                outcomes.append("00000")
-            except pg8000.dbapi.DatabaseError as error:
-                outcomes.append(error.args[0]["C"])
-                assert error.args[0]["C"] == "53200", error
-            except pg8000.dbapi.InterfaceError:
-                outcomes.append("gone")
-            if outcomes[-1] in ("00000", "53200"):
-                with contextlib.suppress(pg8000.dbapi.InterfaceError):
-                    cursor.execute("SELECT 1")
-    assert started(server) == before, outcomes
+    sizes = (1, 3, 6, 10, 15, 20, 30, 40, 60, 80, 120, 160, 250, 400, 700, 1500)
+    outcomes = [outcome_with(server, database, megabytes, SHORT[what]) for megabytes in sizes]
+    assert started(server) == before, f"{outcomes}\n{server.log_tail()}"
     assert outcomes[-1] == "00000" and "53200" in outcomes, outcomes
+
+
+@pytest.mark.parametrize("what", ["compiling", "explaining"])
+def test_a_lack_of_the_last_kilobytes_ends_a_statement_or_its_connection_and_nothing_else(database, server, what):
+    """Where an ERROR finds so little memory that its own copy, on its way through Rust, does not fit."""
+    database.sql(TRAINING.format(""))
+    before = started(server)
+    outcomes = [outcome_with(server, database, step / 32, SHORT[what]) for step in range(1, 80)]
+    assert started(server) == before, f"{outcomes}\n{server.log_tail()}"
+    assert "53200" in outcomes, outcomes

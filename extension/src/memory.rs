@@ -2,7 +2,7 @@
 //! all other allocations, and never the end of the server. Memory that is no longer needed goes back to the system.
 
 use std::ffi::{CStr, c_char, c_int};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
@@ -14,6 +14,55 @@ static ALLOCATOR: room::Allocator = room::Allocator;
 /// Called once, when the library is loaded.
 pub fn register() {
     room::on_failure(end_connection);
+    // SAFETY: while the library is loaded, which has a current context; the context is never deleted.
+    let context = unsafe {
+        pg_sys::AllocSetContextCreateInternal(
+            pg_sys::TopMemoryContext,
+            c"pgml: ERROR under way".as_ptr(),
+            // Kept from the start, and most copies fit.
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_INITSIZE as usize,
+            pg_sys::ALLOCSET_DEFAULT_MAXSIZE as usize,
+        )
+    };
+    UNDER_WAY.store(context, Ordering::Relaxed);
+}
+
+/// Where the data of an ERROR are copied to on its way through Rust. It has memory, for the ERROR may be about the lack of
+/// it.
+static UNDER_WAY: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(std::ptr::null_mut());
+
+#[cfg(target_os = "linux")]
+unsafe extern "C-unwind" {
+    /// The server's own `CopyErrorData`: the linker is told so by `build.rs`.
+    fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
+}
+
+/// What pgrx calls as `CopyErrorData` where it has caught an ERROR, to carry it on as a panic.
+///
+/// The catcher still stands then. An ERROR of the copy itself would come back to the catcher, which copies again, until
+/// the server's stack of errors is full: a PANIC, which ends all connections. So the copy has memory of its own, and a copy
+/// that does not fit ends this connection.
+///
+/// # Safety
+/// As that of the server's function: an ERROR has been caught.
+#[cfg(target_os = "linux")]
+#[unsafe(no_mangle)]
+unsafe extern "C-unwind" fn __wrap_CopyErrorData() -> *mut pg_sys::ErrorData {
+    // SAFETY: the main thread, which has caught an ERROR. The context is that of `register`, if that has come so far, and
+    // what is current again afterwards is what was before; without a catcher an ERROR is FATAL and does not return.
+    unsafe {
+        let (catcher, current) = (pg_sys::PG_exception_stack, pg_sys::CurrentMemoryContext);
+        pg_sys::PG_exception_stack = std::ptr::null_mut();
+        let own = UNDER_WAY.load(Ordering::Relaxed);
+        if !own.is_null() {
+            pg_sys::CurrentMemoryContext = own;
+        }
+        let copy = __real_CopyErrorData();
+        pg_sys::CurrentMemoryContext = current;
+        pg_sys::PG_exception_stack = catcher;
+        copy
+    }
 }
 
 /// Makes room for so many more elements.
