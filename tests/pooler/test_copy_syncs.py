@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parse, query, show
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, direct, execute, message, parse, query, show
 
 COPY = "COPY public.lines FROM STDIN"
 GOOD, BAD, END = message(b"d", b"1\n"), message(b"d", b"not a number\n"), message(b"c")
@@ -42,12 +42,30 @@ def told(client):
     return show(got)
 
 
+INSERT = "INSERT INTO public.lines VALUES (7)"
+
+
+def portal(sql):
+    """A statement that is run by a portal of one name."""
+    return (parse("", sql), bind("", "p"), execute(portal="p"))
+
+
 # Nothing here is waited for, so that the pooler has each message before the server has answered any.
 AT_ONCE = {
     "a Query": [query(COPY), BAD, SYNC, SECRET],
     "an Execute": [*EXTENDED, BAD, SYNC, SECRET],
     "an Execute with a Sync of its own": [*EXTENDED, SYNC, GOOD, BAD, SYNC, END, SYNC, SECRET],
     "a COPY that is given up": [query(COPY), message(b"f", b"no\0"), SYNC, SECRET],
+    "a portal of a name that an earlier unit has used": [*portal(INSERT), SYNC, *portal(COPY), SYNC, BAD, SYNC, SECRET],
+    "a portal of a name that ends with a Query": [
+        *portal(INSERT),
+        query("SELECT 1"),
+        *portal(COPY),
+        SYNC,
+        BAD,
+        SYNC,
+        SECRET,
+    ],
     "two COPYs": [query(f"{COPY}; {COPY}"), GOOD, END, BAD, SYNC, SECRET],
 }
 
@@ -121,3 +139,43 @@ def test_syncs_are_answered_as_postgresql_does(server, what, pause):
             client.sql("TRUNCATE public.lines")
         assert answers[0] == answers[1]
         assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I", "the connection is free again"
+
+
+BEHIND = {
+    "a Bind behind what forgets its name": [query(f"{COPY}; DISCARD ALL"), bind("x"), EXECUTE, SYNC],
+    "a Query in statement mode": [query(f"{COPY}; COMMIT"), query("SELECT 1")],
+}
+
+
+@pytest.mark.parametrize("what", BEHIND)
+def test_a_message_that_waits_for_the_end_of_a_copy_ends_the_copy(server, what):
+    mode = "statement" if what == "a Query in statement mode" else "transaction"
+    with Pooler(server, default_pool_size=1, pool_mode=mode) as pooler, Raw(pooler.port) as one:
+        one.send(parse("x", "SELECT 1"), SYNC)
+        one.until(b"Z")
+        one.send(*BEHIND[what], query("SELECT 'goes on'"))
+        answers = told(one)
+        assert answers.startswith("G E:57014 Z:I") and answers.endswith("T D:goes on C:SELECT 1 Z:I"), answers
+
+
+@pytest.mark.parametrize("early", [True, False])
+@pytest.mark.parametrize("what", ["close", "close of an unknown name", "parse of a known text"])
+def test_a_message_within_a_copy_that_the_pooler_answers_ends_the_copy(server, what, early):
+    """PostgreSQL refuses the message itself; here it is the COPY that is refused, and the message is answered."""
+    within = {
+        "close": close(""),
+        "close of an unknown name": close("x"),
+        "parse of a known text": parse("y", "SELECT 1"),
+    }
+    with two_clients(server) as (_pooler, one, two):
+        one.send(parse("x", "SELECT 1"), SYNC)
+        one.until(b"Z")
+        if early:
+            one.send(query(COPY), within[what], SYNC, query("SELECT 'goes on'"))
+        else:
+            one.send(query(COPY))
+            assert one.until(b"G")
+            one.send(GOOD, within[what], SYNC, query("SELECT 'goes on'"))
+        answers = told(one)
+        assert answers.endswith("Z:I T D:goes on C:SELECT 1 Z:I") and "E:57014 Z:I" in answers, answers
+        assert two.sql("SELECT count(*) FROM public.lines") == "T D:0 C:SELECT 1 Z:I"

@@ -275,3 +275,13 @@ def test_a_query_behind_a_failed_message_and_a_flush_is_skipped(server):
             one.until(b"E")
             one.send(query("SELECT 'skipped'"), SYNC, query("SELECT 'next'"))
             assert (one.ask(), one.ask()) == ("Z:I", "T D:next C:SELECT 1 Z:I")
+
+
+def test_a_query_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server):
+    """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
+        for _ in range(3):
+            one.send(parse("", "SELECT 1"), bind(""), EXECUTE, query("SELECT 2"), SYNC)
+            assert one.until(b"Z") and one.until(b"Z")
+            assert two.sql("BEGIN") == "C:BEGIN Z:T"
+            assert two.sql("ROLLBACK") == "C:ROLLBACK Z:I"

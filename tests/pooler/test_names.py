@@ -7,7 +7,7 @@ import pytest
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
 from tests.pooler.test_parse_settings import bind_text
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
@@ -203,9 +203,11 @@ def test_a_name_whose_parse_no_server_has_answered_does_not_exist():
         assert answers(client, 1) == (["EZ"], ["08006"])
         client.send(bind("n"), EXECUTE, SYNC)
         second = server.session(1)
-        # It is the server's to say that there is none.
-        assert [kind for kind, _ in second.unit()] == [b"B", b"E", b"S"]
-        second.send(error("26000", "there is none"), ready())
+        # It is the server's to say that there is none. What the Execute runs is not known, so its Sync waits.
+        assert [second.next()[0] for _ in range(3)] == [b"B", b"E", b"H"]
+        second.send(error("26000", "there is none"))
+        assert [kind for kind, _ in second.unit()] == [b"S"]
+        second.send(ready())
         assert answers(client, 1) == (["EZ"], ["26000"])
 
 
@@ -422,15 +424,13 @@ def test_deallocate_of_other_names_is_the_servers_to_answer(server, pooler):
             assert answers[0] == answers[1]
 
 
-def test_deallocate_within_a_copy_is_the_servers_to_refuse(server, pooler):
+def test_deallocate_within_a_copy_ends_the_copy(server, pooler):
     with direct(server) as truth, Raw(pooler.port) as client:
         truth.sql("DROP TABLE IF EXISTS taken; CREATE TABLE taken (a int)")
-        for who in (truth, client):
-            who.ask(parse("s", "SELECT 1"), SYNC)
-            who.send(query("COPY taken FROM STDIN"))
-            who.until(b"G")
-            who.send(query("DEALLOCATE s"))
-            assert raw.code(who.until(b"E")[-1][1]) == "08P01"
+        client.ask(parse("s", "SELECT 1"), SYNC)
+        client.send(query("COPY taken FROM STDIN"))
+        client.until(b"G")
+        assert client.ask(query("DEALLOCATE s"), units=2) == "E:57014 Z:I C:DEALLOCATE Z:I"
 
 
 def test_a_bind_that_is_skipped_changes_no_reading(server, pooler):
@@ -522,6 +522,40 @@ def test_a_statement_without_a_name_that_was_skipped_is_not_run(server, pipelini
     assert told[1] == "1"
 
 
+FIRST = (parse("", "SELECT 'first'"), SYNC)
+FAILS = message(b"D", b"Pnowhere\0")
+DELETES = (FAILS, parse("", "DELETE FROM public.unnamed RETURNING 'deleted'"), SYNC)
+AGAIN = (bind(""), EXECUTE, SYNC)
+SKIPPED = {
+    "a Parse": [*FIRST, *DELETES, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
+    "a Close": [*FIRST, *DELETES, FAILS, close(""), SYNC, *AGAIN],
+    "a Query": [*FIRST, *DELETES, FAILS, query("SELECT 5"), SYNC, *AGAIN],
+    "two Parses": [*FIRST, *DELETES, *2 * (FAILS, parse("", "SELECT 'more'"), SYNC), *AGAIN],
+    "all Parses": [*DELETES, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
+    "a Parse behind one that fails": [*FIRST, parse("", "SELECT a"), SYNC, FAILS, parse("", "SELECT 3"), SYNC, *AGAIN],
+    "a Parse behind a Close": [*FIRST, FAILS, close(""), SYNC, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
+    "a Query behind one that runs": [*FIRST, query("SELECT 5"), FAILS, query("SELECT 6"), SYNC, *AGAIN],
+}
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("what", SKIPPED)
+def test_what_several_units_skip_leaves_the_statement_without_a_name(server, what, pipelining):
+    told = []
+    with contextlib.ExitStack() as stack:
+        straight = stack.enter_context(direct(server))
+        straight.sql("DROP TABLE IF EXISTS public.unnamed; CREATE TABLE public.unnamed AS SELECT 1 AS a")
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
+        pooled = stack.enter_context(Raw(pooler.port))
+        pooled.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        for client in (straight, pooled):
+            with pooler.frozen():
+                client.send(*SKIPPED[what], query("SELECT 'end'"))
+            told.append(client.ask(units=1 + SKIPPED[what].count(SYNC) + (what == "a Query behind one that runs")))
+    assert told[0] == told[1] and "end" in told[0]
+
+
 def test_a_parse_without_a_name_that_its_servers_death_has_failed_leaves_none(pooler):
     with Raw(pooler.port) as client:
         pooler.wait_for_catalog()
@@ -535,3 +569,32 @@ def test_a_parse_without_a_name_that_its_servers_death_has_failed_leaves_none(po
         # On a shared connection the Parse is sent again; its statement is then that of the client.
         expected = (["2DCZ"], []) if kinds[1] == "1Z" else (["EZ"], ["26000"])
         assert answers(client, 1) == expected
+
+
+def test_a_portal_of_a_name_that_an_earlier_unit_has_used_is_known(server):
+    """Bound while the earlier unit is under way; what it sets is followed, so the connection goes to another client."""
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
+        pooler.wait_for_catalog()
+        local = parse("", "SET LOCAL my.portal = 'x'"), bind("", "p"), execute(portal="p"), SYNC
+        with pooler.frozen():
+            one.send(bind("nowhere", "p"), SYNC, *local, *local, query("SELECT 'end'"))
+        assert one.ask(units=4) == "E:26000 Z:I 1 2 C:SET Z:I 1 2 C:SET Z:I T D:end C:SELECT 1 Z:I"
+        assert two.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+def test_portals_of_taken_names_are_refused_as_by_postgresql(server):
+    told = []
+    units = (
+        [query("BEGIN"), parse("a", "SELECT 1"), parse("b", "SELECT 2"), bind("a", "p"), SYNC],
+        [bind("b", "q"), execute(portal="q"), bind("b", "p"), execute(portal="p"), SYNC],
+        [query("ROLLBACK"), query("BEGIN"), query("SAVEPOINT s"), bind("a", "p"), SYNC, query("ROLLBACK TO s")],
+        [bind("b", "p"), execute(portal="p"), SYNC, query("COMMIT")],
+    )
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as pooled, direct(server) as straight:
+        for client in (straight, pooled):
+            for unit in units:
+                client.send(*unit)
+                told.append(client.ask(units=sum(part[:1] in (b"Q", b"S") for part in unit)))
+            client.send(*(part for unit in units for part in unit))
+            told.append(client.ask(units=sum(part[:1] in (b"Q", b"S") for unit in units for part in unit)))
+    assert told[: len(told) // 2] == told[len(told) // 2 :]

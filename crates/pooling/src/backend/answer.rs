@@ -280,7 +280,8 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         copies::send_waiting_sync(core, key);
         let Some(server) = core.servers.get_mut(key.0) else { return };
         let has_room = was_full && !server.exchange.requests.are_full();
-        if has_room || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
+        let is_last = server.exchange.requests.is_empty();
+        if has_room || is_last || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
             names::look_again(core, key);
         }
     }

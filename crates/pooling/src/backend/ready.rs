@@ -24,7 +24,7 @@ use crate::state::server::{Residue, Server};
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
-    server.status = status;
+    let before = std::mem::replace(&mut server.status, status);
     let Some((ended, unanswered)) = server.exchange.end_unit() else {
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
@@ -33,6 +33,10 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     server.exchange.pop_copy_ends();
     server.settle_definition();
     let failed = std::mem::take(&mut server.exchange.failed);
+    if (before, status) == (Status::Idle, Status::Transaction) && ended.begins_no_transaction() {
+        // PostgreSQL 18 says so of a Query behind an Execute without a Sync; after the Sync, the next command fails.
+        server.life.retire = true;
+    }
     match ended {
         Request::Prelude => (),
         Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
@@ -70,12 +74,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         Request::HiddenSync => unit_ended(core, key, None, status, failed),
         Request::Call { large_objects } => {
             if !large_objects {
-                // The effects of the function are not known; some, nothing undoes.
-                server.known.residue = Residue::Anything;
-                server.life.retire = true;
-                if let Some(client) = client {
-                    client.session.unfollowed = Unfollowed::Reading;
-                }
+                leave_anything(server, client);
             }
             unit_ended(core, key, Some(message), status, failed);
         }
@@ -83,6 +82,15 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     }
     copies::send_waiting_sync(core, key);
     Ok(())
+}
+
+/// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.
+fn leave_anything(server: &mut Server, client: Option<&mut Client>) {
+    server.known.residue = Residue::Anything;
+    server.life.retire = true;
+    if let Some(client) = client {
+        client.session.unfollowed = Unfollowed::Reading;
+    }
 }
 
 /// Notes the end of a client's unit on its connection: `ready` is the message that the client gets for it.
@@ -165,7 +173,11 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
     }
     let last = server.exchange.requests.is_empty();
     hub_asks::ears_settle(client, failed, last);
-    client.prepared.portals.transaction_ended(last);
+    // A portal of the next unit may be bound already.
+    let binds = |request: &Request| matches!(request, Request::Bind(_) | Request::Refuse);
+    if !client.prepared.portals.is_empty() && !server.exchange.requests.iter().any(binds) {
+        client.prepared.portals.clear();
+    }
 }
 
 /// Counts a unit that has ended, and the transaction with it.

@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
+use crate::model::held::Held;
 use crate::model::request::Request;
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
 
 use crate::state::client::Client;
-use crate::state::server::{Residue, Server, State};
+use crate::state::server::{Residue, Server};
 
 /// The name of a statement on the server that an error shows, and the name that its client gets instead.
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
@@ -87,14 +88,7 @@ pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Optio
 
 /// Undoes the effects of requests that were not run, since an error came first: the last of them first, since each has
 /// begun with the effects of those before it. The first request of each unit has failed; the others were skipped.
-/// Effects of later units on the client's statement without a name stay.
 pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl IntoIterator<Item = Request>) {
-    let replaced = match server.state() {
-        State::Pipelined(_) => {
-            client.as_ref().is_some_and(|client| client.checkout.pipelined().is_some_and(|(_, units)| units > 1))
-        }
-        _ => server.exchange.requests.are_about_unnamed(),
-    };
     // Later units prepare and close another statement by the same name, or rely on one of these requests.
     let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();
     let mut skipped = false;
@@ -103,34 +97,50 @@ pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl
         (std::mem::replace(&mut skipped, !ends), request)
     });
     let requests: SmallVec<[(bool, Request); 4]> = requests.collect();
-    for (skipped, request) in requests.into_iter().rev() {
+    let mut unnamed = None;
+    for (skipped, mut request) in requests.into_iter().rev() {
         if unsure && request.changes_prepared() {
             (server.known.residue, server.known.lost_count) = (Residue::Anything, true);
         }
-        undo_one(server, client.as_deref_mut(), request, skipped, replaced);
+        // As in PostgreSQL, a failed Parse or Query has ended the statement before it too.
+        let stays = skipped || matches!(request, Request::Invented { .. });
+        if let Some(before) = request.unnamed_before() {
+            unnamed = Some(before.take().filter(|_| stays));
+        }
+        undo_one(server, client.as_deref_mut(), request);
+    }
+    if let Some((client, before)) = client.zip(unnamed) {
+        undo_unnamed(server, client, before);
     }
 }
 
-fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Request, skipped: bool, replaced: bool) {
+/// Gives a client back the statement that it had without a name: as the one before its next request about that, which is
+/// on its way, or as the one that it has.
+fn undo_unnamed(server: &mut Server, client: &mut Client, before: Option<Rc<Held>>) {
+    let (pipeline, exchange) = server.pipeline_and_exchange();
+    let is_on_its_way = match pipeline {
+        None => exchange.requests.replace_unnamed(&before, |_| true),
+        Some(pipeline) => {
+            // The unit at the head is the one that has failed.
+            let own = pipeline.head();
+            let is_own = |unit: usize| pipeline.units.get(unit + 1).is_some_and(|unit| unit.client == own);
+            exchange.requests.replace_unnamed(&before, is_own)
+        }
+    };
+    if !is_on_its_way {
+        client.prepared.unnamed = before;
+    }
+}
+
+fn undo_one(server: &mut Server, client: Option<&mut Client>, request: Request) {
     match request {
-        Request::Parse { statement, name, unnamed, hidden, before, .. } => {
+        Request::Parse { statement, name, unnamed, .. } => {
             if let Some(statement) = &statement {
                 if unnamed {
                     server.known.unnamed = None;
                 } else {
                     server.known.statements.remove(statement);
                 }
-            }
-            if let Some(client) = client.as_deref_mut().filter(|_| name.is_none() && !hidden)
-                && client
-                    .prepared
-                    .unnamed
-                    .as_ref()
-                    .zip(statement.as_ref())
-                    .is_some_and(|(theirs, ours)| Rc::ptr_eq(ours, theirs))
-            {
-                // As in PostgreSQL, a failed Parse has ended the statement before it too.
-                client.prepared.unnamed = before.filter(|_| skipped);
             }
             if let (Some(client), Some(name)) = (client, name) {
                 // A statement that was bound meanwhile may be read anew: it is another statement of the same
@@ -141,18 +151,8 @@ fn undo_one(server: &mut Server, mut client: Option<&mut Client>, request: Reque
                 }
             }
         }
-        Request::Query(_, unnamed) if skipped => {
-            if let Some(client) = client.filter(|_| !replaced) {
-                client.prepared.unnamed = unnamed;
-            }
-        }
         // The statement was not closed after all.
         Request::Evict(prepared) => server.known.statements.restore(prepared),
-        Request::Invented { name: None, closed, .. } => {
-            if let Some(client) = client.filter(|_| !replaced) {
-                client.prepared.unnamed = closed;
-            }
-        }
         Request::Invented { name: Some(name), closed, .. } => {
             if let Some(client) = client {
                 match closed {

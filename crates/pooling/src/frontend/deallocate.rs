@@ -35,9 +35,6 @@ pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8
     let Kind::Deallocate(Some(name)) = &verdict.kind else { return None };
     let client = core.clients.get_mut(key.0)?;
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    if server.is_some_and(|server| server.exchange.copying.is_open()) {
-        return None;
-    }
     let is_answered = server.is_none_or(|server| server.exchange.requests.is_empty());
     if client.checkout.pipelined().is_some() || !is_answered {
         client.checkout.behind_own = true;

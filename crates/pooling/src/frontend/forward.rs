@@ -10,7 +10,7 @@ use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 use wire::{Header, header};
 
-use crate::backend::hub;
+use crate::backend::{copies, hub};
 use crate::config::PoolMode;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
@@ -44,7 +44,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         }
     };
     if let Some(step) = is_skipped(core, key, head)
-        .or_else(|| behind_full_queue(core, key, head.tag, left))
+        .or_else(|| behind_full_queue(core, key, head.tag))
         .or_else(|| behind_copy(core, key, head))
         .or_else(|| behind_own_units(core, key, head.tag))
         .or_else(|| deallocate::frees_statement(core, key, head, left))
@@ -68,6 +68,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         return Step::Stop;
     }
     if names::awaits_unnamed(core, key, head.tag, left)
+        || head.tag == tag::BIND && names::awaits_portal(core, key, left)
         || head.tag == tag::BIND && shapes::awaits_shape(core, key, left)
     {
         return Step::Stop;
@@ -137,20 +138,16 @@ fn is_skipped(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
 }
 
 /// Holds a client back that has sent more requests than the pooler keeps, until the server has answered half of them.
-fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get_mut(client.checkout.server()?.0)?;
     // The end of a unit that has failed must come before anything is answered.
-    if !server.exchange.requests.are_full() || tag == tag::TERMINATE || server.exchange.skips_to_sync() {
+    if !server.exchange.requests.are_full()
+        || tag == tag::TERMINATE
+        || server.exchange.skips_to_sync()
+        || server.exchange.copying.is_open()
+    {
         return None;
-    }
-    if server.exchange.copying.is_open() {
-        if may_come_within_copy(tag) {
-            return None;
-        }
-        // The server waits for lines.
-        leave::fatal(core, key, &Error::MessageType(tag));
-        return Some(Step::Took(left.len()));
     }
     // A server may keep answers back until a Sync, which this client has not sent.
     if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
@@ -176,12 +173,11 @@ fn behind_copy(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
         leave::fatal(core, key, &Error::MessageType(tag));
         return Some(Step::Took(head.total()));
     }
-    if let Copying::Open { syncs: syncs @ 1.., .. } = server.exchange.copying
+    // The message may be one that the pooler answers itself, or that waits for the end of the COPY.
+    if let Copying::Open { syncs, .. } = server.exchange.copying
         && !may_come_within_copy(tag)
     {
-        // Either the COPY has failed, and the server ignores this, or the client has broken the protocol.
-        frontend::write_copy_fail(server.io.out(), "the client has sent a message that is no part of a COPY");
-        server.exchange.copying = Copying::Ended { syncs };
+        copies::fail_copy(server, syncs);
     }
     let waits = server.exchange.sync_waits || matches!(server.exchange.copying, Copying::Ended { syncs: 1.. });
     if waits && tag != tag::TERMINATE {

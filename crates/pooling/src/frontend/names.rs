@@ -81,9 +81,28 @@ pub fn awaits_unnamed(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> 
     };
     let Some((client, server)) = core.pair(key).filter(|_| is_unnamed) else { return false };
     let exchange = &server.exchange;
-    let waits = !server.is_pipelined() && !exchange.copying.is_open() && exchange.requests.unsettle_unnamed();
+    let waits = !server.is_pipelined() && exchange.requests.unsettle_unnamed();
     client.checkout.behind_own |= waits;
     waits
+}
+
+/// Holds back a Bind to a portal whose name the client has given already, until the server has answered everything before
+/// it: then either that portal is gone, or the server refuses the name.
+pub fn awaits_portal(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
+    let Some(names) = frontend::bind(left.get(HEADER..).unwrap_or_default()) else { return false };
+    let Some((client, server)) = core.pair(key) else { return false };
+    if server.is_pipelined()
+        || server.exchange.requests.is_empty()
+        || server.exchange.skips_to_sync()
+        || !client.prepared.portals.may_be_taken(names.portal)
+    {
+        return false;
+    }
+    if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
+        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
+    }
+    client.checkout.behind_own = true;
+    true
 }
 
 /// Lets a client go on that waits within a unit for the answer to a part of it. In a pipelined connection only whole

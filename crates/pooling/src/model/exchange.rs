@@ -141,6 +141,14 @@ impl Exchange {
         self.has_lines = false;
     }
 
+    /// Whether the client takes the COPY that has just begun to have failed, and nothing that the server gets tells the
+    /// server so: the pooler answers all messages behind the COPY itself, or they wait.
+    pub fn is_given_up(&self) -> bool {
+        let mut behind = self.requests.iter().skip(1);
+        let silent = |request: &Request| matches!(request, Request::Invented { .. } | Request::Sync);
+        self.copying.is_open() && self.requests.len() > 1 && behind.all(silent)
+    }
+
     /// The number of Syncs behind the last line that the server takes in, if all that the client sends is of that COPY.
     /// Once it has sent another request, it takes the COPY to have failed.
     pub fn syncs_of_lines(&mut self) -> Option<&mut usize> {
@@ -314,6 +322,24 @@ mod tests {
         let mut exchange = asked([copy("SELECT 1; COPY a FROM STDIN")]);
         exchange.sync_waits = true;
         assert!(exchange.end_unit().is_some() && exchange.sync_is_due());
+    }
+
+    #[test]
+    fn a_copy_is_given_up_if_only_the_pooler_answers_what_follows() {
+        let close = || Request::Invented { tag: tag::CLOSE_COMPLETE, name: None, closed: None };
+        for (behind, given_up) in [
+            (vec![], false),
+            (vec![close()], true),
+            (vec![close(), Request::Sync, close()], true),
+            (vec![Request::CopyEnd, close()], false),
+            (vec![close(), Request::CopyEnd], false),
+            (vec![close(), copy(ONE)], false),
+        ] {
+            let mut exchange = asked([copy(ONE)].into_iter().chain(behind));
+            assert!(!exchange.is_given_up(), "the server has not said that it takes in a COPY");
+            exchange.take_copy();
+            assert_eq!(exchange.is_given_up(), given_up, "{:?}", exchange.requests);
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::model::held::Held;
 use crate::model::shape::Fit;
 use crate::model::statement::Statement;
 
-/// The most portals that are remembered beyond their units, however long a client pipelines.
+/// The most portals with names that a client may have bound in units that are not answered.
 const MOST: usize = 1000;
 
 /// The length to which PostgreSQL cuts the name of a portal.
@@ -44,8 +44,6 @@ pub struct Portals {
     /// The portal without a name, which nearly all units use.
     unnamed: Option<Portal>,
     named: BTreeMap<Box<[u8]>, Portal>,
-    /// Whether portals were forgotten that may be there.
-    forgotten: bool,
 }
 
 /// The name as PostgreSQL knows it.
@@ -54,8 +52,8 @@ fn cut(name: &[u8]) -> &[u8] {
 }
 
 impl Portals {
-    /// Notes that a portal is being bound. PostgreSQL refuses a name that is taken, and then the portal before stays:
-    /// what is true of either is assumed.
+    /// Notes that a portal is being bound. PostgreSQL refuses a name that is taken, and then the portal before stays; in a
+    /// transaction that portal may have gone, with a savepoint or by SQL's CLOSE. So what is true of either is assumed.
     pub fn insert(&mut self, name: &[u8], portal: Portal) {
         match cut(name) {
             [] => self.unnamed = Some(portal),
@@ -64,6 +62,11 @@ impl Portals {
                 Entry::Occupied(mut before) => before.get_mut().may_be(portal),
             },
         }
+    }
+
+    /// Whether a name may be taken, while not all is answered that was bound before; a new one too if there are many.
+    pub fn may_be_taken(&self, name: &[u8]) -> bool {
+        !name.is_empty() && (self.named.len() >= MOST || self.named.contains_key(cut(name)))
     }
 
     /// Notes that a portal has been closed.
@@ -93,30 +96,18 @@ impl Portals {
 
     /// Whether the rows of a portal may have other columns than the client was told.
     pub fn may_be_misread(&mut self, name: &[u8]) -> bool {
-        let forgotten = self.forgotten;
-        self.get_mut(name).map_or(forgotten, |portal| portal.fit == Fit::Columns)
+        self.get_mut(name).is_some_and(|portal| portal.fit == Fit::Columns)
     }
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.unnamed.is_none() && self.named.is_empty() && !self.forgotten
+        self.unnamed.is_none() && self.named.is_empty()
     }
 
-    /// Forgets all of them: none is left on the server.
+    /// Forgets all of them: none is left on the server, and none is being bound.
     pub fn clear(&mut self) {
         self.unnamed = None;
         self.named.clear();
-        self.forgotten = false;
-    }
-
-    /// Forgets the portals of a transaction that has ended, unless a Bind of the next unit is on its way already.
-    pub fn transaction_ended(&mut self, last: bool) {
-        if last {
-            self.clear();
-        } else if self.named.len() > MOST {
-            self.named.clear();
-            self.forgotten = true;
-        }
     }
 }
 
@@ -132,6 +123,7 @@ mod tests {
     fn a_portal_of_a_taken_name_may_be_either() {
         let mut portals = Portals::default();
         portals.insert(b"p", portal(Fit::Columns));
+        assert!(portals.may_be_taken(b"p") && !portals.may_be_taken(b"q") && !portals.may_be_taken(b""));
         portals.insert(b"p", portal(Fit::Same));
         assert!(portals.may_be_misread(b"p"), "PostgreSQL refuses the second");
         portals.remove(b"p");
@@ -151,14 +143,14 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_portals_may_be_anything() {
+    fn behind_many_portals_a_new_one_waits() {
         let mut portals = Portals::default();
-        for number in 0..=MOST {
+        for number in 0..MOST {
+            assert!(!portals.may_be_taken(number.to_string().as_bytes()));
             portals.insert(number.to_string().as_bytes(), portal(Fit::Same));
         }
-        portals.transaction_ended(false);
-        assert!(portals.may_be_misread(b"1") && !portals.is_empty());
-        portals.transaction_ended(true);
-        assert!(!portals.may_be_misread(b"1") && portals.is_empty());
+        assert!(portals.may_be_taken(b"another"));
+        portals.clear();
+        assert!(!portals.may_be_taken(b"1") && portals.is_empty());
     }
 }

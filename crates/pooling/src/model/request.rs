@@ -131,6 +131,21 @@ impl Request {
         )
     }
 
+    /// The statement that its client had without a name before the request, if the request changes which it is.
+    pub fn unnamed_before(&mut self) -> Option<&mut Option<Rc<Held>>> {
+        match self {
+            Self::Query(_, before)
+            | Self::Parse { name: None, hidden: false, before, .. }
+            | Self::Invented { name: None, closed: before, .. } => Some(before),
+            _ => None,
+        }
+    }
+
+    /// Whether the request is a Query that is known to open no transaction block.
+    pub fn begins_no_transaction(&self) -> bool {
+        matches!(self, Self::Query(Some(verdict), _) if !may_leave_open(verdict))
+    }
+
     /// Whether the request may change how its session reads statements, by its text or by what it calls.
     pub fn may_set(&self) -> bool {
         self.runs() && self.verdict().as_deref().is_none_or(may_set)
@@ -176,15 +191,16 @@ impl Request {
 
     /// Whether the request may restore parameters to their values at startup.
     pub fn resets(&self) -> bool {
-        self.verdict().as_deref().is_some_and(resets)
+        matches!(self, Self::Execute(None)) || self.verdict().as_deref().is_some_and(resets)
     }
 
     /// How many COPYs FROM STDIN the request may run.
     pub fn copies(&self) -> Copies {
         match self {
             Self::Query(verdict, _) => copies(verdict.as_deref()),
-            // A statement of the protocol is one statement; of one that the pooler has not seen prepared, which SQL's
-            // PREPARE or DECLARE has made, there is no COPY.
+            // The portal may be of any statement.
+            Self::Execute(None) => Copies::One,
+            // A statement of the protocol is one statement.
             Self::Execute(Some(statement)) => match copies(statement.verdict().as_deref()) {
                 Copies::Many if has_copy(statement.text()) => Copies::One,
                 Copies::One => Copies::One,

@@ -4,11 +4,13 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use classify::Verdict;
 use wire::backend::Status;
 
+use crate::model::held::Held;
 use crate::model::request::{Copies, Request, forgets, may_leave_open, may_set, resets};
 use crate::model::session::sets_reading;
 
@@ -206,6 +208,23 @@ impl Requests {
         Some(verdict)
     }
 
+    /// Changes which statement their client had without a name before the first of the requests that are about it; `is_own`
+    /// tells by its number whether a unit is of that client. False if there is no such request.
+    pub fn replace_unnamed(&mut self, before: &Option<Rc<Held>>, is_own: impl Fn(usize) -> bool) -> bool {
+        let Some(last) = self.place(self.unnamed) else { return false };
+        let mut unit = 0;
+        for request in self.queue.iter_mut().take(last + 1) {
+            let (ends, length) = (request.ends_unit(), request.length());
+            if let Some(place) = request.unnamed_before().filter(|_| is_own(unit)) {
+                place.clone_from(before);
+                self.room.lengths = self.room.lengths.saturating_sub(length).saturating_add(request.length());
+                return true;
+            }
+            unit += usize::from(ends);
+        }
+        false
+    }
+
     /// Drops the request behind the head.
     pub fn remove_second(&mut self) {
         self.queue.remove(1);
@@ -236,7 +255,7 @@ impl Requests {
             note(&mut self.runs.transaction, !is_call && may(|verdict| verdict.transaction));
             note(&mut self.runs.leave_open, !is_call && may(may_leave_open));
             let resets = match request {
-                Request::Execute(Some(_)) => may(resets),
+                Request::Execute(_) => may(resets),
                 _ => verdict.as_deref().is_some_and(resets),
             };
             note(&mut self.runs.reset, resets);
@@ -311,7 +330,6 @@ impl IntoIterator for Requests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::held::Held;
     use crate::model::lexing::Lexing;
     use crate::model::request::Described;
     use crate::model::statement::Statements;
@@ -454,6 +472,37 @@ mod tests {
             all.push((requests.end_failed_unit(skips), any(&|request| request.ends_failed_unit(skips))));
         }
         all
+    }
+
+    #[test]
+    fn the_statement_without_a_name_is_replaced_in_the_next_request_about_it() {
+        let held = || {
+            let statement = Statements::default().share(b"SELECT 1\0\0\0", 0, Lexing::Conforming);
+            Some(Held::new(statement))
+        };
+        let parse = |before| Request::Parse {
+            name: None,
+            statement: None,
+            copy: 0,
+            unnamed: true,
+            hidden: false,
+            taken: None,
+            before,
+        };
+        let invented = |closed| Request::Invented { tag: b'3', name: None, closed };
+        let mut requests: Requests =
+            [Request::Bind(None), Request::Sync, parse(held()), Request::Sync, invented(None), Request::Sync]
+                .into_iter()
+                .collect();
+        let first = held();
+        assert!(!requests.replace_unnamed(&first, |unit| unit == 3), "that unit is of another client");
+        assert!(requests.replace_unnamed(&None, |_| true));
+        assert!(matches!(&requests[2], Request::Parse { before: None, .. }));
+        assert!(requests.replace_unnamed(&first, |unit| unit == 2));
+        assert!(matches!(&requests[4], Request::Invented { closed: Some(_), .. }));
+        while requests.pop_front().is_some() {}
+        assert_eq!(requests.room.lengths, 0);
+        assert!(!requests.replace_unnamed(&first, |_| true));
     }
 
     #[test]
