@@ -365,6 +365,10 @@ impl<'a> Script<'a> {
 
     /// A name for a text: one that it has, or a new one.
     fn name(&mut self, sql: &Text) -> Option<(u8, bool)> {
+        // A name that is being closed has no text.
+        if sql.is_empty() {
+            return None;
+        }
         if let Some((name, _)) = self.names.iter().find(|(_, text)| text == sql) {
             return Some((*name, true));
         }
