@@ -32,10 +32,14 @@ async def test_memory_does_not_grow_with_queries(spec):
 
     await work(QUERIES // 10)
     gc.collect()
-    before, objects = memory(), len(gc.get_objects())
-    await work(QUERIES)
-    gc.collect()
-    assert memory() - before < 3000
+    objects, grown = len(gc.get_objects()), []
+    # What leaks grows each time; the allocator takes a few megabytes now and then.
+    while not grown or grown[-1] >= 3000:
+        before = memory()
+        await work(QUERIES)
+        gc.collect()
+        grown.append(memory() - before)
+        assert len(grown) < 4, grown
     assert len(gc.get_objects()) - objects < 200
     await connection.close()
 

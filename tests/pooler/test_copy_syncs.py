@@ -143,6 +143,7 @@ def test_syncs_are_answered_as_postgresql_does(server, what, pause):
 
 BEHIND = {
     "a Bind behind what forgets its name": [query(f"{COPY}; DISCARD ALL"), bind("x"), EXECUTE, SYNC],
+    "a Close between two COPYs": [query(f"{COPY}; {COPY}"), close("x"), END, SYNC],
     "a Query in statement mode": [query(f"{COPY}; COMMIT"), query("SELECT 1")],
 }
 
@@ -155,7 +156,7 @@ def test_a_message_that_waits_for_the_end_of_a_copy_ends_the_copy(server, what):
         one.until(b"Z")
         one.send(*BEHIND[what], query("SELECT 'goes on'"))
         answers = told(one)
-        assert answers.startswith("G E:57014 Z:I") and answers.endswith("T D:goes on C:SELECT 1 Z:I"), answers
+        assert "G E:57014 Z:I" in answers and answers.endswith("T D:goes on C:SELECT 1 Z:I"), answers
 
 
 @pytest.mark.parametrize("early", [True, False])

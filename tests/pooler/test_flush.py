@@ -3,6 +3,7 @@ only prepares, and without a replica held by who then writes.
 """
 
 import contextlib
+import struct
 
 import pytest
 
@@ -277,11 +278,15 @@ def test_a_query_behind_a_failed_message_and_a_flush_is_skipped(server):
             assert (one.ask(), one.ask()) == ("Z:I", "T D:next C:SELECT 1 Z:I")
 
 
-def test_a_query_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server):
+LO_CREAT = message(b"F", struct.pack("!IHHHIiH", 957, 1, 1, 1, 4, -1, 1))
+
+
+@pytest.mark.parametrize("behind", [query("SELECT 2"), LO_CREAT], ids=["query", "call"])
+def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server, behind):
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""
     with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
         for _ in range(3):
-            one.send(parse("", "SELECT 1"), bind(""), EXECUTE, query("SELECT 2"), SYNC)
+            one.send(parse("", "SELECT 1"), bind(""), EXECUTE, behind, SYNC)
             assert one.until(b"Z") and one.until(b"Z")
             assert two.sql("BEGIN") == "C:BEGIN Z:T"
             assert two.sql("ROLLBACK") == "C:ROLLBACK Z:I"

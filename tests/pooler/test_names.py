@@ -1,6 +1,7 @@
 """The names of prepared statements, where units fail that give them and servers die that know them."""
 
 import contextlib
+import struct
 
 import pytest
 
@@ -526,6 +527,7 @@ FIRST = (parse("", "SELECT 'first'"), SYNC)
 FAILS = message(b"D", b"Pnowhere\0")
 DELETES = (FAILS, parse("", "DELETE FROM public.unnamed RETURNING 'deleted'"), SYNC)
 AGAIN = (bind(""), EXECUTE, SYNC)
+LO_CREAT = message(b"F", struct.pack("!IHHHIiH", 957, 1, 1, 1, 4, -1, 1))
 SKIPPED = {
     "a Parse": [*FIRST, *DELETES, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
     "a Close": [*FIRST, *DELETES, FAILS, close(""), SYNC, *AGAIN],
@@ -534,6 +536,13 @@ SKIPPED = {
     "all Parses": [*DELETES, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
     "a Parse behind one that fails": [*FIRST, parse("", "SELECT a"), SYNC, FAILS, parse("", "SELECT 3"), SYNC, *AGAIN],
     "a Parse behind a Close": [*FIRST, FAILS, close(""), SYNC, FAILS, parse("", "SELECT 'third'"), SYNC, *AGAIN],
+    "a Parse of a read": [*FIRST, FAILS, parse("", "SELECT 'second'"), SYNC, *AGAIN, *AGAIN],
+    "a Parse of a read behind none": [query("SELECT 5"), FAILS, parse("", "SELECT 'second'"), SYNC, *AGAIN],
+    "a Parse behind an Execute that fails": [
+        *(*FIRST, parse("", "SELECT 1/0"), bind(""), EXECUTE, parse("", "SELECT 'second'"), SYNC),
+        *AGAIN,
+    ],
+    "a FunctionCall": [*FIRST, FAILS, LO_CREAT, parse("", "SELECT 'second'"), SYNC, *AGAIN],
     "a Query behind one that runs": [*FIRST, query("SELECT 5"), FAILS, query("SELECT 6"), SYNC, *AGAIN],
 }
 
@@ -552,7 +561,8 @@ def test_what_several_units_skip_leaves_the_statement_without_a_name(server, wha
         for client in (straight, pooled):
             with pooler.frozen():
                 client.send(*SKIPPED[what], query("SELECT 'end'"))
-            told.append(client.ask(units=1 + SKIPPED[what].count(SYNC) + (what == "a Query behind one that runs")))
+            own = what in ("a Query behind one that runs", "a Parse of a read behind none")
+            told.append(client.ask(units=1 + SKIPPED[what].count(SYNC) + own))
     assert told[0] == told[1] and "end" in told[0]
 
 

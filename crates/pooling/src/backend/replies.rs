@@ -93,7 +93,8 @@ pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl
     let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();
     let mut skipped = false;
     let requests = requests.into_iter().map(|request| {
-        let ends = request.ends_unit();
+        // Behind an error of the extended protocol only a Sync ends a unit.
+        let ends = request.ends_failed_unit(skipped);
         (std::mem::replace(&mut skipped, !ends), request)
     });
     let requests: SmallVec<[(bool, Request); 4]> = requests.collect();

@@ -131,8 +131,7 @@ impl Exchange {
     /// Notes that the server takes in a COPY, whose end the client may have sent already. Other requests behind its lines
     /// are of a client that takes the COPY to have failed.
     pub fn take_copy(&mut self) {
-        self.copying = if matches!(self.requests.get(1), Some(Request::CopyEnd)) {
-            self.requests.remove_second();
+        self.copying = if self.requests.take_copy_end() {
             Copying::Ended { syncs: 0 }
         } else {
             let waits = self.requests.len() == 1 && std::mem::take(&mut self.sync_waits);
@@ -333,6 +332,7 @@ mod tests {
             (vec![close(), Request::Sync, close()], true),
             (vec![Request::CopyEnd, close()], false),
             (vec![close(), Request::CopyEnd], false),
+            (vec![close(), close(), Request::CopyEnd, Request::CopyEnd], false),
             (vec![close(), copy(ONE)], false),
         ] {
             let mut exchange = asked([copy(ONE)].into_iter().chain(behind));
@@ -340,6 +340,16 @@ mod tests {
             exchange.take_copy();
             assert_eq!(exchange.is_given_up(), given_up, "{:?}", exchange.requests);
         }
+    }
+
+    #[test]
+    fn the_end_of_a_copy_may_stand_behind_answers_of_the_pooler() {
+        let close = || Request::Invented { tag: tag::CLOSE_COMPLETE, name: None, closed: None };
+        let mut exchange = asked([copy(TWO), close(), Request::CopyEnd]);
+        exchange.take_copy();
+        assert!(exchange.copying == (Copying::Ended { syncs: 0 }) && exchange.requests.len() == 2);
+        exchange.take_copy();
+        assert!(exchange.copying.is_open() && exchange.is_given_up(), "the second has no end");
     }
 
     #[test]

@@ -49,6 +49,24 @@ pub struct Unit<'a> {
     pub messages: SmallVec<[Message<'a>; 5]>,
 }
 
+impl Unit<'_> {
+    /// Whether the unit prepares a statement without a name.
+    pub fn prepares_unnamed(&self) -> bool {
+        self.messages.iter().any(|message| matches!(message.said, Said::Parse(parse) if parse.name.is_empty()))
+    }
+
+    /// Whether the unit binds or describes a statement without a name that an earlier unit has prepared.
+    pub fn uses_unnamed(&self) -> bool {
+        let first = self.messages.iter().find_map(|message| match message.said {
+            Said::Parse(parse) if parse.name.is_empty() => Some(false),
+            Said::Bind(names) if names.statement.is_empty() => Some(true),
+            Said::Describe(Target::Statement(name)) if name.is_empty() => Some(true),
+            _ => None,
+        });
+        first == Some(true)
+    }
+}
+
 /// The reason why there is no unit at the front of an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {

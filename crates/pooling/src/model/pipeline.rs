@@ -30,6 +30,8 @@ pub struct Unit {
     pub unnamed: Option<Rc<Held>>,
     /// The names that its client gives statements in it.
     pub names: Vec<Box<[u8]>>,
+    /// Whether it prepares a statement without a name.
+    pub prepares: bool,
     /// Whether the server has kept the statement without a name that it binds; `None` if it binds none.
     pub kept: Option<bool>,
 }

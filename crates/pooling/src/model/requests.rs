@@ -225,10 +225,15 @@ impl Requests {
         false
     }
 
-    /// Drops the request behind the head.
-    pub fn remove_second(&mut self) {
-        self.queue.remove(1);
+    /// Drops the end of the COPY of the request at the head, if it has been sent: answers of the pooler's own may stand
+    /// between them, of which the server gets nothing. Whether it has been.
+    pub fn take_copy_end(&mut self) -> bool {
+        let mut behind = self.queue.iter().enumerate().skip(1);
+        let next = behind.find(|(_, request)| !matches!(request, Request::Invented { .. }));
+        let Some((place, Request::CopyEnd)) = next else { return false };
+        self.queue.remove(place);
         self.note_again();
+        true
     }
 
     /// Drops the requests for which `keep` is false.

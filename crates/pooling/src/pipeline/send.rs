@@ -58,6 +58,10 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
         Err(Unread::More) => return Some(Step::More),
         Err(Unread::Never) => None,
     };
+    if unit.as_ref().is_some_and(|unit| unit.uses_unnamed() && prepares_in_flight(core, key)) {
+        // Which statement that is, the answer shows.
+        return connection::behind_own(core, key);
+    }
     let way = unit.as_ref().map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
     match (&unit, way) {
         (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => {
@@ -76,6 +80,13 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
             None
         }
     }
+}
+
+/// Whether a client's unit in flight prepares a statement without a name.
+fn prepares_in_flight(core: &Core, key: ClientKey) -> bool {
+    let pipelined = core.clients.get(key.0).and_then(|client| client.checkout.pipelined());
+    let pipeline = pipelined.and_then(|(server, _)| core.servers.get(server.0)?.pipeline());
+    pipeline.is_some_and(|pipeline| pipeline.units.iter().any(|unit| unit.client == Some(key) && unit.prepares))
 }
 
 /// Sends a unit down a pipelined connection that other clients share, or makes its client wait for room.
@@ -237,7 +248,8 @@ fn send_down(
         pool.queue.served = Some(now);
     }
     let size = unit.bytes.len();
-    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, kept });
+    let prepares = unit.prepares_unnamed();
+    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, prepares, kept });
     if !std::mem::replace(&mut pipeline.unflushed, true) {
         core.schedule.unflushed.push(Turn::Server(server_key));
     }
