@@ -60,7 +60,7 @@ impl Unit<'_> {
         let first = self.messages.iter().find_map(|message| match message.said {
             Said::Parse(parse) if parse.name.is_empty() => Some(false),
             Said::Bind(names) if names.statement.is_empty() => Some(true),
-            Said::Describe(Target::Statement(name)) if name.is_empty() => Some(true),
+            Said::Describe(Target::Statement(b"")) => Some(true),
             _ => None,
         });
         first == Some(true)
