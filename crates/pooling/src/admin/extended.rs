@@ -40,10 +40,10 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
     }
     match client.prepared.statements.get(names.statement).cloned() {
         Some(held) => {
-            client
-                .prepared
-                .portals
-                .insert(b"", Portal { of: Some((held.clone(), held.statement.clone())), fit: Fit::Same, copy: 0 });
+            client.prepared.portals.insert(
+                b"",
+                Portal { of: Some((held.clone(), held.statement.clone())), fit: Fit::Same, copy: 0, bound: 0 },
+            );
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
         None => result::failed(core, key, &Error::NoPrepared(String::from_utf8_lossy(names.statement).into_owned())),

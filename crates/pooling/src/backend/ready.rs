@@ -173,11 +173,8 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
     }
     let last = server.exchange.requests.is_empty();
     hub_asks::ears_settle(client, failed, last);
-    // A portal of the next unit may be bound already.
-    let binds = |request: &Request| matches!(request, Request::Bind(_) | Request::Refuse);
-    if !client.prepared.portals.is_empty() && !server.exchange.requests.iter().any(binds) {
-        client.prepared.portals.clear();
-    }
+    // Portals of the next unit may be bound already.
+    client.prepared.portals.transaction_ended(server.exchange.requests.answered());
 }
 
 /// Counts a unit that has ended, and the transaction with it.

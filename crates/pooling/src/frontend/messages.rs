@@ -288,7 +288,8 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     let mut there = on_server(client, server, names.statement, renames, limit);
     let request = shapes::before_bind(server, &mut there, renames);
     let There { of, name, fit, copy } = there;
-    client.prepared.portals.insert(names.portal, Portal { of, fit, copy });
+    let bound = server.exchange.requests.next();
+    client.prepared.portals.insert(names.portal, Portal { of, fit, copy, bound });
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;

@@ -23,6 +23,8 @@ pub struct Portal {
     pub fit: Fit,
     /// The number of the server's copy of the statement ([`ServerCopy`](crate::model::known::ServerCopy)).
     pub copy: u64,
+    /// The number of the request that has bound it ([`Requests::next`](crate::model::requests::Requests::next)).
+    pub bound: u64,
 }
 
 impl Portal {
@@ -35,6 +37,7 @@ impl Portal {
         if self.fit != Fit::Columns {
             (self.fit, self.copy) = (other.fit, other.copy);
         }
+        self.bound = other.bound;
     }
 }
 
@@ -104,6 +107,12 @@ impl Portals {
         self.unnamed.is_none() && self.named.is_empty()
     }
 
+    /// Forgets the portals of a transaction that has ended: those that were bound by the requests up to this number.
+    pub fn transaction_ended(&mut self, answered: u64) {
+        self.unnamed = self.unnamed.take().filter(|portal| portal.bound > answered);
+        self.named.retain(|_, portal| portal.bound > answered);
+    }
+
     /// Forgets all of them: none is left on the server, and none is being bound.
     pub fn clear(&mut self) {
         self.unnamed = None;
@@ -116,7 +125,19 @@ mod tests {
     use super::*;
 
     fn portal(fit: Fit) -> Portal {
-        Portal { of: None, fit, copy: 0 }
+        Portal { of: None, fit, copy: 0, bound: 1 }
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_ends_the_portals_that_were_bound_before_it() {
+        let mut portals = Portals::default();
+        portals.insert(b"p", portal(Fit::Same));
+        portals.insert(b"", portal(Fit::Same));
+        portals.insert(b"q", Portal { bound: 5, ..portal(Fit::Same) });
+        portals.transaction_ended(4);
+        assert!(!portals.may_be_taken(b"p") && portals.may_be_taken(b"q") && portals.get_mut(b"").is_none());
+        portals.transaction_ended(5);
+        assert!(portals.is_empty());
     }
 
     #[test]

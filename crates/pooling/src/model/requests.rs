@@ -99,6 +99,16 @@ impl Requests {
         Some(request)
     }
 
+    /// The number that the next request gets. When requests are dropped from the middle, those behind get new numbers.
+    pub fn next(&self) -> u64 {
+        self.last.0 + 1
+    }
+
+    /// The number of the last request that has been answered.
+    pub fn answered(&self) -> u64 {
+        self.last.0.saturating_sub(self.queue.len() as u64)
+    }
+
     /// The last request that is more than the end of a COPY.
     pub fn last(&self) -> Option<&Request> {
         self.queue.iter().rev().find(|request| !matches!(request, Request::CopyEnd))
