@@ -134,7 +134,7 @@ class Speaker:
             self._one_query: 8,
             self._unit: 6,
             self._piece: 10,
-            self._failing: 4,
+            self._failing: 8,
             self._copy: 5,
             self._portal: 2,
             self._again: 5,
@@ -192,12 +192,19 @@ class Speaker:
         return [self.dice.choice([*named, S, S, H, END, self._line(), self._execute(), NOWHERE])]
 
     def _failing(self):
-        """Units whose first message fails, so that the server skips the rest."""
-        parts = []
-        for _ in range(self.dice.choice([1, 2, 3])):
-            skipped = self.dice.choice([[self._parse("")], [("C ''", raw.close(""))], self._one_query(), self._unit()])
-            parts += [NOWHERE, *skipped, S]
-        return parts
+        """Units whose first message fails, so that the server skips the rest, and then the statement that is left."""
+        parts = self.dice.choice([[], [self._read(), S], [self._read(), S]])
+        for _ in range(self.dice.choice([1, 1, 2, 3])):
+            skipped = self.dice.choice(
+                [[self._read()], [self._read()], [("C ''", raw.close(""))], self._one_query(), self._unit()]
+            )
+            fails = self.dice.choice([[NOWHERE], [NOWHERE], [("P '' SELEC", parse("", "SELEC"))], [self._bind("s3")]])
+            parts += [*fails, *skipped, S]
+        return [*parts, self._bind(""), self._execute(), S]
+
+    def _read(self):
+        text = self._filled(self.dice.choice(["SELECT 'c{c}{n}'", "SELECT '{n}'::int", "SELECT {n} / 0"]))
+        return (f"P '' {text}", parse("", text))
 
     def _portal(self):
         """Units that bind portals of one name."""
