@@ -1,7 +1,7 @@
 //! Links the unwinder into the library. As a library of its own (libgcc_s.so) it would be opened and mapped by every new
 //! connection that predicts, and it asks the processor what it can do, which takes a virtual machine many microseconds.
 //!
-//! And has the copy of an ERROR's data be made by `memory.rs`, which calls the server's own function.
+//! Calls of the server's `CopyErrorData` are linked to the function of `memory.rs`, which calls the server's.
 
 use std::path::PathBuf;
 use std::{env, fs};

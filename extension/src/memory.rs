@@ -34,7 +34,7 @@ static UNDER_WAY: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(std::ptr
 
 #[cfg(target_os = "linux")]
 unsafe extern "C-unwind" {
-    /// The server's own `CopyErrorData`: the linker is told so by `build.rs`.
+    /// The server's own `CopyErrorData`, which the linker calls so by `--wrap` (`build.rs`).
     fn __real_CopyErrorData() -> *mut pg_sys::ErrorData;
 }
 

@@ -500,12 +500,9 @@ def test_deallocate_behind_a_close_that_was_skipped_finds_its_statement(server):
         assert told[1] == told[0]
 
 
-@pytest.mark.parametrize("pipelining", [True, False])
-@pytest.mark.parametrize("waits", [True, False])
-def test_a_statement_without_a_name_that_was_skipped_is_not_run(server, pipelining, waits):
-    told = []
-    fails = (parse("", "SELECT * FROM nowhere"), bind(""), EXECUTE)
-    skipped = (parse("", "DELETE FROM public.unnamed"), bind(""), EXECUTE)
+@contextlib.contextmanager
+def beside_postgresql(server, pipelining):
+    """A pooler, a client of the server and one of the pooler; the table `unnamed` has a row that a skipped DELETE leaves."""
     with contextlib.ExitStack() as stack:
         straight = stack.enter_context(direct(server))
         straight.sql("DROP TABLE IF EXISTS public.unnamed; CREATE TABLE public.unnamed AS SELECT 1 AS a")
@@ -513,7 +510,17 @@ def test_a_statement_without_a_name_that_was_skipped_is_not_run(server, pipelini
         pooled = stack.enter_context(Raw(pooler.port))
         pooled.sql("SELECT 1")
         pooler.wait_for_catalog()
-        for client in (straight, pooled):
+        yield pooler, straight, pooled
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_statement_without_a_name_that_was_skipped_is_not_run(server, pipelining, waits):
+    told = []
+    fails = (parse("", "SELECT * FROM nowhere"), bind(""), EXECUTE)
+    skipped = (parse("", "DELETE FROM public.unnamed"), bind(""), EXECUTE)
+    with beside_postgresql(server, pipelining) as (_pooler, *both):
+        for client in both:
             client.send(*fails, *skipped, *([raw.FLUSH] if waits else []))
             if waits:
                 client.until(b"E")
@@ -551,14 +558,8 @@ SKIPPED = {
 @pytest.mark.parametrize("what", SKIPPED)
 def test_what_several_units_skip_leaves_the_statement_without_a_name(server, what, pipelining):
     told = []
-    with contextlib.ExitStack() as stack:
-        straight = stack.enter_context(direct(server))
-        straight.sql("DROP TABLE IF EXISTS public.unnamed; CREATE TABLE public.unnamed AS SELECT 1 AS a")
-        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=pipelining))
-        pooled = stack.enter_context(Raw(pooler.port))
-        pooled.sql("SELECT 1")
-        pooler.wait_for_catalog()
-        for client in (straight, pooled):
+    with beside_postgresql(server, pipelining) as (pooler, *both):
+        for client in both:
             with pooler.frozen():
                 client.send(*SKIPPED[what], query("SELECT 'end'"))
             own = what in ("a Query behind one that runs", "a Parse of a read behind none")

@@ -119,16 +119,23 @@ pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl
 /// on its way, or as the one that it has.
 fn undo_unnamed(server: &mut Server, client: &mut Client, before: Option<Rc<Held>>) {
     let (pipeline, exchange) = server.pipeline_and_exchange();
-    let is_on_its_way = match pipeline {
+    let next = match pipeline {
         None => exchange.requests.replace_unnamed(&before, |_| true),
         Some(pipeline) => {
             // The unit at the head is the one that has failed.
             let own = pipeline.head();
-            let is_own = |unit: usize| pipeline.units.get(unit + 1).is_some_and(|unit| unit.client == own);
-            exchange.requests.replace_unnamed(&before, is_own)
+            let behind = |unit: usize| unit + 1;
+            let is_own = |unit: usize| pipeline.units.get(behind(unit)).is_some_and(|unit| unit.client == own);
+            let next = exchange.requests.replace_unnamed(&before, is_own);
+            // A unit that is retried begins with the statement that it notes.
+            let met = pipeline.units.iter_mut().take(next.map_or(usize::MAX, |unit| behind(unit) + 1));
+            for unit in met.skip(1).filter(|unit| unit.client == own) {
+                unit.unnamed.clone_from(&before);
+            }
+            next
         }
     };
-    if !is_on_its_way {
+    if next.is_none() {
         client.prepared.unnamed = before;
     }
 }

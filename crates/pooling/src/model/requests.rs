@@ -219,20 +219,20 @@ impl Requests {
     }
 
     /// Changes which statement their client had without a name before the first of the requests that are about it; `is_own`
-    /// tells by its number whether a unit is of that client. False if there is no such request.
-    pub fn replace_unnamed(&mut self, before: &Option<Rc<Held>>, is_own: impl Fn(usize) -> bool) -> bool {
-        let Some(last) = self.place(self.unnamed) else { return false };
+    /// tells by its number whether a unit is of that client. Gives the number of the request's unit, if there is one.
+    pub fn replace_unnamed(&mut self, before: &Option<Rc<Held>>, is_own: impl Fn(usize) -> bool) -> Option<usize> {
+        let last = self.place(self.unnamed)?;
         let mut unit = 0;
         for request in self.queue.iter_mut().take(last + 1) {
             let (ends, length) = (request.ends_unit(), request.length());
             if let Some(place) = request.unnamed_before().filter(|_| is_own(unit)) {
                 place.clone_from(before);
                 self.room.lengths = self.room.lengths.saturating_sub(length).saturating_add(request.length());
-                return true;
+                return Some(unit);
             }
             unit += usize::from(ends);
         }
-        false
+        None
     }
 
     /// Drops the end of the COPY of the request at the head, if it has been sent: answers of the pooler's own may stand
@@ -510,14 +510,14 @@ mod tests {
                 .into_iter()
                 .collect();
         let first = held();
-        assert!(!requests.replace_unnamed(&first, |unit| unit == 3), "that unit is of another client");
-        assert!(requests.replace_unnamed(&None, |_| true));
+        assert_eq!(requests.replace_unnamed(&first, |unit| unit == 3), None, "that unit is of another client");
+        assert_eq!(requests.replace_unnamed(&None, |_| true), Some(1));
         assert!(matches!(&requests[2], Request::Parse { before: None, .. }));
-        assert!(requests.replace_unnamed(&first, |unit| unit == 2));
+        assert_eq!(requests.replace_unnamed(&first, |unit| unit == 2), Some(2));
         assert!(matches!(&requests[4], Request::Invented { closed: Some(_), .. }));
         while requests.pop_front().is_some() {}
         assert_eq!(requests.room.lengths, 0);
-        assert!(!requests.replace_unnamed(&first, |_| true));
+        assert_eq!(requests.replace_unnamed(&first, |_| true), None);
     }
 
     #[test]
