@@ -180,3 +180,12 @@ def test_a_message_within_a_copy_that_the_pooler_answers_ends_the_copy(server, w
         answers = told(one)
         assert answers.endswith("Z:I T D:goes on C:SELECT 1 Z:I") and "E:57014 Z:I" in answers, answers
         assert two.sql("SELECT count(*) FROM public.lines") == "T D:0 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_a_copy_is_asked_for_lines_before_its_client_has_sent_a_sync(server, pipelining):
+    with two_clients(server, pipelining) as (_, one, two):
+        one.send(*EXTENDED)
+        assert show(one.until(b"G")) == "1 2 G"
+        assert one.ask(GOOD, END, SYNC) == "C:COPY 1 Z:I"
+        assert two.sql("TABLE public.lines") == "T D:1 C:SELECT 1 Z:I"

@@ -286,7 +286,9 @@ def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""
     with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
         for _ in range(3):
-            one.send(parse("", "SELECT 1"), bind(""), EXECUTE, behind, SYNC)
-            assert one.until(b"Z") and one.until(b"Z")
+            one.send(parse("", "SET my.block = 'lost'"), bind(""), EXECUTE, behind, SYNC)
+            assert one.until(b"Z")
+            assert one.ask() == "E:40000 Z:I", "its client is told that nothing of it stays"
+            assert one.sql("SELECT coalesce(current_setting('my.block', true), '')") == "T D: C:SELECT 1 Z:I"
             assert two.sql("BEGIN") == "C:BEGIN Z:T"
             assert two.sql("ROLLBACK") == "C:ROLLBACK Z:I"

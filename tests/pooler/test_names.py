@@ -2,14 +2,16 @@
 
 import contextlib
 import struct
+import time
 
 import pytest
 
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
 from tests.pooler.test_parse_settings import bind_text
+from tests.pooler.test_protocol import cancel
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 
@@ -580,6 +582,68 @@ def test_a_parse_without_a_name_that_its_servers_death_has_failed_leaves_none(po
         # On a shared connection the Parse is sent again; its statement is then that of the client.
         expected = (["2DCZ"], []) if kinds[1] == "1Z" else (["EZ"], ["26000"])
         assert answers(client, 1) == expected
+
+
+@pytest.mark.parametrize("queries", [1, 2])
+def test_a_death_ends_a_unit_once_though_queries_stand_in_it(pooler, queries):
+    """Behind the error the server would have skipped the queries."""
+    with Raw(pooler.port) as client:
+        pooler.wait_for_catalog()
+        lasting = parse("", "SELECT 1 AS lasts FROM pg_sleep(20)"), bind(""), EXECUTE
+        client.send(*lasting, *[query("SELECT 'skipped'")] * queries, SYNC)
+        end_what_runs(pooler, client)
+        assert client.ask() == "1 2 E:57P01 Z:I"
+        assert client.sql("SELECT 'next'") == "T D:next C:SELECT 1 Z:I"
+
+
+FIRST = parse("", "SELECT 'first'"), bind(""), EXECUTE, SYNC
+AGAIN = bind(""), EXECUTE, SYNC
+WRONG_PORTAL = message(b"D", b"Pnowhere\0")
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_a_unit_that_is_cancelled_behind_a_neighbours_read_prepares_nothing(server, units):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipeline_stall=30))
+        one, two = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        owner = stack.enter_context(direct(server))
+        owner.sql("DROP TABLE IF EXISTS held; CREATE TABLE held (a int)")
+        one.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        phantom = parse("", "SELECT 'phantom'")
+        for _ in range(3):
+            assert two.sql("SELECT count(*) FROM held") == "T D:0 C:SELECT 1 Z:I"
+            assert one.ask(phantom, *AGAIN) == "1 2 D:phantom C:SELECT 1 Z:I"
+        assert one.ask(*FIRST) == "1 2 D:first C:SELECT 1 Z:I"
+        owner.sql("BEGIN")
+        owner.sql("LOCK TABLE held")
+        two.send(query("SELECT count(*) FROM held"))
+        wait_until(lambda: pooler.show("POOLS") and server.psql(BLOCKED) == "1")
+        one.send(*[WRONG_PORTAL, phantom, SYNC] * units)
+        time.sleep(0.2)
+        cancel(pooler.port, one.greeting)
+        assert one.ask() == "E:57014 Z:I"
+        owner.sql("COMMIT")
+        assert two.ask() == "T D:0 C:SELECT 1 Z:I"
+        if units == 2:
+            assert one.ask() == "E:34000 Z:I"
+        assert one.ask(*AGAIN) == "2 D:first C:SELECT 1 Z:I"
+
+
+BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%held%'"
+
+
+@pytest.mark.parametrize("wrong", [parse("n", "SELEC"), WRONG_PORTAL], ids=["parse", "describe"])
+@pytest.mark.parametrize(
+    "skipped", [parse("", "SELECT 'skipped'"), query("SELECT 1"), close("")], ids=["parse", "query", "close"]
+)
+def test_what_is_skipped_behind_a_failed_flush_leaves_the_statement_without_a_name(pooler, wrong, skipped):
+    with Raw(pooler.port) as client:
+        assert client.ask(*FIRST) == "1 2 D:first C:SELECT 1 Z:I"
+        client.send(wrong, FLUSH)
+        client.until(b"E")
+        assert client.ask(skipped, SYNC) == "Z:I"
+        assert client.ask(*AGAIN) == "2 D:first C:SELECT 1 Z:I"
 
 
 def test_a_portal_of_a_name_that_an_earlier_unit_has_used_is_known(server):

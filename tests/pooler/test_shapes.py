@@ -314,3 +314,52 @@ def test_a_write_whose_copy_its_own_unit_evicts_is_refused(major, limit):
                 # The statement x takes the place of w where only one is kept.
                 assert "E:0A000" in client.ask(parse("x", "SELECT 3"), bind("w"), EXECUTE, SYNC)
                 assert servers.primary.psql("SELECT count(*) FROM once") == before
+
+
+@pytest.mark.parametrize(
+    "before",
+    [(query("COPY public.copied FROM STDIN"), message(b"d", b"1\n"), message(b"c")), ()],
+    ids=["copy", "nothing"],
+)
+def test_a_portal_that_is_bound_behind_a_copy_is_not_forgotten_with_it(owner, server, before):
+    owner.sql("DROP TABLE IF EXISTS public.copied; CREATE TABLE public.copied (a int)")
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client, Raw(pooler.port) as other:
+        client.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        prepare(client, "SELECT * FROM shaped WHERE $1::text > ''")
+        owner.sql("ALTER TABLE shaped ADD COLUMN b text DEFAULT 'b'")
+        # So long that the server has answered the COPY before the Execute comes.
+        value = b"x" * 3_000_000
+        long = message(b"B", b"\0s\0\0\0" + struct.pack("!hi", 1, len(value)) + value + b"\0\0")
+        if before:
+            assert client.ask(*before) == "G C:COPY 1 Z:I"
+        client.send(*before, long, EXECUTE, SYNC)
+        assert client.ask(units=2 if before else 1).endswith(CHANGED)
+        # What such a portal sets is followed too, so that the connection goes to others.
+        client.send(*before, parse("", "SET LOCAL work_mem = '1MB'"), bind(""))
+        if before:
+            client.until(b"Z")
+        assert client.ask(EXECUTE, SYNC) == "1 2 C:SET Z:I"
+        assert other.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize(
+    ("portal", "fails"),
+    [("", bind("wants")), ("p", message(b"D", b"Pnowhere\0") + message(b"C", b"Pp\0"))],
+    ids=["bind", "close"],
+)
+def test_a_portal_that_an_error_leaves_is_read_as_it_was_bound(owner, server, portal, fails):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as client:
+        pooler.wait_for_catalog()
+        prepare(client, READ)
+        prepare(client, "SELECT $1::integer", "wants")
+        owner.sql("ALTER TABLE shaped ADD COLUMN b text DEFAULT 'b'")
+        # The server's copy is read anew by the first of these.
+        for _ in range(2):
+            assert run(client).endswith(CHANGED)
+        client.sql("BEGIN")
+        assert client.ask(bind("s", portal), SYNC) == "2 Z:T"
+        assert client.ask(parse("", "SAVEPOINT s"), bind("", "other"), execute(portal="other"), SYNC).endswith("Z:T")
+        assert client.ask(fails, SYNC).endswith("Z:E")
+        assert client.ask(parse("", "ROLLBACK TO s"), bind("", "back"), execute(portal="back"), SYNC).endswith("Z:T")
+        assert client.ask(execute(portal=portal), SYNC) == "E:0A000 Z:E"

@@ -267,6 +267,12 @@ pub enum Error {
     /// The server connection of a statement is lost. The pooler does not know whether the statement was done.
     #[error("server connection lost, the outcome of the statement is unknown: {}", .0.why)]
     OutcomeUnknown(Cause),
+    /// PostgreSQL 18 does not commit a Query or FunctionCall that follows an Execute without a Sync, nor that Execute, and
+    /// says so to the next command of the session only.
+    #[error(
+        "the statements since the last Sync are rolled back: a Query or FunctionCall followed an Execute without a Sync"
+    )]
+    BlockLost,
     /// The server connection of a replication client is lost, or could not be made.
     #[error("the server connection of the replication client is lost or could not be made: {}", .0.why)]
     ReplicationLost(Cause),
@@ -482,6 +488,7 @@ impl Error {
         "34000" invalid_cursor_name, Client, no: NoPortal;
         "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;
         "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
+        "40000" transaction_rollback, Client, no: BlockLost;
         "42501" insufficient_privilege, Client, no: NotOnConsole;
         "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull;
         "53300" too_many_connections, Administrator, yes: Paused;
@@ -559,6 +566,9 @@ impl Error {
                 "SHOW POOLS and SHOW CLIENTS on the console show the waiting clients; default_pool_size sets the size of pools"
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
+            Self::BlockLost => {
+                "send a Sync before a Query or FunctionCall: PostgreSQL 18 does not commit them otherwise"
+            }
             Self::NoBlocks => "pool_mode = transaction allows transaction blocks",
             Self::StatementChanged => {
                 "the tables of the statement have changed since it was prepared: prepare it again"

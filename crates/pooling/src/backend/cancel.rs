@@ -88,7 +88,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
         retry::rescue(core, server_key);
         return cancel_on_server(core, server_key, Some(asker));
     }
-    prepared::forget_names(core, server_key, place);
+    prepared::take_back(core, server_key, place);
     connection::disown(core, server_key, place);
     retry::answer_unit(core, key, &Error::Cancelled);
     answer_asker(core, asker);

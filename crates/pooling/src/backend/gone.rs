@@ -4,6 +4,7 @@ use crate::model::client::Discard;
 use crate::model::exchange::Passing;
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
+use crate::model::requests::{Undone, undone};
 use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
@@ -110,9 +111,9 @@ impl Loss {
     fn of(server: &Server) -> Self {
         let (failed, skips) = (server.exchange.failed, server.exchange.skips);
         let requests = &server.exchange.requests;
-        let skipped = |request: &&Request| failed && !request.ends_failed_unit(skips);
+        let ends = |(undone, request): &(Undone, &Request)| undone.ends_unit && request.ends_clients_unit();
         Self {
-            units: requests.iter().skip_while(skipped).filter(|request| request.ends_clients_unit()).count(),
+            units: undone(requests.iter(), failed && skips).filter(ends).count(),
             begun: !requests.is_empty(),
             failed,
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
@@ -134,8 +135,9 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     server.exchange.requests.extend((0..syncs).map(|_| Request::Sync));
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // Statements that were being prepared or closed were not, as far as the client will know.
+    let skips = server.exchange.failed && server.exchange.skips;
     let unanswered = std::mem::take(&mut server.exchange.requests);
-    undo(server, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered);
+    undo(server, skips, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered);
     close::close_server(core, key, &cause.why);
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };

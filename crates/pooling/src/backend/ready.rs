@@ -12,7 +12,7 @@ use wire::backend::Status;
 use crate::backend::replies::{emit_invented, undo};
 use crate::backend::{align, aligned, copies, hub_asks};
 use crate::config::PoolMode;
-use crate::error::Error;
+use crate::error::{Error, Severity};
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::freshness;
@@ -29,14 +29,11 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
     };
-    undo(server, client.as_deref_mut(), unanswered);
+    undo(server, false, client.as_deref_mut(), unanswered);
     server.exchange.pop_copy_ends();
     server.settle_definition();
-    let failed = std::mem::take(&mut server.exchange.failed);
-    if (before, status) == (Status::Idle, Status::Transaction) && ended.begins_no_transaction() {
-        // PostgreSQL 18 says so of a Query behind an Execute without a Sync; after the Sync, the next command fails.
-        server.life.retire = true;
-    }
+    let lost = loses_block(server, client.as_deref_mut(), before, &ended);
+    let failed = std::mem::take(&mut server.exchange.failed) || lost;
     match ended {
         Request::Prelude => (),
         Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
@@ -82,6 +79,20 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     }
     copies::send_waiting_sync(core, key);
     Ok(())
+}
+
+/// Whether the transaction that has ended is rolled back though the server says nothing of that; the client is told.
+fn loses_block(server: &mut Server, client: Option<&mut Client>, before: Status, ended: &Request) -> bool {
+    if (before, server.status) == (Status::Idle, Status::Transaction) && ended.begins_no_transaction() {
+        // PostgreSQL 18 says so of a Query behind an Execute without a Sync. Neither is committed, and the next command
+        // fails: no other client may get the connection.
+        (server.life.retire, server.exchange.loses_block) = (true, true);
+    }
+    let lost = server.status == Status::Idle && std::mem::take(&mut server.exchange.loses_block);
+    if let Some(client) = client.filter(|_| lost) {
+        Error::BlockLost.write(client.io.out(), Severity::Error);
+    }
+    lost
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.
@@ -174,7 +185,7 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
     let last = server.exchange.requests.is_empty();
     hub_asks::ears_settle(client, failed, last);
     // Portals of the next unit may be bound already.
-    client.prepared.portals.transaction_ended(server.exchange.requests.answered());
+    client.prepared.portals.transaction_ended(server.exchange.requests.bound_and_answered());
 }
 
 /// Counts a unit that has ended, and the transaction with it.

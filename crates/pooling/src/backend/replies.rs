@@ -1,15 +1,15 @@
 //! The destinations of answers, and the notes about a sent request that an error undoes.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use crate::model::held::Held;
 use crate::model::request::Request;
+use crate::model::requests::{Undone, undone};
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
 
+use crate::frontend::prepared::{self, Failed};
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server};
 
@@ -87,56 +87,31 @@ pub fn sink<'a>(server: &'a mut Server, client: Option<&'a mut Client>) -> Optio
 }
 
 /// Undoes the effects of requests that were not run, since an error came first: the last of them first, since each has
-/// begun with the effects of those before it. The first request of each unit has failed; the others were skipped.
-pub fn undo(server: &mut Server, mut client: Option<&mut Client>, requests: impl IntoIterator<Item = Request>) {
+/// begun with the effects of those before it. `skips`: the error came before all of them; else the first has failed.
+pub fn undo(
+    server: &mut Server,
+    skips: bool,
+    mut client: Option<&mut Client>,
+    requests: impl IntoIterator<Item = Request>,
+) {
     // Later units prepare and close another statement by the same name, or rely on one of these requests.
     let unsure = server.is_pipelined() && !server.exchange.requests.is_empty();
-    let mut skipped = false;
-    let requests = requests.into_iter().map(|request| {
-        // Behind an error of the extended protocol only a Sync ends a unit.
-        let ends = request.ends_failed_unit(skipped);
-        (std::mem::replace(&mut skipped, !ends), request)
-    });
-    let requests: SmallVec<[(bool, Request); 4]> = requests.collect();
+    let requests: SmallVec<[(Undone, Request); 4]> = undone(requests, skips).collect();
     let mut unnamed = None;
-    for (skipped, mut request) in requests.into_iter().rev() {
+    for (undone, mut request) in requests.into_iter().rev() {
         if unsure && request.changes_prepared() {
             (server.known.residue, server.known.lost_count) = (Residue::Anything, true);
         }
         // As in PostgreSQL, a failed Parse or Query has ended the statement before it too.
-        let stays = skipped || matches!(request, Request::Invented { .. });
+        let stays = undone.skipped || matches!(request, Request::Invented { .. });
         if let Some(before) = request.unnamed_before() {
             unnamed = Some(before.take().filter(|_| stays));
         }
         undo_one(server, client.as_deref_mut(), request);
     }
     if let Some((client, before)) = client.zip(unnamed) {
-        undo_unnamed(server, client, before);
-    }
-}
-
-/// Gives a client back the statement that it had without a name: as the one before its next request about that, which is
-/// on its way, or as the one that it has.
-fn undo_unnamed(server: &mut Server, client: &mut Client, before: Option<Rc<Held>>) {
-    let (pipeline, exchange) = server.pipeline_and_exchange();
-    let next = match pipeline {
-        None => exchange.requests.replace_unnamed(&before, |_| true),
-        Some(pipeline) => {
-            // The unit at the head is the one that has failed.
-            let own = pipeline.head();
-            let behind = |unit: usize| unit + 1;
-            let is_own = |unit: usize| pipeline.units.get(behind(unit)).is_some_and(|unit| unit.client == own);
-            let next = exchange.requests.replace_unnamed(&before, is_own);
-            // A unit that is retried begins with the statement that it notes.
-            let met = pipeline.units.iter_mut().take(next.map_or(usize::MAX, |unit| behind(unit) + 1));
-            for unit in met.skip(1).filter(|unit| unit.client == own) {
-                unit.unnamed.clone_from(&before);
-            }
-            next
-        }
-    };
-    if next.is_none() {
-        client.prepared.unnamed = before;
+        // The unit at the head of a pipelined connection is the one that has failed; its requests are gone.
+        prepared::change_unnamed(server, client, Failed { place: 0, gone: true }, before);
     }
 }
 
@@ -157,6 +132,11 @@ fn undo_one(server: &mut Server, client: Option<&mut Client>, request: Request) 
                 if theirs.zip(statement).is_some_and(|(theirs, ours)| theirs.definition == ours.definition) {
                     client.prepared.statements.remove(&name);
                 }
+            }
+        }
+        Request::Bind(_) => {
+            if let Some(client) = client {
+                client.prepared.portals.bind_failed(server.exchange.requests.bound_and_answered());
             }
         }
         // The statement was not closed after all.

@@ -69,6 +69,7 @@ fn all() -> Vec<Error> {
         Error::Closed(why()),
         Error::LostInRead(cause()),
         Error::OutcomeUnknown(cause()),
+        Error::BlockLost,
         Error::ReplicationLost(cause()),
         Error::ListenerLost,
         Error::Cancelled,

@@ -277,8 +277,11 @@ fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> O
         return Some(Step::More);
     }
     client.input.dropping = head.body;
-    // As in PostgreSQL, a failed message has ended the unnamed statement before it.
-    if head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0) {
+    // As in PostgreSQL, a failed Parse or Query has ended the statement without a name before it, and one that is skipped
+    // behind an error has not.
+    let is_about_unnamed =
+        head.tag == tag::QUERY || head.tag == tag::PARSE && left.get(HEADER).is_none_or(|first| *first == 0);
+    if is_about_unnamed && client.input.discard == Discard::Unit {
         client.prepared.unnamed = None;
     }
     if matches!(head.tag, tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE) {

@@ -288,8 +288,6 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     let mut there = on_server(client, server, names.statement, renames, limit);
     let request = shapes::before_bind(server, &mut there, renames);
     let There { of, name, fit, copy } = there;
-    let bound = server.exchange.requests.next();
-    client.prepared.portals.insert(names.portal, Portal { of, fit, copy, bound });
     let consumed = names.portal.len() + 1 + names.statement.len() + 1;
     let rest = head.body.saturating_sub(consumed);
     let length = 4 + names.portal.len() + 1 + name.len() + 1 + rest;
@@ -298,7 +296,12 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     out.extend_from_slice(&i32::try_from(length).unwrap_or(-1).to_be_bytes());
     wire::frame::write_cstr(out, names.portal);
     wire::frame::write_cstr(out, &name);
+    let binds = matches!(request, Request::Bind(_));
     server.exchange.requests.push_back(request);
+    if binds {
+        let bound = server.exchange.requests.bound();
+        client.prepared.portals.insert(names.portal, Portal { of, fit, copy, bound });
+    }
     client.input.passing = rest;
     HEADER + consumed
 }
@@ -340,7 +343,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
         client.prepared.statements.remove(name);
     }
     if let (Target::Portal(name), true) = (target, closes) {
-        client.prepared.portals.remove(name);
+        client.prepared.portals.close(name);
     }
     match target {
         Target::Statement(name) if !closes => {

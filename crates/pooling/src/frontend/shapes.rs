@@ -190,6 +190,5 @@ fn refuse_unit(core: &mut Core, key: ServerKey) {
     CHANGED.write(&mut pipeline.stage, Severity::Error);
     (pipeline.failed, pipeline.muted) = (true, true);
     // Behind an error the server would have skipped what the unit prepares.
-    prepared::forget_names(core, key, 0);
-    prepared::restore_unnamed(core, key);
+    prepared::take_back(core, key, 0);
 }

@@ -89,6 +89,8 @@ pub struct Exchange {
     pub own_error: Option<Report>,
     /// Whether the requests may have written, and their end has not been seen.
     pub writes: bool,
+    /// Whether the server will roll the open transaction back, and say so to the next command only.
+    pub loses_block: bool,
 }
 
 impl Exchange {

@@ -116,6 +116,9 @@ fn read(input: &[u8], longest: usize, barred: impl Fn(u8, usize) -> bool) -> Res
         }
         // A client that has sent nonsense may be waiting for the error.
         let Some(message) = message(head, left) else { return Err(Unread::Never) };
+        if matches!(message.said, Said::Parse(parse) if takes_lines(parse.query)) {
+            return Err(Unread::Never);
+        }
         messages.push(message);
         if let (Said::Query(_) | Said::Sync, Some(bytes)) = (message.said, input.get(..end)) {
             return Ok(Unit { bytes, messages });
@@ -123,6 +126,12 @@ fn read(input: &[u8], longest: usize, barred: impl Fn(u8, usize) -> bool) -> Res
         at = end;
     }
     Err(Unread::Never)
+}
+
+/// Whether a text is a COPY FROM STDIN: its client may send the end of its unit only when the server asks for lines.
+fn takes_lines(sql: &[u8]) -> bool {
+    let copies = sql.trim_ascii_start().get(..4).is_some_and(|word| word.eq_ignore_ascii_case(b"copy"));
+    copies && sql.windows(5).any(|word| word.eq_ignore_ascii_case(b"stdin"))
 }
 
 fn message(head: Header, left: &[u8]) -> Option<Message<'_>> {
@@ -180,6 +189,10 @@ mod tests {
         assert!(matches!(extent(&said(&[(b'Q', b"SELECT 1")])), Err(Unread::Never)), "a text without an end");
         assert!(matches!(extent(&said(&[(b'P', b"\0SELECT 1\0\0\0"), (b'Q', b"x\0")])), Err(Unread::Never)));
         assert!(matches!(extent(&said(&[(b'x', b"")])), Err(Unread::Never)));
+        assert!(
+            matches!(extent(&said(&[(b'P', b"\0\n copy t FROM STDIN\0\0\0")])), Err(Unread::Never)),
+            "a COPY without a Sync"
+        );
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The portals of a client, by name.
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use crate::model::held::Held;
@@ -23,7 +22,7 @@ pub struct Portal {
     pub fit: Fit,
     /// The number of the server's copy of the statement ([`ServerCopy`](crate::model::known::ServerCopy)).
     pub copy: u64,
-    /// The number of the request that has bound it ([`Requests::next`](crate::model::requests::Requests::next)).
+    /// How many Binds had been sent with its own ([`Requests::bound`](crate::model::requests::Requests::bound)).
     pub bound: u64,
 }
 
@@ -46,7 +45,17 @@ impl Portal {
 pub struct Portals {
     /// The portal without a name, which nearly all units use.
     unnamed: Option<Portal>,
-    named: BTreeMap<Box<[u8]>, Portal>,
+    /// The first portal without a name whose rows the client would misread: it stays if a Bind behind it fails.
+    misread: Option<Portal>,
+    named: BTreeMap<Box<[u8]>, Named>,
+}
+
+/// A portal with a name.
+#[derive(Debug)]
+struct Named {
+    portal: Portal,
+    /// Whether a Close of it has been sent, which may be skipped behind an error.
+    closes: bool,
 }
 
 /// The name as PostgreSQL knows it.
@@ -59,24 +68,41 @@ impl Portals {
     /// transaction that portal may have gone, with a savepoint or by SQL's CLOSE. So what is true of either is assumed.
     pub fn insert(&mut self, name: &[u8], portal: Portal) {
         match cut(name) {
-            [] => self.unnamed = Some(portal),
-            name => match self.named.entry(name.into()) {
-                Entry::Vacant(place) => drop(place.insert(portal)),
-                Entry::Occupied(mut before) => before.get_mut().may_be(portal),
+            [] => {
+                let before = self.unnamed.replace(portal);
+                self.misread = self.misread.take().or(before.filter(|before| before.fit == Fit::Columns));
+            }
+            name => match self.named.get_mut(name).filter(|before| !before.closes) {
+                Some(before) => before.portal.may_be(portal),
+                None => drop(self.named.insert(name.into(), Named { portal, closes: false })),
             },
         }
     }
 
     /// Whether a name may be taken, while not all is answered that was bound before; a new one too if there are many.
     pub fn may_be_taken(&self, name: &[u8]) -> bool {
-        !name.is_empty() && (self.named.len() >= MOST || self.named.contains_key(cut(name)))
+        let is_taken = |named: &Named| !named.closes;
+        !name.is_empty() && (self.named.len() >= MOST || self.named.get(cut(name)).is_some_and(is_taken))
     }
 
-    /// Notes that a portal has been closed.
-    pub fn remove(&mut self, name: &[u8]) {
+    /// Notes that a portal is being closed. A Close may be skipped: a portal whose rows the client would misread stays
+    /// known.
+    pub fn close(&mut self, name: &[u8]) {
         match cut(name) {
+            [] if self.may_be_misread(name) => (),
             [] => self.unnamed = None,
-            name => drop(self.named.remove(name)),
+            name => match self.named.get_mut(name) {
+                Some(named) if named.portal.fit == Fit::Columns => named.closes = true,
+                _ => drop(self.named.remove(name)),
+            },
+        }
+    }
+
+    /// Notes that a Bind has failed or was skipped, one of the first `answered`: the portal without a name is the one
+    /// before it, if it was that Bind's.
+    pub fn bind_failed(&mut self, answered: u64) {
+        if self.unnamed.as_ref().is_some_and(|portal| portal.bound <= answered) && self.misread.is_some() {
+            self.unnamed = self.misread.take();
         }
     }
 
@@ -84,7 +110,7 @@ impl Portals {
     pub fn statement(&self, name: &[u8]) -> Option<&Rc<Statement>> {
         let portal = match cut(name) {
             [] => self.unnamed.as_ref(),
-            name => self.named.get(name),
+            name => self.named.get(name).map(|named| &named.portal),
         };
         portal?.of.as_ref().map(|(_, statement)| statement)
     }
@@ -93,7 +119,7 @@ impl Portals {
     pub fn get_mut(&mut self, name: &[u8]) -> Option<&mut Portal> {
         match cut(name) {
             [] => self.unnamed.as_mut(),
-            name => self.named.get_mut(name),
+            name => self.named.get_mut(name).map(|named| &mut named.portal),
         }
     }
 
@@ -104,19 +130,20 @@ impl Portals {
 
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
-        self.unnamed.is_none() && self.named.is_empty()
+        self.unnamed.is_none() && self.misread.is_none() && self.named.is_empty()
     }
 
-    /// Forgets the portals of a transaction that has ended: those that were bound by the requests up to this number.
+    /// Forgets the portals of a transaction that has ended: those of the first Binds, so many as `answered`.
     pub fn transaction_ended(&mut self, answered: u64) {
-        self.unnamed = self.unnamed.take().filter(|portal| portal.bound > answered);
-        self.named.retain(|_, portal| portal.bound > answered);
+        let stays = |portal: &Portal| portal.bound > answered;
+        self.unnamed = self.unnamed.take().filter(stays);
+        self.misread = self.misread.take().filter(stays);
+        self.named.retain(|_, named| stays(&named.portal));
     }
 
     /// Forgets all of them: none is left on the server, and none is being bound.
     pub fn clear(&mut self) {
-        self.unnamed = None;
-        self.named.clear();
+        *self = Self::default();
     }
 }
 
@@ -147,12 +174,33 @@ mod tests {
         assert!(portals.may_be_taken(b"p") && !portals.may_be_taken(b"q") && !portals.may_be_taken(b""));
         portals.insert(b"p", portal(Fit::Same));
         assert!(portals.may_be_misread(b"p"), "PostgreSQL refuses the second");
-        portals.remove(b"p");
+        portals.close(b"p");
         portals.insert(b"p", portal(Fit::Same));
         assert!(!portals.may_be_misread(b"p"));
         portals.insert(b"", portal(Fit::Columns));
         portals.insert(b"", portal(Fit::Same));
         assert!(!portals.may_be_misread(b""), "a portal without a name is replaced");
+    }
+
+    #[test]
+    fn what_an_error_undoes_leaves_the_portal_before() {
+        let bound = |fit, bound| Portal { bound, ..portal(fit) };
+        let mut portals = Portals::default();
+        portals.insert(b"", bound(Fit::Columns, 1));
+        portals.insert(b"", bound(Fit::Same, 2));
+        portals.bind_failed(1);
+        assert!(!portals.may_be_misread(b""), "that Bind may still succeed");
+        portals.bind_failed(2);
+        assert!(portals.may_be_misread(b""), "the second Bind has bound nothing");
+        portals.insert(b"p", bound(Fit::Columns, 3));
+        portals.close(b"p");
+        portals.close(b"");
+        assert!(portals.may_be_misread(b"p") && portals.may_be_misread(b""), "the Closes may be skipped");
+        assert!(!portals.may_be_taken(b"p"), "or close them");
+        portals.insert(b"p", bound(Fit::Same, 4));
+        assert!(!portals.may_be_misread(b"p"));
+        portals.transaction_ended(4);
+        assert!(portals.is_empty());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! knows without a search whether one of a kind is among them: a client may send thousands before it waits, and each of
 //! them asks.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::ops::Deref;
 use std::rc::Rc;
@@ -42,6 +43,14 @@ pub struct Requests {
     check: Latest,
     /// The latest that does more than to name or describe statements.
     more_than_names: Latest,
+    binds: Binds,
+}
+
+/// How many requests have bound a portal, from the first on.
+#[derive(Debug, Default)]
+struct Binds {
+    sent: u64,
+    answered: u64,
 }
 
 /// The memory of requests.
@@ -87,6 +96,7 @@ impl Requests {
     /// Adds a request that was sent.
     pub fn push_back(&mut self, request: Request) {
         self.note(&request);
+        self.binds.sent += u64::from(matches!(request, Request::Bind(_)));
         self.queue.push_back(request);
         self.room.full |= self.room.taken(self.queue.len()) >= MOST;
     }
@@ -95,18 +105,19 @@ impl Requests {
     pub fn pop_front(&mut self) -> Option<Request> {
         let request = self.queue.pop_front()?;
         self.room.lengths = self.room.lengths.saturating_sub(request.length());
+        self.binds.answered += u64::from(matches!(request, Request::Bind(_)));
         self.drain();
         Some(request)
     }
 
-    /// The number that the next request gets. When requests are dropped from the middle, those behind get new numbers.
-    pub fn next(&self) -> u64 {
-        self.last.0 + 1
+    /// How many portals have been bound, with the last one.
+    pub fn bound(&self) -> u64 {
+        self.binds.sent
     }
 
-    /// The number of the last request that has been answered.
-    pub fn answered(&self) -> u64 {
-        self.last.0.saturating_sub(self.queue.len() as u64)
+    /// How many of the Binds have been answered, or skipped behind an error.
+    pub fn bound_and_answered(&self) -> u64 {
+        self.binds.answered
     }
 
     /// The last request that is more than the end of a COPY.
@@ -246,12 +257,6 @@ impl Requests {
         true
     }
 
-    /// Drops the requests for which `keep` is false.
-    pub fn retain(&mut self, keep: impl FnMut(&Request) -> bool) {
-        self.queue.retain(keep);
-        self.note_again();
-    }
-
     fn note(&mut self, request: &Request) {
         let this = Latest(self.last.0 + 1);
         let note = |latest: &mut Latest, is_of_kind: bool| {
@@ -311,6 +316,30 @@ impl Requests {
     }
 }
 
+/// Requests that were not run, since an error came first, with whether each was skipped, and whether it ends its unit: the
+/// first request of a unit has failed, and behind an error of the extended protocol only a Sync ends a unit. `skips`: the
+/// error came before all of them.
+pub fn undone<T: Borrow<Request>>(
+    requests: impl IntoIterator<Item = T>,
+    mut skips: bool,
+) -> impl Iterator<Item = (Undone, T)> {
+    requests.into_iter().map(move |request| {
+        let (skipped, ends_unit) = (skips, request.borrow().ends_failed_unit(skips));
+        // Behind a COPY that has failed, a server ignores its lines and their end.
+        skips = if matches!(request.borrow(), Request::CopyEnd) { skips } else { !ends_unit };
+        (Undone { skipped, ends_unit }, request)
+    })
+}
+
+/// The part of a request in a unit that has failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Undone {
+    /// Whether the server has skipped the request; else it has failed.
+    pub skipped: bool,
+    /// Whether the unit ends with it.
+    pub ends_unit: bool,
+}
+
 impl Deref for Requests {
     type Target = VecDeque<Request>;
 
@@ -363,12 +392,16 @@ mod tests {
         assert!(requests.set_reading(), "the call is at the head");
         requests.pop_front();
         assert!(!requests.set_reading());
-        let mut requests: Requests =
-            [Request::Call { large_objects: false }, Request::Sync, Request::Sync].into_iter().collect();
-        requests.retain(|request| !matches!(request, Request::Sync));
-        assert!(requests.set_reading(), "what was dropped stood behind it");
-        requests.retain(|_| false);
-        assert!(!requests.set_reading());
+        let call = || Request::Call { large_objects: false };
+        let mut requests: Requests = [call(), Request::CopyEnd, Request::Bind(None), call()].into_iter().collect();
+        assert!(requests.take_copy_end() && !requests.take_copy_end());
+        assert!(requests.set_reading() && requests.len() == 3);
+        let answered = [0, 0, 1, 1].map(|count| {
+            assert_eq!((requests.bound(), requests.bound_and_answered()), (1, count), "numbers stay");
+            requests.pop_front();
+            requests.set_reading()
+        });
+        assert_eq!(answered, [true, true, false, false]);
     }
 
     #[test]
@@ -388,7 +421,7 @@ mod tests {
         assert!(requests.are_to_be_flushed(), "the next time again");
         requests.extend((0..most).map(|_| long()));
         assert!(requests.are_full());
-        requests.retain(|_| false);
+        while requests.pop_front().is_some() {}
         assert!(!requests.are_full());
         requests.extend((0..32_000).map(|_| Request::Sync));
         assert!(requests.are_full(), "short ones count too");
@@ -521,6 +554,20 @@ mod tests {
     }
 
     #[test]
+    fn behind_an_error_of_the_extended_protocol_only_a_sync_ends_a_unit() {
+        let query = || Request::Query(None, None);
+        let requests = [Request::Bind(None), query(), Request::Sync, query(), query(), Request::Sync];
+        let ends = |skips| undone(&requests, skips).map(|(undone, _)| undone.ends_unit).collect::<Vec<_>>();
+        let skipped = |skips| undone(&requests, skips).map(|(undone, _)| undone.skipped).collect::<Vec<_>>();
+        assert_eq!(ends(false), [false, false, true, true, true, true]);
+        assert_eq!(skipped(false), [false, true, true, false, false, false]);
+        assert_eq!(ends(true), ends(false));
+        assert_eq!(skipped(true), [true, true, true, false, false, false]);
+        let copied = [query(), Request::CopyEnd, query(), Request::CopyEnd, Request::Sync];
+        assert_eq!(undone(&copied, false).filter(|(undone, _)| undone.ends_unit).count(), 3);
+    }
+
+    #[test]
     fn what_is_known_is_what_a_search_would_find() {
         let mut requests = Requests::default();
         let (mut random, mut seen) = (1_u32, [[false; 2]; 17]);
@@ -530,9 +577,11 @@ mod tests {
             // Half of the time most requests are dull, so that none of a kind may be among many.
             match (number / 32) % 4 {
                 0 | 1 if requests.len() > 1 => _ = requests.pop_front(),
-                2 if number.is_multiple_of(64) => requests.retain(|request| !matches!(request, Request::Sync)),
+                2 if number.is_multiple_of(64) => _ = requests.take_copy_end(),
                 _ => requests.push_back(request(number)),
             }
+            let bound = requests.iter().filter(|request| matches!(request, Request::Bind(_))).count() as u64;
+            assert_eq!(requests.bound(), requests.bound_and_answered() + bound);
             for (place, (known, found)) in asked(&requests).into_iter().enumerate() {
                 assert_eq!(known, found, "question {place} of {requests:?}");
                 seen[place][usize::from(found)] = true;

@@ -78,6 +78,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
         let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
         if failed {
             // The client has got an error already.
+            prepared::take_back(core, key, 0);
             connection::disown(core, key, 0);
             end_unit(core, head);
         } else if forwarded && in_message {
@@ -115,7 +116,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
 fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     pipeline.drop_answer();
-    prepared::forget_names(core, key, 0);
+    prepared::take_back(core, key, 0);
     let Some(client_key) = connection::disown(core, key, 0) else { return };
     answer_unit(core, client_key, error);
 }
