@@ -457,3 +457,34 @@ fn a_parse_that_is_thrown_away_ends_the_statement_that_it_names() {
     ];
     holds(&setup, &steps);
 }
+
+/// The line of a COPY comes before the unit in front of it has ended, and then the server dies.
+#[test]
+fn who_has_sent_lines_behind_another_unit_is_told_of_the_death_once() {
+    let setup = Setup {
+        clients: 4,
+        pool_size: 6,
+        workers: 3,
+        members: 2,
+        stall: Duration::from_millis(20),
+        idle_in_transaction: 3,
+        reports_search_path: false,
+        queue_while_down: false,
+        ..Setup::default()
+    };
+    let all = |who| Send { who, bytes: ALL };
+    let steps = [
+        say(0, 4, &[212, 220, 140]),
+        say(2, 12, &[246, 107, 107]),
+        say(0, 10, &[215]),
+        all(1),
+        all(0),
+        Turn,
+        all(2),
+        Turn,
+        Work { who: 3, messages: 4 },
+        Tell { who: 0, bytes: ALL },
+        Kill { who: 3 },
+    ];
+    holds(&setup, &steps);
+}

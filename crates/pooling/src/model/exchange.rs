@@ -79,8 +79,8 @@ pub struct Exchange {
     pub answered: bool,
     /// How far the COPY of the request at the head has come.
     pub copying: Copying,
-    /// Whether the client has sent lines since the last COPY began, if any.
-    pub has_lines: bool,
+    /// How many requests had been sent when the client last sent a line that the server did not take in yet.
+    pub lines_behind: u64,
     /// Whether the client has sent a Sync that the server gets when it is certain that the server will answer it.
     pub sync_waits: bool,
     /// The number of bytes of a long message that are still to come, and their destination.
@@ -112,7 +112,7 @@ impl Exchange {
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
     /// answered, since an error came first. None if there were no requests.
     pub fn end_unit(&mut self) -> Option<(Request, Vec<Request>)> {
-        (self.finished, self.has_set, self.copying, self.has_lines) = (0, false, Copying::No, false);
+        (self.finished, self.has_set, self.copying) = (0, false, Copying::No);
         let skips = std::mem::take(&mut self.skips);
         let mut unanswered = Vec::new();
         loop {
@@ -137,9 +137,10 @@ impl Exchange {
             Copying::Ended { syncs: 0 }
         } else {
             let waits = self.requests.len() == 1 && std::mem::take(&mut self.sync_waits);
-            Copying::Open { syncs: usize::from(waits), early: !self.has_lines }
+            // Lines behind an earlier request are of another COPY.
+            Copying::Open { syncs: usize::from(waits), early: self.lines_behind != self.requests.sent() }
         };
-        self.has_lines = false;
+        self.lines_behind = 0;
     }
 
     /// Whether the client takes the COPY that has just begun to have failed, and nothing that the server gets tells the
@@ -164,7 +165,7 @@ impl Exchange {
         if self.syncs_of_lines().is_some() {
             self.copying = Copying::Open { syncs: 0, early: false };
         } else {
-            self.has_lines = !self.requests.is_empty();
+            self.lines_behind = self.requests.sent();
         }
     }
 
@@ -323,6 +324,23 @@ mod tests {
         let mut exchange = asked([copy("SELECT 1; COPY a FROM STDIN")]);
         exchange.sync_waits = true;
         assert!(exchange.end_unit().is_some() && exchange.sync_is_due());
+    }
+
+    #[test]
+    fn a_copy_has_the_lines_that_came_behind_its_request() {
+        let is_early = |exchange: &mut Exchange| {
+            exchange.take_copy();
+            exchange.copying == Copying::Open { syncs: 0, early: true }
+        };
+        let mut exchange = asked([copy("SELECT 1"), execute(ONE)]);
+        exchange.take_line();
+        assert!(exchange.end_unit().is_some());
+        assert!(!is_early(&mut exchange), "the unit before it has ended meanwhile");
+        let mut exchange = asked([copy("SELECT 1")]);
+        exchange.take_line();
+        exchange.requests.push_back(copy(ONE));
+        assert!(exchange.end_unit().is_some());
+        assert!(is_early(&mut exchange), "those lines are of none");
     }
 
     #[test]

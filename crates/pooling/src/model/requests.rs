@@ -43,14 +43,17 @@ pub struct Requests {
     check: Latest,
     /// The latest that does more than to name or describe statements.
     more_than_names: Latest,
-    binds: Binds,
+    counts: Counts,
 }
 
-/// How many requests have bound a portal, from the first on.
+/// Numbers of requests, from the first on.
 #[derive(Debug, Default)]
-struct Binds {
+struct Counts {
+    /// All that were sent.
     sent: u64,
-    answered: u64,
+    /// Those that bind a portal, and those of them that have been answered.
+    bound: u64,
+    bound_and_answered: u64,
 }
 
 /// The memory of requests.
@@ -96,7 +99,8 @@ impl Requests {
     /// Adds a request that was sent.
     pub fn push_back(&mut self, request: Request) {
         self.note(&request);
-        self.binds.sent += u64::from(matches!(request, Request::Bind(_)));
+        self.counts.sent += 1;
+        self.counts.bound += u64::from(matches!(request, Request::Bind(_)));
         self.queue.push_back(request);
         self.room.full |= self.room.taken(self.queue.len()) >= MOST;
     }
@@ -105,19 +109,24 @@ impl Requests {
     pub fn pop_front(&mut self) -> Option<Request> {
         let request = self.queue.pop_front()?;
         self.room.lengths = self.room.lengths.saturating_sub(request.length());
-        self.binds.answered += u64::from(matches!(request, Request::Bind(_)));
+        self.counts.bound_and_answered += u64::from(matches!(request, Request::Bind(_)));
         self.drain();
         Some(request)
     }
 
+    /// How many requests have been sent.
+    pub fn sent(&self) -> u64 {
+        self.counts.sent
+    }
+
     /// How many portals have been bound, with the last one.
     pub fn bound(&self) -> u64 {
-        self.binds.sent
+        self.counts.bound
     }
 
     /// How many of the Binds have been answered, or skipped behind an error.
     pub fn bound_and_answered(&self) -> u64 {
-        self.binds.answered
+        self.counts.bound_and_answered
     }
 
     /// The last request that is more than the end of a COPY.
