@@ -32,7 +32,11 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     undo(server, false, client.as_deref_mut(), unanswered);
     server.exchange.pop_copy_ends();
     server.settle_definition();
-    let lost = loses_block(server, client.as_deref_mut(), before, &ended);
+    // An error rolls the block back too, and its client has been told of that.
+    let lost = loses_block(server, before, &ended) && !server.exchange.failed;
+    if let Some(client) = client.as_deref_mut().filter(|_| lost) {
+        Error::BlockLost.write(client.io.out(), Severity::Error);
+    }
     let failed = std::mem::take(&mut server.exchange.failed) || lost;
     match ended {
         Request::Prelude => (),
@@ -81,18 +85,14 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     Ok(())
 }
 
-/// Whether the transaction that has ended is rolled back though the server says nothing of that; the client is told.
-fn loses_block(server: &mut Server, client: Option<&mut Client>, before: Status, ended: &Request) -> bool {
+/// Whether the transaction that has ended is rolled back though the server says nothing of that.
+fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
     if (before, server.status) == (Status::Idle, Status::Transaction) && ended.begins_no_transaction() {
         // PostgreSQL 18 says so of a Query behind an Execute without a Sync. Neither is committed, and the next command
         // fails: no other client may get the connection.
         (server.life.retire, server.exchange.loses_block) = (true, true);
     }
-    let lost = server.status == Status::Idle && std::mem::take(&mut server.exchange.loses_block);
-    if let Some(client) = client.filter(|_| lost) {
-        Error::BlockLost.write(client.io.out(), Severity::Error);
-    }
-    lost
+    server.status == Status::Idle && std::mem::take(&mut server.exchange.loses_block)
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.
