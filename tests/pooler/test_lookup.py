@@ -1,9 +1,12 @@
 """The look-up of a password by `auth_query` runs in no client's session."""
 
 import contextlib
+import socket
+import time
 
 import pytest
 
+from devkit.server import free_port
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 
 LOOKED_UP = "SELECT usename, passwd FROM pg_shadow WHERE usename = $1"
@@ -61,6 +64,75 @@ def test_a_stranger_is_not_told_what_the_server_said_when_it_was_lost(ground):
         assert "the password cannot be looked up at present" in done.stderr
         assert "administrator command" not in done.stderr
         wait_until(lambda: "terminating connection due to administrator command" in pooler.log.read_text())
+
+
+CANNOT = "the password cannot be looked up at present: the pooler's log has the reason"
+IN_A_CLUSTER = """[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "scram-sha-256"
+auth_user = "scram_user"
+auth_dbname = "app"
+admin_users = "postgres"
+{more}
+[databases.app]
+dbname = "postgres"
+servers = [{{ host = "127.0.0.1", port = {port} }}]
+[users.postgres]
+password = "{password}"
+"""
+WRONG = '[users.scram_user]\npassword = "wrong"\n'
+MONITORED = 'monitor_user = "postgres"'
+
+
+@pytest.mark.parametrize(
+    ("user", "more", "reason"),
+    [
+        (WRONG, "", 'password authentication failed for user "scram_user"'),
+        (WRONG, MONITORED, 'password authentication failed for user "scram_user"'),
+        ("", "", "password"),
+        ("", MONITORED, "password"),
+        (WRONG, "", "Connection refused"),
+        (WRONG, MONITORED, "Connection refused"),
+    ],
+    ids=["wrong", "wrong, monitored", "none", "none, monitored", "down", "down, monitored"],
+)
+def test_a_look_up_that_reaches_no_server_of_a_cluster_ends_with_the_reason_in_the_log(ground, user, more, reason):
+    port = free_port() if reason == "Connection refused" else ground.port
+    text = IN_A_CLUSTER.format(port=port, more=more, password=ground.password) + user
+    with Pooler(ground, name="howdah.toml", text=text) as pooler:
+        for _ in range(2):
+            begun = time.monotonic()
+            done = pooler.psql("SELECT 1", "app", user="md5_user", password=PASSWORD, check=False, connect_timeout=20)
+            assert CANNOT in done.stderr
+            assert time.monotonic() - begun < 5
+        told = [line for line in pooler.log.read_text().splitlines() if "auth_query: " in line]
+        assert len(told) == 2 and all(reason in line for line in told), told
+
+
+def test_a_look_up_in_a_cluster_waits_for_the_first_answers_of_its_servers(ground):
+    query = f"auth_query = '{LOOKED_UP}'"
+    text = IN_A_CLUSTER.format(port=ground.port, more=query, password=ground.password)
+    text = text.replace('auth_user = "scram_user"', 'auth_user = "postgres"')
+    with Pooler(ground, name="howdah.toml", text=text) as pooler:
+        assert pooler.psql("SELECT current_user", "app", user="scram_user", password=PASSWORD) == "scram_user"
+        assert "auth_query: " not in pooler.log.read_text()
+
+
+def test_the_log_says_what_a_look_up_waited_for_when_the_time_for_a_login_is_up(ground):
+    slow = "SELECT usename, passwd FROM pg_shadow, pg_sleep(20) WHERE usename = $1"
+    settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_query": slow, "client_login_timeout": 1}
+    with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
+        done = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False)
+        assert "FATAL:  client_login_timeout" in done.stderr and "auth_query" not in done.stderr
+        assert "auth_query: client_login_timeout: the query is still running" in pooler.log.read_text()
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        databases = {"app": f"host=127.0.0.1 port={mute.getsockname()[1]}"}
+        with Pooler(ground, databases, users={"postgres": "x"}, **settings) as pooler:
+            done = pooler.psql("SELECT 1", "app", user="scram_user", password=PASSWORD, check=False)
+            assert "FATAL:  client_login_timeout" in done.stderr and "no server connection" not in done.stderr
+            log = pooler.log.read_text()
+            assert 'auth_query: client_login_timeout: database "app": no server connection could be made' in log
 
 
 def test_the_log_says_that_the_answer_has_no_password(ground):

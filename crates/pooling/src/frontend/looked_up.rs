@@ -1,6 +1,6 @@
 //! The end of an `auth_query`, with a result or an error.
 
-use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::request::Request;
 use crate::model::turn::Turn;
 use wire::{frame, frontend};
@@ -55,17 +55,34 @@ pub fn lookup_done(core: &mut Core, key: ServerKey) {
 /// Ends a look-up whose query has failed on the server, or that no server could serve. The error is for the log, not
 /// for strangers.
 pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool) {
-    crate::warning!(of core.name_client(key); "auth_query: {why}");
     let Some(client) = core.clients.get(key.0) else { return };
     let Some(Phase::Lookup(lookup)) = client.login_phase() else { return };
-    let failure =
-        client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.connections.failure.as_ref());
-    let refused = failure.is_some_and(|failure| !failure.may_pass);
-    if lookup.own && (refused || by_query) {
+    crate::warning!(of core.name_client(key); "auth_query: {why}");
+    if lookup.own && (by_query || client.route.pool.is_some_and(|pool| was_refused(core, pool))) {
         // Perhaps there is no such database. A client without a password does not hear of that.
         end_lookup(core, key, Some(Stored::Nobody));
     } else {
         leave::fatal(core, key, &Error::LookupFailed);
+    }
+}
+
+/// Whether a server has refused a pool, or one of the pools of a cluster's servers, and not for a while only.
+fn was_refused(core: &Core, key: PoolKey) -> bool {
+    let members = core.pools.get(key.0).into_iter().flat_map(|pool| &pool.cluster_of.members);
+    let pools = members.map(|(_, member)| *member).chain([key]).filter_map(|key| core.pools.get(key.0));
+    pools.filter_map(|pool| pool.connections.failure.as_ref()).any(|failure| !failure.may_pass)
+}
+
+/// Says in the log what a look-up waits for, whose client's time for its login is up. The client is a stranger, and does
+/// not hear of it; `why` is the reason why it has no server connection.
+pub fn log_late(core: &Core, key: ClientKey, why: Option<Error>) {
+    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(Phase::Lookup(_)) = client.login_phase() else { return };
+    match why.filter(|_| client.checkout.server().is_none()) {
+        Some(why) => crate::warning!(of core.name_client(key); "auth_query: client_login_timeout: {why}"),
+        None => {
+            crate::warning!(of core.name_client(key); "auth_query: client_login_timeout: the query is still running")
+        }
     }
 }
 

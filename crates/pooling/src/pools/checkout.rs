@@ -5,7 +5,8 @@ use crate::model::turn::{After, Turn};
 use balancer::Want;
 
 use crate::backend::align;
-use crate::pools::{checks, order};
+use crate::frontend::leave;
+use crate::pools::{checks, order, welcome};
 use crate::reactor::turns;
 use crate::router::{choose, members};
 use crate::state::Core;
@@ -24,6 +25,10 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     }
     let Some(pool_key) = client.route.pool else { return false };
     if members::is_cluster(core, pool_key) && !choose::route(core, key, Want::Any, 0) {
+        let looks_up = core.clients.get(key.0).is_some_and(|client| client.login_phase().is_some());
+        if let Some(why) = looks_up.then(|| welcome::why_no_lookup(core, pool_key)).flatten() {
+            leave::refuse(core, key, &why);
+        }
         return false;
     }
     let Some(client) = core.clients.get_mut(key.0) else { return false };

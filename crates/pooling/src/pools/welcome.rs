@@ -11,7 +11,7 @@ use std::rc::Rc;
 use crate::model::keys::PoolKey;
 use crate::model::turn::After;
 use crate::model::vars::Vars;
-use balancer::{ServerId, Tried, Want};
+use balancer::{ServerId, Standing, Tried, Want};
 
 use crate::backend::connect;
 use crate::common::Welcome;
@@ -157,6 +157,25 @@ fn turn_away(core: &mut Core, home: PoolKey) {
     for client in greeting {
         leave::fatal(core, client, &error);
     }
+}
+
+/// The error for a look-up of a password that has chosen none of the servers of its cluster: each has been heard of, and
+/// none can serve it, so it must not hang. None while there is hope.
+pub fn why_no_lookup(core: &Core, home: PoolKey) -> Option<Error> {
+    let pool = core.pools.get(home.0)?;
+    let view = pool.cluster_of.cluster.and_then(|place| core.router.clusters.get(place))?.view();
+    let refuses = |id: ServerId| {
+        let member = pool.cluster_of.members.iter().find(|(member, _)| *member == id);
+        let member = member.and_then(|(_, key)| core.pools.get(key.0));
+        // The connections that a pool has may become free.
+        member.is_some_and(|member| member.connections.failure.is_some() && member.common.total() == 0)
+    };
+    let hopes = view
+        .servers()
+        .iter()
+        .any(|server| server.standing == Standing::Unknown || view.serves(server.id) && !refuses(server.id));
+    let (database, why) = (pool.name.database.to_string(), why_unavailable(core, pool));
+    (!hopes).then_some(Error::NoServerForLogin { database, why })
 }
 
 /// The reason why a pool of clients finds no server: the outcome of the last choice, and the last error of each server.

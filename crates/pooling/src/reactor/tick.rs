@@ -12,7 +12,7 @@ use crate::admin::show::a_second;
 use crate::backend::{addresses, cancel, close, down, gone, hub, relay};
 use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
-use crate::frontend::{accept, leave};
+use crate::frontend::{accept, leave, looked_up};
 use crate::homes::CONSOLE;
 use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
 use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
@@ -110,6 +110,9 @@ fn tick_clients(core: &mut Core) {
             Due::Notice => tell_of_wait(core, key),
             Due::Close(error, cancels) => {
                 cancels.into_iter().for_each(|server| cancel::cancel_on_server(core, server, None));
+                if matches!(error, Error::LoginTimeout) {
+                    looked_up::log_late(core, key, why_it_waits(core, key));
+                }
                 leave::fatal(core, key, &error);
             }
             Due::GiveUp => leave::close_client(core, key, "the last answers to the client could not be sent in time"),
