@@ -2,12 +2,13 @@
 
 import contextlib
 import socket
+import subprocess
 import time
 
 import pytest
 
 from devkit.server import free_port
-from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
 
 LOOKED_UP = "SELECT usename, passwd FROM pg_shadow WHERE usename = $1"
 # By what a client that shares the pool with the look-up could reach it.
@@ -135,11 +136,24 @@ def test_the_log_says_what_a_look_up_waited_for_when_the_time_for_a_login_is_up(
             assert 'auth_query: client_login_timeout: database "app": no server connection could be made' in log
 
 
+def test_a_database_for_look_ups_that_is_not_configured_is_told(ground):
+    settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_dbname": "nodb"}
+    with Pooler(ground, {"app": "dbname=postgres"}, users={"postgres": ground.password}, **settings) as pooler:
+        remark = "auth_dbname = nodb: there is no such database in the configuration"
+        assert remark in pooler.log.read_text()
+        done = subprocess.run([PROGRAM, "check", pooler.path], capture_output=True, text=True, check=True)
+        assert remark in done.stdout
+        done = pooler.psql("SELECT 1", "app", user="scram_user", password=PASSWORD, check=False)
+        assert CANNOT in done.stderr
+        assert 'auth_dbname: there is no database "nodb"' in pooler.log.read_text()
+        assert pooler.psql("SELECT 1", "app", password=ground.password) == "1", "whose password is known"
+
+
 def test_the_log_says_that_the_answer_has_no_password(ground):
     settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_query": "SELECT $1::text"}
     with Pooler(ground, users={"postgres": ground.password}, **settings) as pooler:
         done = pooler.psql("SELECT 1", user="scram_user", password=PASSWORD, check=False)
-        assert "password authentication failed" in done.stderr
+        assert CANNOT in done.stderr
         assert "auth_query returned a row without a second column (the password)" in pooler.log.read_text()
 
 

@@ -132,6 +132,9 @@ fn check(config: &mut Config) -> Result<(), String> {
                 .to_owned(),
         );
     }
+    let missing = config.auth_databases().filter(|name| config.database(name).is_none()).collect::<BTreeSet<_>>();
+    let missing: Vec<String> = missing.into_iter().map(no_auth_database).collect();
+    config.remarks.extend(missing);
     if config.databases.is_empty() && config.fallback.is_none() {
         config.remarks.push("no database is configured: only the console can be used".to_owned());
     } else if nobody_can_log_in(config) {
@@ -151,6 +154,13 @@ fn check(config: &mut Config) -> Result<(), String> {
     let remarks: Vec<String> = unknown.into_iter().map(remark).collect();
     config.remarks.extend(remarks);
     Ok(())
+}
+
+fn no_auth_database(name: &String) -> String {
+    format!(
+        "auth_dbname = {name}: there is no such database in the configuration, so no password can be looked up there, \
+         and users without a password in the configuration cannot log in"
+    )
 }
 
 /// Who looks passwords up.

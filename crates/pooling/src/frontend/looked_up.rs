@@ -96,6 +96,9 @@ fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
     if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {
         pool.forget(key);
     }
+    if lookup.lacks_password {
+        return leave::fatal(core, key, &Error::LookupFailed);
+    }
     let stored = stored.unwrap_or(lookup.stored);
     core.shared.secrets.saw(&stored);
     if let Err(refusal) = challenge::looked_up(core, key, login, stored) {

@@ -9,7 +9,6 @@
 use crate::model::keys::{ClientKey, ServerKey, WorkerId};
 
 use crate::error::Error;
-use crate::frontend::challenge;
 use crate::password::Stored;
 use crate::pools::{checkout, size};
 use crate::state::Core;
@@ -28,7 +27,7 @@ pub fn looks_up(core: &Core, lookup: &Lookup) -> WorkerId {
 pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: Lookup) -> Result<(), Error> {
     if core.config.database(&lookup.database).is_none() {
         crate::warning!(of core.name_client(key); "auth_dbname: there is no database \"{}\"", lookup.database);
-        return challenge::looked_up(core, key, login, Stored::Nobody);
+        return Err(Error::LookupFailed);
     }
     // A database that no `auth_dbname` names is the client's own; a proven client hears that it is disabled.
     let is_named = core.config.auth_databases().any(|name| *name == lookup.database);
@@ -67,6 +66,7 @@ pub fn lookup_row(core: &mut Core, key: ServerKey, row: &[Option<&[u8]>]) {
             password.map_or(Stored::Nothing, Stored::read)
         }
         [] | [_] => {
+            lookup.lacks_password = true;
             return crate::warning!(of core.name_client(key); "auth_query returned a row without a second column (the password)");
         }
         _ => return,

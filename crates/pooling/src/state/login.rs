@@ -101,6 +101,8 @@ pub struct Lookup {
     pub own: bool,
     /// The results so far.
     pub stored: Stored,
+    /// Whether a row had no second column: then the query is at fault, and not the client.
+    pub lacks_password: bool,
 }
 
 impl Lookup {
@@ -123,7 +125,7 @@ impl Lookup {
         let own = place.is_empty();
         let database = if own { database } else { place }.to_owned();
         let (user, query) = (user.clone(), query.clone());
-        (!user.is_empty()).then_some(Self { database, user, query, own, stored: Stored::Nobody })
+        (!user.is_empty()).then_some(Self { database, user, query, own, stored: Stored::Nobody, lacks_password: false })
     }
 }
 
