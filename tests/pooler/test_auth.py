@@ -3,6 +3,8 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import time
+
 import pytest
 
 from devkit import Problem
@@ -78,6 +80,23 @@ def test_a_wrong_password_for_the_server_is_told_to_the_client(with_users):
     with Pooler(with_users, by_tcp(with_users), {"scram_user": "wrong"}, auth_type="trust") as pooler:
         with pytest.raises(Problem, match='password authentication failed for user "scram_user"'):
             pooler.psql("SELECT 1", user="scram_user")
+
+
+def test_a_failure_that_lasts_is_logged_once_and_so_is_its_end(with_users):
+    with_users.psql("SET password_encryption = 'scram-sha-256'; CREATE ROLE late_user LOGIN PASSWORD 'before'")
+    settings = {"auth_type": "trust", "server_login_retry": "0.1"}
+    database = {"app": "dbname=postgres host=127.0.0.1"}
+    with Pooler(with_users, database, {"late_user": "after"}, **settings) as pooler:
+        for _ in range(5):
+            assert pooler.psql("SELECT 1", "app", user="late_user", check=False).returncode != 0
+            time.sleep(0.2)
+        with_users.psql("SET password_encryption = 'scram-sha-256'; ALTER ROLE late_user PASSWORD 'after'")
+        assert pooler.psql("SELECT 1", "app", user="late_user") == "1"
+        lines = [line for line in pooler.log.read_text().splitlines() if "late_user: " in line or " on " in line]
+        failed = [line for line in lines if "password authentication failed" in line]
+        assert len(failed) == 1 and "WARNING app/late_user: " in failed[0], failed
+        assert sum("LOG app/late_user: server connections can be made again" in line for line in lines) == 1, lines
+    with_users.psql("DROP ROLE late_user")
 
 
 def test_unknown_databases_and_limits_are_told(with_users):

@@ -37,16 +37,23 @@ pub const SERVER_CLOSED: &str = "the server closed the connection";
 
 /// Closes a server connection that no client uses.
 pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
+    if core.config.settings.log_disconnections
+        && let Some(server) = core.servers.get(key.0)
+    {
+        let age = core.now.saturating_duration_since(server.life.since).as_secs();
+        crate::info!(of core.name_server(server); "closing because: {why} (age={age}s)");
+    }
+    close_unlogged(core, key, why);
+}
+
+/// Closes a server connection that no client uses, where the log has the reason already.
+pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
     retry::leave(core, key, &Cause::shutdown(why));
     debug_assert!(
         core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
         "a connection for a cancel request is closed as a server connection"
     );
     let Some(mut server) = core.servers.remove(key.0) else { return };
-    if core.config.settings.log_disconnections {
-        let age = core.now.saturating_duration_since(server.life.since).as_secs();
-        crate::info!(of core.name_server(&server); "closing because: {why} (age={age}s)");
-    }
     if matches!(server.state(), State::Idle | State::Active(_) | State::Aligning(..) | State::Preparing(_) | State::Hub)
         && server.io.pending() == 0
     {

@@ -349,11 +349,16 @@ fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
 /// Notes that a pool cannot get a server connection. While it has none, clients that have not logged in get the reason,
 /// and so do the others unless they may wait for the server to come back.
 pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bool) {
-    crate::warning!(of core.name_pool(key); "{}", cause.why);
     let longest = core.config.settings.server_login_retry.0;
     let Some(pool) = core.pools.get_mut(key.0) else { return };
-    pool.connections.failure =
-        Some(Failure::after(pool.connections.failure.as_ref(), core.now, cause.clone(), may_pass, longest));
+    let before = pool.connections.failure.take();
+    let mut failure = Failure::after(before.as_ref(), core.now, cause.clone(), may_pass, longest);
+    let logs = failure.logs();
+    pool.connections.failure = Some(failure);
+    if logs {
+        crate::warning!(of core.name_pool(key); "{}", cause.why);
+    }
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
     let entry = core.config.database(&pool.name.database);
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);

@@ -67,7 +67,7 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     if cause.sqlstate == "53300" {
         fingerprints::leave_room(core, pool);
     }
-    close::close_server(core, key, &cause.why);
+    close::close_unlogged(core, key, &cause.why);
     connect::connect_failed(core, pool, cause, may_pass);
     // A ban would keep the reads of all users away.
     if !cause.is_refusal() {

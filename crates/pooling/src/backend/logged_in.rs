@@ -41,6 +41,9 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
     pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     let was_down = pool.connections.failure.take().is_some();
+    if was_down {
+        crate::info!(of core.name_pool(pool_key); "server connections can be made again");
+    }
     for name in core.parameters.tracked.note_silent(&vars) {
         welcome::warn_of_silent(&name);
     }

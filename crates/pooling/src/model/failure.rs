@@ -1,5 +1,6 @@
 //! When a server that could not be reached is tried again, and how many units may be retried.
 
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::error::Cause;
@@ -7,6 +8,12 @@ use crate::error::Cause;
 /// The first wait before a server that could not be reached is tried again; each further wait is twice as long, up to
 /// `server_login_retry`.
 pub const FIRST_RETRY: Duration = Duration::from_millis(100);
+
+/// The time after which a failure that lasts is logged once more.
+const REMINDER: Duration = Duration::from_secs(60);
+
+/// The most reasons that are remembered as logged: as many as a pool's hosts may give in turn.
+const REASONS: usize = 16;
 
 /// The last failed attempt to make a server connection.
 #[derive(Debug)]
@@ -19,6 +26,8 @@ pub struct Failure {
     pub may_pass: bool,
     /// Attempts in a row that have failed; those that were made at the same time count as one.
     attempts: u32,
+    /// The reasons that were logged within [`REMINDER`], and when.
+    logged: VecDeque<(String, Instant)>,
 }
 
 impl Failure {
@@ -29,7 +38,20 @@ impl Failure {
             Some(before) => before.attempts.saturating_add(1),
             None => 0,
         };
-        Self { at, cause, may_pass, attempts }
+        Self { at, cause, may_pass, attempts, logged: before.map(|before| before.logged.clone()).unwrap_or_default() }
+    }
+
+    /// Whether the failure is to be logged now: if it is the first for its reason, or was logged a minute ago.
+    pub fn logs(&mut self) -> bool {
+        self.logged.retain(|(_, when)| self.at.saturating_duration_since(*when) < REMINDER);
+        if self.logged.iter().any(|(why, _)| *why == self.cause.why) {
+            return false;
+        }
+        if self.logged.len() == REASONS {
+            self.logged.pop_front();
+        }
+        self.logged.push_back((self.cause.why.clone(), self.at));
+        true
     }
 
     /// Whether it is too early for another attempt; `longest` is `server_login_retry`.
@@ -98,6 +120,26 @@ mod tests {
             failure = Failure::after(Some(&failure), failure.at + wait, refused(), true, longest);
         }
         assert_eq!(waits, [100, 200, 400, 800, 1000, 1000]);
+    }
+
+    #[test]
+    fn a_failure_that_lasts_is_logged_once_a_minute_and_when_its_reason_changes() {
+        let (start, longest) = (Instant::now(), Duration::from_secs(1));
+        let mut logged = Vec::new();
+        let mut failure: Option<Failure> = None;
+        for second in 0..130 {
+            let why = match second {
+                10..20 => "other",
+                _ => "refused",
+            };
+            let at = start + Duration::from_secs(second);
+            let mut next = Failure::after(failure.as_ref(), at, Cause::connection(why), true, longest);
+            if next.logs() {
+                logged.push((second, why));
+            }
+            failure = Some(next);
+        }
+        assert_eq!(logged, [(0, "refused"), (10, "other"), (60, "refused"), (120, "refused")]);
     }
 
     #[test]
