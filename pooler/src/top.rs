@@ -31,8 +31,8 @@ type Rows = Vec<HashMap<String, String>>;
 
 /// Shows what the pooler that runs with a configuration does: each `interval`, or once after one of them.
 pub fn top(path: &Path, interval: Duration, once: bool) -> Result<(), String> {
-    let config = files::read(path).map_err(|error| error.to_string())?;
-    let socket = socket_path(&config.settings).ok_or("set unix_socket_dir: top connects to the console there")?;
+    let settings = files::console_settings(path).map_err(|error| error.to_string())?;
+    let socket = socket_path(&settings).ok_or("set unix_socket_dir: top connects to the console there")?;
     let mut console = Console::connect(socket)?;
     let mut before = Seen::look(&mut console)?;
     loop {

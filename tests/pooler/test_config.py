@@ -542,7 +542,7 @@ def test_the_configuration_of_the_guide_to_production_serves(authority, certific
         server.psql("CREATE ROLE gone LOGIN PASSWORD 'g' VALID UNTIL '2001-01-01'")
         text = re.sub(r"servers = .*", f'servers = [{{ host = "localhost", port = {server.port} }}]', text)
         text = text.replace("10.0.0.10", "127.0.0.1").replace("9127", str(free_port()))
-        text = text.replace("[pooler]\n", f'[pooler]\nlisten_port = @PORT@\nunix_socket_dir = "{tmp_path}"\n')
+        text = text.replace("[pooler]\n", "[pooler]\nlisten_port = @PORT@\n").replace("/run/howdah", str(tmp_path))
         text = text.replace("${POOLER_PASSWORD}", "...")
         with Pooler(server, name="howdah.toml", text=text) as pooler:
             assert pooler.psql("SELECT current_user", "app", "bob", "b", sslmode="require") == "bob"

@@ -3,6 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import os
 import re
 import shlex
 import signal
@@ -346,6 +347,48 @@ def test_answers_that_make_no_configuration_leave_no_file(tmp_path):
     )
     assert done.returncode == 1 and "nothing was written" in done.stderr and "howdah" in done.stderr, done.stderr
     assert not path.exists()
+
+
+def test_top_needs_no_variable_and_no_file_but_its_own(server, tmp_path):
+    text = f"""[pooler]
+    listen_port = @PORT@
+    unix_socket_dir = "{tmp_path}"
+    auth_file = "{tmp_path}/users.txt"
+    [databases.app]
+    host = "{server.socket_folder}"
+    port = {server.port}
+    [users.bob]
+    password = "${{POOLER_PASSWORD}}"
+    """
+    (tmp_path / "users.txt").write_text("")
+    made = Pooler(server, name="howdah.toml", text=text)
+    made.configure()
+    environ = os.environ | {"POOLER_PASSWORD": "x"}
+    with subprocess.Popen([PROGRAM, "-q", made.path], env=environ) as process:
+        try:
+            wait_until((tmp_path / f".s.PGSQL.{made.port}").exists)
+            (tmp_path / "users.txt").unlink()
+            done = top(made)
+            assert done.returncode == 0 and str(tmp_path) in done.stdout, done.stderr
+        finally:
+            process.terminate()
+
+
+def test_check_names_a_missing_variable_and_the_command_of_the_guide_sets_it(tmp_path):
+    path, variables = tmp_path / "howdah.toml", tmp_path / "howdah-pooler"
+    path.write_text('[databases.app]\nhost = "x"\n[users.bob]\npassword = "${POOLER_PASSWORD}"\n')
+    variables.write_text("POOLER_PASSWORD='a $b'\n")
+    done = subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "the environment has no variable POOLER_PASSWORD" in done.stderr
+    guide = (ROOT / "docs" / "guide" / "production.md").read_text()
+    command = next(line for line in guide.splitlines() if "howdah-pooler check" in line and line.startswith("sudo "))
+    told = re.search(r"sudo sh -c '.*'", done.stderr)[0]
+    assert command == told.replace("FILE", "/etc/howdah/howdah.toml")
+    _, *words = shlex.split(command)
+    words[-1] = words[-1].replace("/etc/default/howdah-pooler", str(variables))
+    words[-1] = words[-1].replace("howdah-pooler check /etc/howdah/howdah.toml", f"{PROGRAM} check {path}")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and f"{path} is valid" in done.stdout, done.stderr
 
 
 def top(pooler, *flags):

@@ -4,6 +4,9 @@
 
 use toml::{Table, Value as Toml};
 
+/// The variables of the service of the Debian package.
+const SERVICES: &str = "/etc/default/howdah-pooler";
+
 /// Looks a variable up.
 type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 
@@ -42,11 +45,19 @@ fn interpolate(text: &str, variable: Variable<'_>) -> Result<String, String> {
         let value = variable(name).filter(|value| default.is_none() || !value.is_empty());
         let value = value.or_else(|| default.map(str::to_owned));
         result.push_str(before);
-        result.push_str(&value.ok_or_else(|| format!("the environment has no variable {name}"))?);
+        result.push_str(&value.ok_or_else(|| missing(name))?);
         rest = next;
     }
     result.push_str(rest);
     Ok(result)
+}
+
+/// The error for a variable that is not set: the service of the Debian package has it, and a shell has not.
+fn missing(name: &str) -> String {
+    format!(
+        "the environment has no variable {name}; if {SERVICES} sets it, run the command with the variables of that file: \
+         sudo sh -c 'set -a; . {SERVICES}; howdah-pooler check FILE'"
+    )
 }
 
 #[cfg(test)]
@@ -74,7 +85,8 @@ mod tests {
         ] {
             assert_eq!(given(text).as_deref(), Ok(value), "{text}");
         }
-        assert_eq!(given("'${UNSET}'").unwrap_err(), "a: b: the environment has no variable UNSET");
+        let told = given("'${UNSET}'").unwrap_err();
+        assert!(told.starts_with("a: b: the environment has no variable UNSET; if /etc/default/"), "{told}");
         assert_eq!(given("'${UNSET'").unwrap_err(), "a: b: a ${ is not closed by }");
     }
 }
