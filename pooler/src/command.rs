@@ -1,11 +1,13 @@
 //! The command line, from which the man page and the completions of shells are made.
 
+use std::ffi::OsStr;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
+use howdah_pooler::files::nearest;
 
 const SIGNALS: &str = "CONFIG is a howdah.toml, pgbouncer.ini or pgcat.toml.
 Signals: SIGHUP reads CONFIG again; SIGINT ends the pooler when running statements and transactions are done; SIGTERM
@@ -72,6 +74,19 @@ pub fn command() -> Command {
                 .about("Print a shell's completions of this command line")
                 .arg(Arg::new("SHELL").required(true).value_parser(value_parser!(Shell)).help("Shell")),
         )
+}
+
+/// The error for a first word that is no file and nearly a subcommand: taken for a configuration, it would be called one
+/// that does not go with the words behind it, or that cannot be read.
+pub fn misspelt(word: Option<&OsStr>) -> Option<String> {
+    let word = word?.to_str().filter(|word| !word.starts_with('-') && !word.contains(['.', '/']))?;
+    let described = command();
+    let names = || described.get_subcommands().map(Command::get_name);
+    if names().any(|name| name == word) || Path::new(word).exists() {
+        return None;
+    }
+    let near = nearest(word, names())?;
+    Some(format!("there is no subcommand {word}, and no file of that name: did you mean {near}?"))
 }
 
 fn log_level() -> Arg {
@@ -149,6 +164,18 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_subcommand_that_was_meant_is_named() {
+        for (word, near) in [("chekc", "check"), ("inti", "init"), ("setting", "settings")] {
+            let told = misspelt(Some(OsStr::new(word))).unwrap();
+            assert!(told.ends_with(&format!("did you mean {near}?")), "{told}");
+        }
+        for word in ["check", "chekc.toml", "./chekc", "-q", "pgbouncer", "src"] {
+            assert_eq!(misspelt(Some(OsStr::new(word))), None, "{word}");
+        }
+        assert_eq!(misspelt(None), None);
     }
 
     #[test]

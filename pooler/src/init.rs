@@ -20,6 +20,10 @@ pub fn init(path: &Path) -> Result<(), String> {
     if path.exists() {
         return Err(format!("{} exists already: give another name", path.display()));
     }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(format!("{}: there is no folder {}", path.display(), folder.display()));
+    }
     let answers = Answers::ask(&mut io::stdin().lock(), &mut io::stdout().lock())?;
     // Passwords are in it, and what has come there meanwhile is not written over.
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(about)?;
@@ -31,7 +35,7 @@ pub fn init(path: &Path) -> Result<(), String> {
     })?;
     let settings = &config.settings;
     println!(
-        "\n{} is written, and the check has found no error. Start the pooler with\n\n    howdah-pooler {0}\n\nand connect clients with",
+        "\n{} is written. The file is valid; the servers were not asked. Start the pooler with\n\n    howdah-pooler {0}\n\nand connect clients with",
         path.display()
     );
     let database = if answers.database == "*" { "DATABASE" } else { &answers.database };
@@ -137,8 +141,15 @@ fn servers(text: &str) -> Result<Vec<(String, u16)>, String> {
     text.split(',').map(|item| server(item.trim())).collect()
 }
 
-/// A host, with or without a port; brackets around an IPv6 address with one.
+/// A host, with or without a port; brackets around an IPv6 address with one. Of a URL these are taken, and no more.
 fn server(text: &str) -> Result<(String, u16), String> {
+    let text = match text.split_once("://") {
+        Some(("postgres" | "postgresql", url)) => {
+            let place = url.split_once(['/', '?']).map_or(url, |(place, _)| place);
+            place.rsplit_once('@').map_or(place, |(_, place)| place)
+        }
+        _ => text,
+    };
     let (host, port) = match (text.strip_prefix('[').and_then(|rest| rest.split_once(']')), text.matches(':').count()) {
         (Some((host, rest)), _) => (host, rest.strip_prefix(':')),
         (None, 1) => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
@@ -215,6 +226,20 @@ mod tests {
         let config = read(&several, "several");
         let servers: Vec<_> = config.databases["shop \"one\""].servers.iter().map(|server| server.port).collect();
         assert_eq!(servers, [5432, 6000, 7000, 5432]);
+    }
+
+    #[test]
+    fn a_server_may_be_given_as_a_url() {
+        for (text, host, port) in [
+            ("postgres://bob@localhost/app", "localhost", 5432),
+            ("postgresql://bob:s@cret@db1:6000?sslmode=require", "db1", 6000),
+            ("postgres://[::1]:7000/app", "::1", 7000),
+            ("/run/postgresql", "/run/postgresql", 5432),
+        ] {
+            assert_eq!(server(text), Ok((host.to_owned(), port)), "{text}");
+        }
+        assert!(server("mysql://bob@localhost/app").is_err());
+        assert!(server("postgres:///app").is_err());
     }
 
     #[test]

@@ -33,7 +33,14 @@ mod command;
 mod init;
 mod top;
 
+/// The exit status for a command line that is not understood, as that of clap.
+const MISUSED: u8 = 2;
+
 fn main() -> ExitCode {
+    if let Some(error) = command::misspelt(std::env::args_os().nth(1).as_deref()) {
+        eprintln!("howdah-pooler: {error}");
+        return ExitCode::from(MISUSED);
+    }
     let given = command::command().get_matches();
     if given.get_flag("quiet") {
         log::be_quiet();

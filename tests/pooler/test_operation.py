@@ -349,6 +349,25 @@ def test_answers_that_make_no_configuration_leave_no_file(tmp_path):
     assert not path.exists()
 
 
+def test_init_looks_at_the_folder_first_and_says_that_no_server_was_asked(tmp_path):
+    def init(path, text):
+        return subprocess.run([PROGRAM, "init", path], input=text, capture_output=True, text=True, check=False)
+
+    done = init(tmp_path / "none" / "x.toml", "")
+    assert done.returncode == 1 and f"there is no folder {tmp_path / 'none'}" in done.stderr and not done.stdout
+    path = tmp_path / "x.toml"
+    done = init(path, "postgres://bob@127.0.0.1/app\napp\nbob:x\n")
+    assert done.returncode == 0 and "The file is valid; the servers were not asked." in done.stdout, done.stderr
+    assert 'host = "127.0.0.1"\nport = 5432\n' in path.read_text()
+
+
+def test_a_misspelt_subcommand_is_named(tmp_path):
+    for words in (["chekc", "howdah.toml"], ["chekc"]):
+        done = subprocess.run([PROGRAM, *words], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 2 and "there is no subcommand chekc" in done.stderr, done.stderr
+        assert "did you mean check?" in done.stderr
+
+
 def test_top_needs_no_variable_and_no_file_but_its_own(server, tmp_path):
     text = f"""[pooler]
     listen_port = @PORT@
