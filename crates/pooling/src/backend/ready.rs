@@ -87,12 +87,20 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
 
 /// Whether the transaction that has ended is rolled back though the server says nothing of that.
 fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
-    if (before, server.status) == (Status::Idle, Status::Transaction) && ended.begins_no_transaction() {
-        // PostgreSQL 18 says so of a Query behind an Execute without a Sync. Neither is committed, and the next command
-        // fails: no other client may get the connection.
-        (server.life.retire, server.exchange.loses_block) = (true, true);
+    let exchange = &mut server.exchange;
+    let begun = exchange.requests.begun();
+    match server.status {
+        Status::Transaction => {
+            if (before == Status::Idle || exchange.loses_block.is_some()) && ended.begins_no_transaction() {
+                // PostgreSQL 18 says so of a Query behind an Execute without a Sync. Neither is committed by a Sync
+                // behind the Query, and the next command fails: no other client may get the connection.
+                (server.life.retire, exchange.loses_block) = (true, Some(begun));
+            }
+            false
+        }
+        Status::Idle => exchange.loses_block.take() == Some(begun),
+        Status::Failed => false,
     }
-    server.status == Status::Idle && std::mem::take(&mut server.exchange.loses_block)
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.

@@ -89,8 +89,9 @@ pub struct Exchange {
     pub own_error: Option<Report>,
     /// Whether the requests may have written, and their end has not been seen.
     pub writes: bool,
-    /// Whether the server will roll the open transaction back, and say so to the next command only.
-    pub loses_block: bool,
+    /// The number of requests that had begun a transaction ([`Requests::begun`]) when the server came to lose the block:
+    /// if none follows up to its end, the server rolls the block back, and says so to the next command only.
+    pub loses_block: Option<u64>,
 }
 
 impl Exchange {

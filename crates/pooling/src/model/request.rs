@@ -141,6 +141,14 @@ impl Request {
         }
     }
 
+    /// Whether the server begins a transaction for this message of the extended protocol, if none is open.
+    pub fn begins_implicitly(&self) -> bool {
+        matches!(
+            self,
+            Self::Parse { .. } | Self::Bind(_) | Self::Describe(_) | Self::Check(_) | Self::Refuse | Self::Execute(_)
+        )
+    }
+
     /// Whether the request is a Query or FunctionCall that is known to open no transaction block.
     pub fn begins_no_transaction(&self) -> bool {
         match self {

@@ -54,6 +54,8 @@ struct Counts {
     /// Those that bind a portal, and those of them that have been answered.
     bound: u64,
     bound_and_answered: u64,
+    /// Those of the extended protocol that have been answered and begin a transaction if none is open.
+    begun: u64,
 }
 
 /// The memory of requests.
@@ -110,6 +112,7 @@ impl Requests {
         let request = self.queue.pop_front()?;
         self.room.lengths = self.room.lengths.saturating_sub(request.length());
         self.counts.bound_and_answered += u64::from(matches!(request, Request::Bind(_)));
+        self.counts.begun += u64::from(request.begins_implicitly());
         self.drain();
         Some(request)
     }
@@ -117,6 +120,11 @@ impl Requests {
     /// How many requests have been sent.
     pub fn sent(&self) -> u64 {
         self.counts.sent
+    }
+
+    /// How many of the answered requests were of the extended protocol and have begun a transaction, if none was open.
+    pub fn begun(&self) -> u64 {
+        self.counts.begun
     }
 
     /// How many portals have been bound, with the last one.
