@@ -11,7 +11,7 @@ import pytest
 
 from tests.pooler import raw
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
-from tests.pooler.raw import Raw, query
+from tests.pooler.raw import Raw, direct, query
 
 NEWEST_ONLY = True
 
@@ -126,6 +126,134 @@ def test_the_limit_of_a_user_holds_over_databases_of_several_workers(with_many_u
                 assert ask(two, "SELECT 2") == [(2,)]
                 assert len(pooler.show("SERVERS")) <= 1
         assert "(max_user_connections)" in pooler.log.read_text()
+
+
+TRANSACTION = "BEGIN; SELECT 1; COMMIT"
+DONE = "C:BEGIN T D:1 C:SELECT 1 C:COMMIT Z:I"
+
+# A server process outlives its connection by a moment, so those that do nothing do not count.
+IN_USE = (
+    f"SELECT count(*) FROM pg_stat_activity WHERE usename = '{USERS[0]}' "
+    "AND (state = 'active' AND query LIKE '%pg_sleep%' OR application_name = 'howdah listen')"
+)
+
+
+@contextlib.contextmanager
+def busy(pooler, count, database, user):
+    """Clients who never pause between their transactions."""
+    done = threading.Event()
+
+    def work():
+        with Raw(pooler.port, database, user=user) as client:
+            while not done.is_set():
+                assert client.sql("BEGIN; SELECT pg_sleep(0.01); COMMIT").endswith("C:COMMIT Z:I")
+
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        time.sleep(0.5)
+        yield
+    finally:
+        done.set()
+        for thread in threads:
+            thread.join()
+
+
+@pytest.mark.parametrize("holds", ["CREATE TEMP TABLE held()", "BEGIN"])
+@pytest.mark.parametrize("setting", ["max_db_connections", "max_user_connections"])
+def test_a_connection_that_is_held_keeps_no_other_pool_waiting(with_many_users, holds, setting):
+    # Pools of two users in a database, or of one user in two databases.
+    own, other = ("postgres", USERS[0]), ("postgres", USERS[1])
+    if setting == "max_user_connections":
+        other = ("other", USERS[0])
+    with of_users(with_many_users, workers=1, query_wait_timeout=10, **{setting: 3}) as pooler:
+        with contextlib.ExitStack() as stack:
+            holder = stack.enter_context(Raw(pooler.port, own[0], user=own[1]))
+            holder.sql(holds)
+            stack.enter_context(busy(pooler, 6, *own))
+            late = stack.enter_context(Raw(pooler.port, other[0], user=other[1]))
+            for _ in range(2):
+                started = time.monotonic()
+                assert late.sql(TRANSACTION) == DONE
+                assert time.monotonic() - started < 5
+            # What is marked to be closed, and kept, is no reason to wait either.
+            pooler.psql("RECONNECT", "pgbouncer")
+            time.sleep(0.3)
+            started = time.monotonic()
+            assert late.sql(TRANSACTION) == DONE
+            assert time.monotonic() - started < 5
+            assert len(pooler.show("SERVERS")) <= 3
+            holder.sql("SELECT 1")
+
+
+def test_who_waits_under_a_limit_hears_which(with_many_users):
+    with of_users(with_many_users, max_db_connections=1, query_wait_timeout=0.5) as pooler:
+        with Raw(pooler.port, user=USERS[0]) as late, Raw(pooler.port, user=USERS[1]) as holder:
+            late.sql("SELECT 1")
+            holder.sql("BEGIN")
+            late.send(query("SELECT 1"))
+            (body,) = [body for kind, body in late.until(b"Z") if kind == b"E"]
+            assert raw.code(body) == "53300"
+            assert "max_db_connections = 1 leaves the pool" in raw.field(body, "M")
+            assert "full" not in raw.field(body, "M")
+
+
+def test_workers_that_open_at_once_keep_within_the_limit_of_a_user(with_many_users):
+    names = [f"twin_{number}" for number in range(4)]
+    databases = dict.fromkeys(names, "dbname=postgres")
+    with (
+        Pooler(with_many_users, databases, workers=4, max_user_connections=2) as pooler,
+        direct(with_many_users) as eye,
+    ):
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(Raw(pooler.port, name, user=USERS[0])) for name in names for _ in range(2)]
+            most = 0
+            for _ in range(20):
+                pooler.psql("RECONNECT", "pgbouncer")
+                wait_until(lambda: pooler.show("SERVERS") == [])
+                with pooler.frozen():
+                    for client in clients:
+                        client.send(query("SELECT pg_sleep(0.03)"))
+                until = time.monotonic() + 0.15
+                while time.monotonic() < until:
+                    most = max(most, int(eye.value(IN_USE)))
+                for client in clients:
+                    client.until(b"Z")
+            assert most == 2
+
+
+def test_a_busy_connection_of_another_worker_goes_for_a_client_that_starves(with_many_users):
+    with of_users(with_many_users, workers=2, query_wait_timeout=10, max_user_connections=1) as pooler:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(busy(pooler, 3, "postgres", USERS[0]))
+            late = stack.enter_context(Raw(pooler.port, "other", user=USERS[0]))
+            for _ in range(2):
+                assert late.sql(TRANSACTION) == DONE
+
+
+@pytest.mark.parametrize("listen", [True, False])
+def test_a_limit_of_a_reload_holds_for_all_workers(with_many_users, listen):
+    settings = {"workers": 4, "database_workers": 4, "default_pool_size": 8}
+    with of_users(with_many_users, **settings) as pooler, direct(with_many_users) as eye:
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(Raw(pooler.port, user=USERS[0])) for _ in range(16)]
+            for client in clients if listen else clients[:2]:
+                assert client.sql("LISTEN c" if listen else "CREATE TEMP TABLE held()").endswith("Z:I")
+            pooler.reload(max_db_connections=3)
+            # Clients are closed whose connection for LISTEN leaves no room for one that serves clients.
+            wait_until(lambda: int(eye.value(f"{IN_USE} AND application_name = 'howdah listen'")) <= 2)
+            time.sleep(0.3)
+            left = [client for client in clients if not client.waiting(0)]
+            assert len(left) in ((8,) if listen else (16,))
+            for client in left:
+                client.send(query("BEGIN; SELECT pg_sleep(0.1); COMMIT"))
+            most, until = 0, time.monotonic() + 1
+            while time.monotonic() < until:
+                most = max(most, int(eye.value(IN_USE)))
+            assert most <= 3
+            for client in left:
+                assert raw.show(client.until(b"Z")) == DONE.replace("D:1", "D:")
 
 
 def test_clients_of_a_given_user_share_that_users_pool(with_users):

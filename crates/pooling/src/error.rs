@@ -208,6 +208,25 @@ pub enum Error {
         /// Clients that wait.
         waiting: usize,
     },
+    /// A limit that several pools share leaves the pool no room for a server connection.
+    #[error(
+        "{setting} = {most} leaves the pool of database \"{database}\" and user \"{user}\" no room for one more server \
+         connection: {servers} server connections, {waiting} clients waiting"
+    )]
+    NoRoom {
+        /// The setting that has the limit.
+        setting: &'static str,
+        /// The connections that it allows.
+        most: usize,
+        /// The database of the pool.
+        database: String,
+        /// Its user.
+        user: String,
+        /// Server connections that it has.
+        servers: usize,
+        /// Clients that wait.
+        waiting: usize,
+    },
     /// The last attempt to connect to the server has failed, while a client waited.
     #[error("the server cannot be reached: {}", .0.why)]
     Unreachable(Cause),
@@ -490,7 +509,7 @@ impl Error {
         "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
         "40000" transaction_rollback, Client, no: BlockLost;
         "42501" insufficient_privilege, Client, no: NotOnConsole;
-        "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull;
+        "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull NoRoom;
         "53300" too_many_connections, Administrator, yes: Paused;
         "53300" too_many_connections, Server, yes: NoServer;
         "53400" configuration_limit_exceeded, Client, no: NotificationsFull;
@@ -564,6 +583,9 @@ impl Error {
             Self::Paused(_) => "RESUME on the console lets the clients of the database go on",
             Self::PoolFull { .. } => {
                 "SHOW POOLS and SHOW CLIENTS on the console show the waiting clients; default_pool_size sets the size of pools"
+            }
+            Self::NoRoom { .. } => {
+                "SHOW SERVERS on the console shows the server connections and the clients that have them"
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
             Self::BlockLost => {

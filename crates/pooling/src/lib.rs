@@ -19,6 +19,7 @@
 
 pub mod admin;
 pub mod backend;
+pub mod berth;
 #[allow(clippy::unwrap_used, reason = "simulations say by panics what fails")]
 pub mod by_hand;
 pub mod catalog;

@@ -5,6 +5,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::model::tally::Tally;
+
 use crate::error::Error;
 use crate::sync::lock;
 
@@ -19,8 +21,10 @@ pub struct Counts {
     pub crowded: AtomicBool,
     /// The id that was given out last.
     pub last_id: AtomicU64,
-    /// The numbers of server connections and of client connections, by user.
-    pub by_user: Mutex<HashMap<String, (usize, usize)>>,
+    /// The numbers of client connections, by user.
+    pub by_user: Mutex<HashMap<String, usize>>,
+    /// The numbers of server connections, by database and by user.
+    pub servers: Mutex<Tally>,
 }
 
 /// A client connection's place among those that are counted. The seat is given back when it is dropped.
@@ -56,11 +60,11 @@ impl Seat {
         if most > 0 && self.counts.clients.load(Ordering::Relaxed) >= most {
             return Err(Error::Full);
         }
-        let clients = by_user.get(user).map_or(0, |(_, clients)| *clients);
+        let clients = by_user.get(user).copied().unwrap_or_default();
         if most_of_user > 0 && clients >= most_of_user {
             return Err(Error::FullForUser);
         }
-        by_user.entry(user.to_owned()).or_default().1 = clients + 1;
+        by_user.insert(user.to_owned(), clients + 1);
         if !console {
             self.counts.clients.fetch_add(1, Ordering::Relaxed);
         }
@@ -92,10 +96,10 @@ impl Seat {
             self.counts.clients.fetch_sub(1, Ordering::Relaxed);
         }
         let mut by_user = lock(&self.counts.by_user);
-        if let Some(counts) = by_user.get_mut(user) {
-            counts.1 = counts.1.saturating_sub(1);
+        if let Some(clients) = by_user.get_mut(user) {
+            *clients = clients.saturating_sub(1);
             // Users come and go.
-            if *counts == (0, 0) {
+            if *clients == 0 {
                 by_user.remove(user);
             }
         }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::model::keys::{ClientKey, WorkerId};
+use crate::model::tally::Limit;
 use crate::model::totals::Totals;
 use balancer::ServerId;
 use wire::scram::Secret;
@@ -76,8 +77,11 @@ pub enum Message {
     Measure(Sender<Measured>),
     /// The name of a server was looked up; the flag says whether addresses of it are gone.
     Resolved(String, bool),
-    /// A client of this user waits, and `max_user_connections` keeps it from a server connection: an idle one may go.
-    MakeRoom(String),
+    /// This limit keeps a client of this worker from a server connection: an idle one may go. If the client starves in a
+    /// pool of so many connections, one of a pool that has more may go too when it is next free.
+    MakeRoom(Limit, Option<usize>, WorkerId),
+    /// There is room under this limit, which has kept a client waiting.
+    Room(Limit),
     /// The configuration has changed.
     Reload,
     /// Something on the board of clusters has changed.

@@ -8,7 +8,6 @@ use crate::pools::neighbours;
 use crate::reactor::sockets;
 use crate::state::Core;
 use crate::state::server::State;
-use crate::sync::lock;
 
 /// Closes these server connections, each when no client uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {
@@ -18,17 +17,6 @@ pub fn retire(core: &mut Core, servers: &[ServerKey]) {
         if matches!(server.state(), State::Idle) {
             close_server(core, key, "the connection had been marked to be closed");
         }
-    }
-}
-
-/// Counts a server connection of a user.
-pub fn count_server(core: &Core, user: &str, up: bool) {
-    let mut counts = lock(&core.shared.counts.by_user);
-    let entry = counts.entry(user.to_owned()).or_default();
-    entry.0 = if up { entry.0 + 1 } else { entry.0.saturating_sub(1) };
-    // Users come and go, and anybody can name any.
-    if *entry == (0, 0) {
-        counts.remove(user);
     }
 }
 
@@ -64,13 +52,10 @@ pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
     let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
     pool.connections.servers.retain(|other| *other != key);
     pool.connections.idle.retain(|other| *other != key);
-    if server.apart.is_some() {
-        pool.connections.apart = pool.connections.apart.saturating_sub(1);
-    } else if matches!(server.state(), State::Connecting | State::Login(_)) {
+    if server.apart.is_none() && matches!(server.state(), State::Connecting | State::Login(_)) {
         pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     }
-    let (user, pool_key) = (pool.name.user.clone(), server.pool);
-    count_server(core, &user, false);
+    let pool_key = server.pool;
     drop(server);
     neighbours::pass_room_on(core, pool_key);
 }

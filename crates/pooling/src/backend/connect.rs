@@ -8,7 +8,8 @@ use balancer::ServerId;
 use wire::backend::Status;
 use wire::login::{Error, Event, Login, Terms};
 
-use crate::backend::{addresses, close};
+use crate::backend::addresses;
+use crate::berth::Berth;
 use crate::common::Permit;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
@@ -28,9 +29,9 @@ use crate::sync::lock;
 /// The purpose of a connection.
 pub enum Purpose {
     /// A connection of its pool.
-    Pool(Permit),
+    Pool(Permit, Berth),
     /// A connection beside the pool.
-    Apart(Apart),
+    Apart(Apart, Berth),
 }
 
 /// The hosts of an entry; a Unix socket if it has none.
@@ -45,18 +46,18 @@ fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut L
 }
 
 /// Begins to connect one more server to a pool; false when it failed at once.
-pub fn connect(core: &mut Core, key: PoolKey, permit: Permit) -> bool {
-    connect_for(core, key, Purpose::Pool(permit)).is_some()
+pub fn connect(core: &mut Core, key: PoolKey, permit: Permit, berth: Berth) -> bool {
+    connect_for(core, key, Purpose::Pool(permit, berth)).is_some()
 }
 
 /// Begins to connect a client of replication to the server of a pool.
-pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey) {
-    connect_for(core, key, Purpose::Apart(Apart::Relay(Some(client))));
+pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey, berth: Berth) {
+    connect_for(core, key, Purpose::Apart(Apart::Relay(Some(client)), berth));
 }
 
 /// Begins to connect to the server of a pool, to listen for all of its clients; none when it failed at once.
-pub fn connect_hub(core: &mut Core, key: PoolKey) -> Option<ServerKey> {
-    connect_for(core, key, Purpose::Apart(Apart::Hub))
+pub fn connect_hub(core: &mut Core, key: PoolKey, berth: Berth) -> Option<ServerKey> {
+    connect_for(core, key, Purpose::Apart(Apart::Hub, berth))
 }
 
 fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<ServerKey> {
@@ -129,7 +130,7 @@ fn connect_to(
     match opened {
         Ok((socket, address)) => take_up(core, key, (host, port), address, socket, purpose),
         Err(why) => {
-            if let Purpose::Apart(apart) = purpose {
+            if let Purpose::Apart(apart, _) = purpose {
                 not_apart(core, key, apart, &why);
                 return None;
             }
@@ -156,8 +157,8 @@ fn take_up(
     if let Err(error) = sockets::watch_server(core, slot, &mut io) {
         let why = format!("cannot watch a socket: {error}");
         match purpose {
-            Purpose::Apart(apart) => not_apart(core, key, apart, &why),
-            Purpose::Pool(permit) => {
+            Purpose::Apart(apart, _) => not_apart(core, key, apart, &why),
+            Purpose::Pool(permit, _) => {
                 drop(permit);
                 connect_failed(core, key, &Cause::connection(&why), true);
             }
@@ -166,21 +167,17 @@ fn take_up(
     }
     let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
     server.at.sslmode = credentials::terms(&core.config.settings, &*server.io.socket).sslmode;
-    (server.apart, server.permit) = match purpose {
-        Purpose::Pool(permit) => (None, Some(permit)),
-        Purpose::Apart(apart) => (Some(apart), None),
+    (server.apart, server.permit, server.berth) = match purpose {
+        Purpose::Pool(permit, berth) => (None, Some(permit), Some(berth)),
+        Purpose::Apart(apart, berth) => (Some(apart), None, Some(berth)),
     };
     let apart = server.apart;
     if let Some(pool) = core.pools.get_mut(key.0) {
         server.at.place = pool.counts.stats.place(&server.at.host, port);
-        if apart.is_some() {
-            pool.connections.apart += 1;
-        } else {
+        if apart.is_none() {
             pool.connections.connecting += 1;
             pool.connections.servers.push(slot);
         }
-        let user = pool.name.user.clone();
-        close::count_server(core, &user, true);
     }
     if let Some(Apart::Relay(Some(key))) = apart {
         core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));

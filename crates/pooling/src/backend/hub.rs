@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use crate::model::channels::{Ask, Fault, Hears, Want};
 use crate::model::hub::Listening;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::tally::Use;
 use crate::model::turn::{After, Step, Turn};
 use classify::{Kind, Verdict};
 use wire::backend::tag;
@@ -167,10 +168,10 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
         return hub_failed(core, home, "it could not be made within server_connect_timeout");
     }
     let Some(member) = members::primary_pool(core, home) else { return hub_failed(core, home, "there is no primary") };
-    if !limits::leaves_room(core, member) || !limits::make_room_apart(core, member) {
+    let Some(berth) = limits::make_room_apart(core, member, Use::Hub) else {
         return hub_failed(core, home, "max_db_connections or max_user_connections leaves no room for it");
-    }
-    if let Some(key) = connect::connect_hub(core, member) {
+    };
+    if let Some(key) = connect::connect_hub(core, member, berth) {
         hub_begun(core, key);
     }
 }
@@ -297,6 +298,7 @@ pub fn tick_hubs(core: &mut Core) {
     let homes: Vec<PoolKey> = core.pipelines.hubs.keys().copied().collect();
     for home in homes {
         leave_old_primary(core, home);
+        make_way(core, home);
         make_hub(core, home);
         look_for_hub(core, home);
         if core.now >= core.schedule.next_upkeep {
@@ -362,6 +364,16 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
     }
     if let Some(server) = server {
         close::close_server(core, server, "no client listens any more");
+    }
+}
+
+/// Gives the hub up if a limit that was lowered leaves no room for a connection that serves clients.
+fn make_way(core: &mut Core, home: PoolKey) {
+    let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let quota = core.pools.get(server.pool.0).map(|pool| pool.limits.quota).unwrap_or_default();
+    if let Some(limit) = server.berth.as_mut().and_then(|berth| berth.make_way(quota)) {
+        hub_gone(core, key, &format!("{} leaves no room for it", limit.setting()));
     }
 }
 

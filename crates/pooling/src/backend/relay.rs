@@ -8,6 +8,7 @@
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::relay::Relay;
+use crate::model::tally::Use;
 use crate::model::turn::{Step, Turn};
 use wire::backend::{self, Status};
 
@@ -42,8 +43,8 @@ fn begin_relay(core: &mut Core, key: ClientKey) {
     if core.pools.get(pool_key.0).is_none_or(|pool| pool.limits.paused) {
         return;
     }
-    if limits::make_room_apart(core, pool_key) {
-        connect::connect_relay(core, pool_key, key);
+    if let Some(berth) = limits::make_room_apart(core, pool_key, Use::Relay) {
+        connect::connect_relay(core, pool_key, key, berth);
     }
 }
 

@@ -12,13 +12,14 @@
 //! - One database on several workers: [`Spread`] and [`Ledger`].
 //!
 //! A *worker* is a thread of the pooler with clients and server connections of its own. No statement passes from one
-//! worker to another, so workers need no locks for them. Two values are shared:
+//! worker to another, so workers need no locks for them. Three values are shared:
 //!
 //! - [`Spread`] says which workers serve a database, its *members*, and how many clients each of them has. A database
 //!   begins with one member. More workers join when the members are busy with the database, and clients move to them,
 //!   each at a moment without a statement or transaction under way.
 //! - [`Ledger`] counts the server connections of one pool, so that all workers together keep within its size. A free
 //!   connection is handed to the worker whose clients have waited longest.
+//! - [`tally::Tally`] counts the server connections under the limits that several pools share.
 //!
 //! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
 
@@ -52,6 +53,7 @@ pub mod shape;
 pub mod slots;
 mod spread;
 pub mod statement;
+pub mod tally;
 pub mod totals;
 pub mod turn;
 pub mod vars;

@@ -6,9 +6,10 @@ use wire::backend::Status;
 use crate::backend::{align, close};
 use crate::config::PoolMode;
 use crate::pipeline::connection;
-use crate::pools::{checkin, checkout, checks, grow, handover, neighbours};
+use crate::pools::{checkin, checkout, checks, grow, handover, limits, neighbours};
 use crate::reactor::turns;
 use crate::router::fingerprints;
+use crate::shared::Message;
 use crate::state::Core;
 use crate::state::server::State;
 
@@ -74,19 +75,23 @@ fn offer(core: &mut Core, key: ServerKey) {
     if spare && !(retire || old || many) && handover::gives_away(core, key) {
         return;
     }
-    if retire || old || many || spare {
-        let why = if retire {
-            "the connection had been marked to be closed"
-        } else if old {
-            "the connection had reached server_lifetime"
-        } else {
-            "the pool had more connections than its size"
-        };
-        close::close_server(core, key, why);
-        grow_in_turn(core, pool_key);
-        return;
+    let debt = limits::take_debt(core, pool_key);
+    let why = if retire {
+        "the connection had been marked to be closed"
+    } else if old {
+        "the connection had reached server_lifetime"
+    } else if many || spare {
+        "the pool had more connections than its size"
+    } else if let Some(debt) = &debt {
+        &limits::reason(core, &debt.limit)
+    } else {
+        return hand_out(core, key);
+    };
+    close::close_server(core, key, why);
+    match debt.filter(|debt| debt.to != core.id) {
+        Some(debt) => core.shared.tell(debt.to, Message::Room(debt.limit)),
+        None => grow_in_turn(core, pool_key),
     }
-    hand_out(core, key);
 }
 
 /// Checks a free server connection out for the next waiting client, or puts it into the pool.

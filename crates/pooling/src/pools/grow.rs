@@ -1,6 +1,7 @@
 //! The number of further connections that a pool opens.
 
 use crate::model::keys::PoolKey;
+use crate::model::tally::Limit;
 use crate::model::turn::After;
 
 use crate::backend::connect;
@@ -53,10 +54,18 @@ fn open_more(core: &mut Core, key: PoolKey) {
     }
     for number in 0..wanted {
         let Some(permit) = core.pools.get(key.0).and_then(|pool| pool.common.open(limit)) else { break };
-        let may = if number < needed { limits::make_room(core, key) } else { limits::within_limits(core, key) };
-        if !may || !connect::connect(core, key, permit) {
+        let berth = if number < needed { limits::make_room(core, key) } else { limits::berth(core, key) };
+        let Some(berth) = berth else { break };
+        if !connect::connect(core, key, permit, berth) {
             break;
         }
+    }
+}
+
+/// Opens connections for the clients that a limit has kept waiting, the one that has waited longest first.
+pub fn grow_under(core: &mut Core, limit: &Limit) {
+    for (key, _) in neighbours::waiting(core, |pool| limit.covers(&pool.name.database, &pool.name.user)) {
+        grow(core, key);
     }
 }
 
@@ -74,9 +83,9 @@ pub fn grow_by_one(core: &mut Core, key: PoolKey) {
         failure.is_some_and(|failure| failure.holds(core.now, core.config.settings.server_login_retry.0))
     });
     if !failing
-        && limits::within_limits(core, key)
         && let Some(permit) = limits::permit(core, key)
+        && let Some(berth) = limits::berth(core, key)
     {
-        connect::connect(core, key, permit);
+        connect::connect(core, key, permit, berth);
     }
 }

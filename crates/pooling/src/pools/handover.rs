@@ -12,7 +12,6 @@ use crate::model::turn::{After, Turn};
 use crate::model::vars::Vars;
 use crate::model::{Standing, Step};
 
-use crate::backend::close;
 use crate::pools::neighbours::{self, may_travel};
 use crate::pools::{checks, size, welcome};
 use crate::reactor::{sockets, turns};
@@ -68,8 +67,9 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     pool.connections.idle.retain(|other| *other != key);
     pool.counts.totals.moved.connections += 1;
     pool.connections.owes = false;
-    let Some(mut permit) = server.permit.take() else { return };
+    let (Some(mut permit), Some(mut berth)) = (server.permit.take(), server.berth.take()) else { return };
     permit.hand_over(to);
+    berth.hand_over(to);
     let Server { io, id, at, known, cancels, life, .. } = server;
     let Confirmed { sets, vars, read_only, base } = known.session;
     let carried = CarriedBelief {
@@ -85,6 +85,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
     let parcel = Parcel {
         io,
         permit,
+        berth,
         id,
         place: (at.host, at.port, at.address),
         known: carried,
@@ -100,7 +101,7 @@ fn send_over(core: &mut Core, key: ServerKey, to: WorkerId) {
 /// Takes a connection from another worker; gives the pool that has it now.
 pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     let Parcel { mut io, permit, id, place: (host, port, address), known, .. } = parcel;
-    let Parcel { cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
+    let Parcel { berth, cancel_key, since, sslmode, unchecked, orders, .. } = parcel;
     let CarriedBelief { sets, vars, read_only, base, parameters, standby, mark, statements } = known;
     let key = size::pool_named(core, permit.name());
     let slot = ServerKey(core.servers.vacant());
@@ -108,7 +109,6 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     let pool = key.and_then(|key| Some((key, core.pools.get_mut(key.0)?)));
     let (Some((pool_key, pool)), Ok(())) = (pool, watched) else {
         // The pool was given up here meanwhile. The server's process ends with its connection.
-        close::count_server(core, &permit.name().user, false);
         sockets::unwatch(core, &io);
         return None;
     };
@@ -117,7 +117,7 @@ pub fn take_over_server(core: &mut Core, parcel: Parcel) -> Option<PoolKey> {
     pool.connections.servers.push(slot);
     let vars = Vars::carried(vars, &pool.greetings.defaults);
     server.known.session = Confirmed { sets: Sets::carried(sets), vars, read_only, base: Rc::from(base) };
-    (server.permit, server.known.parameters) = (Some(permit), parameters);
+    (server.permit, server.berth, server.known.parameters) = (Some(permit), Some(berth), parameters);
     (server.cancels.key, server.life.since, server.known.standby) = (cancel_key, since, standby);
     (server.at.sslmode, server.known.mark, server.known.statements) = (sslmode, mark, statements.arrived());
     // Later orders have not reached the connection: it may be of the configuration before.

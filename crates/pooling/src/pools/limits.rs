@@ -1,67 +1,69 @@
 //! The limits that several pools share, `max_db_connections` and `max_user_connections`, and the choice of the
 //! connection that is closed when a limit leaves no room.
 //!
-//! If a limit leaves a pool no room for a connection, the connection of another pool that has been idle longest is
-//! closed. If none is idle because clients follow each other, a client that has waited for [`STARVING`] is served
-//! nonetheless: a connection of a pool that has more of them is closed when it is next free. For a client of another
-//! worker, only an idle connection is closed.
+//! Each connection holds a [`Berth`] from before it is opened: all workers together keep within the limits. If a limit
+//! leaves a pool no room for a connection, the connection of another pool that has been idle longest is closed. If none
+//! is idle because clients follow each other, a client that has waited for [`STARVING`] is served nonetheless: the pools
+//! that have more connections are *in debt*, and the first of their connections that becomes free is closed. No
+//! connection is chosen before: a client may keep the chosen one for ever. Other workers that have connections under the
+//! limit are asked likewise.
 
-use std::rc::Rc;
 use std::time::Duration;
 
-use crate::model::keys::{PoolKey, ServerKey};
+use crate::model::keys::{PoolKey, ServerKey, WorkerId};
 use crate::model::quota::Quota;
+use crate::model::tally::{Limit, Use};
 
 use crate::backend::close;
+use crate::berth::Berth;
 use crate::common::Permit;
-use crate::config::PoolMode;
 use crate::pools::neighbours;
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::pool::Pool;
+use crate::state::pool::{Debt, Pool};
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
 /// The time that a client waits before its pool gets a connection at the cost of a pool that has more.
 const STARVING: Duration = Duration::from_secs(1);
 
-/// A limit that several pools share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
-    /// `max_db_connections` of this database.
-    Database(Rc<str>),
-    /// `max_user_connections` of this user.
-    User(Rc<str>),
-}
-
-impl Limit {
-    fn covers(&self, pool: &Pool) -> bool {
-        match self {
-            Self::Database(database) => pool.name.database == *database,
-            Self::User(user) => pool.name.user == *user,
-        }
-    }
-
-    fn setting(&self) -> &'static str {
-        match self {
-            Self::Database(_) => "max_db_connections",
-            Self::User(_) => "max_user_connections",
-        }
-    }
-}
+/// The time after which a debt is forgotten, unless the client still starves.
+const LAPSE: Duration = Duration::from_millis(500);
 
 /// The limit that keeps a pool from one more server connection.
-fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
-    if pool.limits.quota.database > 0 {
-        let same = core.pools.iter().filter(|(_, other)| other.name.database == pool.name.database);
-        if same.map(|(_, other)| other.connections.servers.len() + other.connections.apart).sum::<usize>()
-            >= pool.limits.quota.database
-        {
-            return Some(Limit::Database(pool.name.database.clone()));
-        }
+pub fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
+    let Quota { database: 0, user: 0 } = pool.limits.quota else {
+        let servers = lock(&core.shared.counts.servers);
+        return servers.reached(&pool.name.database, &pool.name.user, pool.limits.quota, Use::Pool);
+    };
+    None
+}
+
+/// The number of connections that a limit allows; 0 for no limit.
+pub fn most(core: &Core, limit: &Limit) -> usize {
+    match limit {
+        Limit::Database(database) => core.config.database_servers(database),
+        Limit::User(user) => core.config.user_servers(user),
     }
-    let servers = || lock(&core.shared.counts.by_user).get(&*pool.name.user).map_or(0, |(servers, _)| *servers);
-    (pool.limits.quota.user > 0 && servers() >= pool.limits.quota.user).then(|| Limit::User(pool.name.user.clone()))
+}
+
+fn is_reached(core: &Core, limit: &Limit) -> bool {
+    let most = most(core, limit);
+    most > 0 && lock(&core.shared.counts.servers).count(limit) >= most
+}
+
+fn covers(limit: &Limit, pool: &Pool) -> bool {
+    limit.covers(&pool.name.database, &pool.name.user)
+}
+
+/// The limit that is exceeded by the connections that a pool shares it with: it was lowered.
+pub fn limit_exceeded(core: &Core, pool: &Pool) -> Option<Limit> {
+    limit_reached(core, pool).filter(|limit| is_exceeded(core, limit))
+}
+
+fn is_exceeded(core: &Core, limit: &Limit) -> bool {
+    let most = most(core, limit);
+    most > 0 && lock(&core.shared.counts.servers).count(limit) > most
 }
 
 /// A permit for one more server connection of a pool, within its size.
@@ -69,66 +71,82 @@ pub fn permit(core: &Core, key: PoolKey) -> Option<Permit> {
     core.pools.get(key.0).and_then(|pool| pool.common.open(pool.limits.size))
 }
 
-/// Whether one more server connection keeps within the limits of its database and user.
-pub fn within_limits(core: &Core, key: PoolKey) -> bool {
-    core.pools.get(key.0).is_some_and(|pool| limit_reached(core, pool).is_none())
+fn take(core: &Core, pool: &Pool, what: Use) -> Result<Berth, Limit> {
+    let names = (&*pool.name.database, &*pool.name.user);
+    Berth::take(&core.shared.counts, core.id, names, pool.limits.quota, what)
 }
 
-/// Makes room for a connection beside the pool, at the cost of idle ones. False if there is none.
-pub fn make_room_apart(core: &mut Core, key: PoolKey) -> bool {
-    while !within_limits(core, key) {
-        let own = core.pools.get(key.0).and_then(|pool| pool.connections.idle.front().copied());
-        match own {
-            Some(idle) => close::close_server(
-                core,
-                idle,
-                "a connection for LISTEN or replication needs the place of this connection",
-            ),
-            None if make_room(core, key) => (),
-            None => return false,
+/// A place for one more server connection of a pool, if the limits of its database and user leave room.
+pub fn berth(core: &Core, key: PoolKey) -> Option<Berth> {
+    core.pools.get(key.0).and_then(|pool| take(core, pool, Use::Pool).ok())
+}
+
+/// A place for one more server connection of a pool for a waiting client, at the cost of idle connections in other
+/// pools. None if there is no room.
+pub fn make_room(core: &mut Core, key: PoolKey) -> Option<Berth> {
+    make_room_for(core, key, Use::Pool)
+}
+
+/// A place for a connection beside the pool, at the cost of idle ones. None if there is no room.
+pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
+    loop {
+        let pool = core.pools.get(key.0)?;
+        match take(core, pool, what) {
+            Ok(berth) => return Some(berth),
+            // Another connection would have to serve clients, not only be closed.
+            Err(_) if what == Use::Hub && hubs_are_many(core, pool) => return None,
+            Err(_) => match pool.connections.idle.front().copied() {
+                Some(idle) => close::close_server(
+                    core,
+                    idle,
+                    "a connection for LISTEN or replication needs the place of this connection",
+                ),
+                None => return make_room_for(core, key, what),
+            },
         }
     }
-    true
 }
 
-/// Whether the limits still have room for clients after one more connection that is checked out to no client. Of a
-/// user's limit each worker has its share, since connections of other workers are not counted.
-pub fn leaves_room(core: &Core, key: PoolKey) -> bool {
-    let Some(pool) = core.pools.get(key.0) else { return false };
-    let apart = |limit: Limit| {
-        let covered = core.pools.iter().filter(|(_, other)| limit.covers(other));
-        covered.map(|(_, other)| other.connections.apart).sum::<usize>() + 1
-    };
-    let Quota { database, user } = pool.limits.quota;
-    let workers = core.shared.mailboxes.len();
-    (database == 0 || apart(Limit::Database(pool.name.database.clone())) < database)
-        && (user == 0 || apart(Limit::User(pool.name.user.clone())) * workers < user)
+fn hubs_are_many(core: &Core, pool: &Pool) -> bool {
+    let servers = lock(&core.shared.counts.servers);
+    servers.crowds_out(&pool.name.database, &pool.name.user, pool.limits.quota, 1).is_some()
 }
 
-/// Lets a pool have one more server connection for a waiting client, at the cost of idle connections in other pools.
-/// False if there is no room.
-pub fn make_room(core: &mut Core, key: PoolKey) -> bool {
-    while let Some(limit) = core.pools.get(key.0).and_then(|pool| limit_reached(core, pool)) {
-        match longest_idle(core, &limit, Some(key)) {
-            Some(idle) => close::close_server(core, idle, &reason(&limit)),
-            None => {
-                if let Limit::User(user) = &limit {
-                    core.shared.tell_all(|| Message::MakeRoom(user.to_string()));
-                }
-                return false;
-            }
-        }
+fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
+    loop {
+        let limit = match take(core, core.pools.get(key.0)?, what) {
+            Ok(berth) => return Some(berth),
+            Err(limit) => limit,
+        };
+        let Some(idle) = longest_idle(core, &limit, Some(key)) else {
+            ask_others(core, &limit, None);
+            return None;
+        };
+        let why = reason(core, &limit);
+        close::close_server(core, idle, &why);
     }
-    true
 }
 
-/// Closes an idle connection of a user for a client of another worker, if the limit is still reached.
-pub fn make_room_for_another(core: &mut Core, user: &str) {
-    let limit = Limit::User(user.into());
-    let reached =
-        core.pools.iter().any(|(_, pool)| limit.covers(pool) && limit_reached(core, pool) == Some(limit.clone()));
-    if let Some(idle) = longest_idle(core, &limit, None).filter(|_| reached) {
-        close::close_server(core, idle, &reason(&limit));
+/// Asks the other workers that have connections under a limit for room: for an idle connection, and for a client that
+/// starves, for one of a pool that has more connections than its `fewer`.
+fn ask_others(core: &Core, limit: &Limit, fewer: Option<usize>) {
+    let others = lock(&core.shared.counts.servers).others(core.id.0, limit);
+    for other in others {
+        core.shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), fewer, core.id));
+    }
+}
+
+/// Makes room for a client of another worker, if the limit is still reached.
+pub fn make_room_for_another(core: &mut Core, limit: Limit, fewer: Option<usize>, asker: WorkerId) {
+    if !is_reached(core, &limit) {
+        return;
+    }
+    if let Some(idle) = longest_idle(core, &limit, None) {
+        let why = reason(core, &limit);
+        close::close_server(core, idle, &why);
+        core.shared.tell(asker, Message::Room(limit));
+    } else if let Some(fewer) = fewer {
+        put_in_debt(core, &limit, fewer, asker);
     }
 }
 
@@ -137,14 +155,19 @@ fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<Se
     let may_go = |server: &Server| {
         matches!(server.state(), State::Idle)
             && Some(server.pool) != apart
-            && core.pools.get(server.pool.0).is_some_and(|pool| limit.covers(pool))
+            && core.pools.get(server.pool.0).is_some_and(|pool| covers(limit, pool))
     };
     let idle = core.servers.iter().filter(|(_, server)| may_go(server));
     idle.min_by_key(|(_, server)| server.life.state_since).map(|(key, _)| ServerKey(key))
 }
 
-/// Has a pool give a busy connection up for one whose clients have waited for long and that has fewer.
-pub fn relieve_starving(core: &mut Core) {
+/// Puts pools in debt: those that exceed a limit which was lowered, and those that have more connections than a pool
+/// whose clients have waited for long.
+pub fn find_debtors(core: &mut Core) {
+    let exceeded: Vec<Limit> = core.pools.iter().filter_map(|(_, pool)| limit_exceeded(core, pool)).collect();
+    for limit in exceeded {
+        put_in_debt(core, &limit, 0, core.id);
+    }
     let starving = |pool: &Pool| {
         let long = neighbours::waits_since(core, pool)
             .is_some_and(|since| core.now.saturating_duration_since(since) >= STARVING);
@@ -154,28 +177,49 @@ pub fn relieve_starving(core: &mut Core) {
     };
     let found: Vec<(Limit, usize)> = core.pools.iter().filter_map(|(_, pool)| starving(pool)).collect();
     for (limit, fewer) in found {
-        let covered = |server: &Server| core.pools.get(server.pool.0).filter(|pool| limit.covers(pool));
-        // One connection at a time: after it, the pools that still starve are seen.
-        if core.servers.iter().any(|(_, server)| server.life.retire && covered(server).is_some()) {
+        put_in_debt(core, &limit, fewer, core.id);
+        ask_others(core, &limit, Some(fewer));
+    }
+}
+
+/// Puts the pools in debt that a limit covers and that have more connections than this.
+fn put_in_debt(core: &mut Core, limit: &Limit, fewer: usize, to: WorkerId) {
+    for (_, pool) in core.pools.iter_mut() {
+        if !covers(limit, pool) || pool.connections.servers.len() <= fewer {
             continue;
         }
-        let busy = core.servers.iter().filter_map(|(key, server)| {
-            let pool = covered(server)?;
-            let lasts = pool.limits.mode == PoolMode::Session
-                || !matches!(server.state(), State::Active(_) | State::Aligning(..) | State::Pipelined(_));
-            (!lasts && pool.connections.servers.len() > fewer).then_some((
-                pool.connections.servers.len(),
-                std::cmp::Reverse(server.life.since),
-                key,
-            ))
-        });
-        let most = busy.max_by_key(|(count, since, _)| (*count, *since)).map(|(.., key)| key);
-        if let Some(server) = most.and_then(|key| core.servers.get_mut(key)) {
-            server.life.retire = true;
+        pool.connections.debt = Some(Debt { limit: limit.clone(), to, until: core.now + LAPSE });
+        // A pipelined connection would never be free if units always followed. The next one is closed when this one's
+        // units take long.
+        let servers = &core.servers;
+        let units = |key: &ServerKey| {
+            let pipeline = servers.get(key.0).and_then(|server| server.pipeline());
+            pipeline.filter(|pipeline| !pipeline.closed).map(|pipeline| (pipeline.units.len(), *key))
+        };
+        let least = pool.connections.pipelined.iter().filter_map(units).min_by_key(|(units, _)| *units);
+        let least = least.and_then(|(_, key)| core.servers.get_mut(key.0));
+        if let Some(pipeline) = least.and_then(|server| server.pipeline_mut()) {
+            pipeline.closed = true;
         }
     }
 }
 
-fn reason(limit: &Limit) -> String {
-    format!("a client of another pool waits for a connection ({})", limit.setting())
+/// The debt that a connection of this pool, which has become free, is to pay: it pays that of all pools, so that those
+/// that still starve afterwards are seen.
+pub fn take_debt(core: &mut Core, key: PoolKey) -> Option<Debt> {
+    let debt = core.pools.get_mut(key.0)?.connections.debt.take()?;
+    let holds = debt.until >= core.now && is_reached(core, &debt.limit);
+    for (_, pool) in core.pools.iter_mut() {
+        pool.connections.debt.take_if(|other| other.limit == debt.limit);
+    }
+    holds.then_some(debt)
+}
+
+/// The reason for which a connection is closed under a limit.
+pub fn reason(core: &Core, limit: &Limit) -> String {
+    let setting = limit.setting();
+    match is_exceeded(core, limit) {
+        true => format!("there are more connections than {setting}"),
+        false => format!("a client of another pool waits for a connection ({setting})"),
+    }
 }

@@ -92,9 +92,16 @@ pub fn kept_waiting_by(core: &Core, key: PoolKey) -> Vec<(PoolKey, Instant)> {
         pool.limits.quota.database > 0 && other.name.database == pool.name.database
             || pool.limits.quota.user > 0 && other.name.user == pool.name.user
     };
-    let others = core.pools.iter().filter(|(other, pool)| *other != key.0 && !pool.limits.paused && shares(pool));
+    let mut waiting = waiting(core, shares);
+    waiting.retain(|(other, _)| *other != key);
+    waiting
+}
+
+/// Those of these pools that wait for a connection, the one that has waited longest first.
+pub fn waiting(core: &Core, of: impl Fn(&Pool) -> bool) -> Vec<(PoolKey, Instant)> {
+    let pools = core.pools.iter().filter(|(_, pool)| !pool.limits.paused && of(pool));
     let mut waiting: Vec<(PoolKey, Instant)> =
-        others.filter_map(|(other, pool)| Some((PoolKey(other), waits_since(core, pool)?))).collect();
+        pools.filter_map(|(key, pool)| Some((PoolKey(key), waits_since(core, pool)?))).collect();
     waiting.sort_by_key(|(_, since)| *since);
     waiting
 }

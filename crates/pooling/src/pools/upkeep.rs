@@ -14,7 +14,7 @@ use crate::config::{PoolMode, Seconds};
 use crate::error::Error;
 use crate::frontend::leave;
 use crate::metrics::Stats;
-use crate::pools::size;
+use crate::pools::{limits, size};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::State as ClientState;
@@ -152,10 +152,11 @@ pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)
     core.lifecycle.workload.leave_out(&name.database, totals.queries);
 }
 
-/// Closes free connections of a pool that has become smaller.
+/// Closes free connections of a pool that has become smaller, or that shares a limit which has.
 fn trim(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get(key.0) {
-        if pool.common.total() <= pool.limits.size || !pool.queue.waiting.is_empty() {
+        let many = pool.common.total() > pool.limits.size || limits::limit_exceeded(core, pool).is_some();
+        if !many || !pool.queue.waiting.is_empty() {
             return;
         }
         let Some(&oldest) = pool.connections.idle.front() else { return };

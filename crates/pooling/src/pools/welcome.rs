@@ -130,9 +130,9 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
         Ok(id) => {
             if let Some(member) = members::member(core, home, id)
                 && let Some(permit) = limits::permit(core, member)
-                && limits::make_room(core, member)
+                && let Some(berth) = limits::make_room(core, member)
             {
-                connect::connect(core, member, permit);
+                connect::connect(core, member, permit, berth);
             }
         }
         Err(unavailable) => {

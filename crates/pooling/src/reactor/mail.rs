@@ -42,7 +42,8 @@ pub fn read_messages(core: &mut Core) {
             // The asker may have given up.
             Message::Measure(asker) => drop(asker.send(metrics::ask::measure(core))),
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
-            Message::MakeRoom(user) => limits::make_room_for_another(core, &user),
+            Message::MakeRoom(limit, fewer, asker) => limits::make_room_for_another(core, limit, fewer, asker),
+            Message::Room(limit) => grow::grow_under(core, &limit),
             Message::Reload => {
                 core.lifecycle.orders += 1;
                 configure::take_config(core);

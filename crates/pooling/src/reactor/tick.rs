@@ -190,6 +190,7 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
     let database = pool.name.database.to_string();
     let (failure, connecting) = (pool.connections.failure.as_ref(), pool.connections.connecting);
     let has_none = client.is_ready() && pool.connections.servers.len() == connecting;
+    let limit = limits::limit_reached(core, pool).filter(|_| pool.common.total() < pool.limits.size);
     Some(if pool.limits.paused {
         Error::Paused(database)
     } else if let Some(failure) = failure.filter(|_| has_none) {
@@ -200,7 +201,18 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
         let why = welcome::why_unavailable(core, pool);
         if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
     } else if !client.is_ready() {
-        Error::NoneMade { database, met: failure.map(|failure| format!(": {}", failure.cause.why)).unwrap_or_default() }
+        let full = limit.map(|limit| format!("{} leaves no room", limit.setting()));
+        let met = failure.map(|failure| failure.cause.why.clone()).or(full);
+        Error::NoneMade { database, met: met.map(|why| format!(": {why}")).unwrap_or_default() }
+    } else if let Some(limit) = limit {
+        Error::NoRoom {
+            setting: limit.setting(),
+            most: limits::most(core, &limit),
+            database,
+            user: pool.name.user.to_string(),
+            servers: pool.common.total(),
+            waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
+        }
     } else {
         Error::PoolFull {
             database,
@@ -295,7 +307,7 @@ fn tick_pools(core: &mut Core) {
             handover::balance(core, key);
         }
     }
-    limits::relieve_starving(core);
+    limits::find_debtors(core);
 }
 
 fn end_period(core: &mut Core) {

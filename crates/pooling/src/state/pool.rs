@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use crate::model::client::Verified;
 use crate::model::failure::{Failure, Retries};
-use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::quota::Quota;
 use crate::model::slots::Slots;
 use crate::model::statement::Statements;
+use crate::model::tally::Limit;
 use crate::model::totals::Totals;
 use crate::model::vars::Vars;
 use balancer::ServerId;
@@ -94,8 +95,6 @@ pub struct Limits {
 pub struct Connections {
     /// All server connections of the pool, also those that are being made.
     pub servers: Vec<ServerKey>,
-    /// The number of further connections that are checked out to no client: those of replication, and of the hub.
-    pub apart: usize,
     /// The idle connections; the one used last at the back.
     pub idle: VecDeque<ServerKey>,
     /// The pipelined connections, each with units of several clients.
@@ -110,6 +109,19 @@ pub struct Connections {
     pub standing: Option<&'static str>,
     /// Whether one of its connections, none of which becomes free, is to go to another worker.
     pub owes: bool,
+    /// The claim of a pool that starves on the next connection which becomes free.
+    pub debt: Option<Debt>,
+}
+
+/// A claim on the next connection of a pool that becomes free: it is closed for a client that a shared limit keeps waiting.
+#[derive(Debug, Clone)]
+pub struct Debt {
+    /// The limit.
+    pub limit: Limit,
+    /// The worker of that client.
+    pub to: WorkerId,
+    /// The time until which the claim holds, unless it is renewed.
+    pub until: Instant,
 }
 
 /// The clients of a pool, and those of them that wait.

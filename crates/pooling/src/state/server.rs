@@ -14,6 +14,7 @@ use wire::backend::Status;
 use wire::login::Login;
 use wire::startup::CancelKey;
 
+use crate::berth::Berth;
 use crate::catalog::Definition;
 use crate::common::Permit;
 use crate::config::SslMode;
@@ -206,6 +207,8 @@ pub struct Server {
     pub apart: Option<Apart>,
     /// The permit by which the connection is counted as one of its pool's.
     pub permit: Option<Permit>,
+    /// Its place under the limits that pools share; none, if it only delivers a cancel request.
+    pub berth: Option<Berth>,
 }
 
 impl Server {
@@ -439,6 +442,7 @@ impl Server {
             },
             apart: None,
             permit: None,
+            berth: None,
         }
     }
 }

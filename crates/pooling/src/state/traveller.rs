@@ -8,6 +8,7 @@ use crate::model::statement::Carried;
 use classify::Role;
 use wire::startup::CancelKey;
 
+use crate::berth::Berth;
 use crate::common::Permit;
 use crate::config::SslMode;
 use crate::homes::Place;
@@ -53,8 +54,10 @@ pub struct CarriedBelief {
 pub struct Parcel {
     /// The socket.
     pub io: Io,
-    /// The permit by which the connection is counted.
+    /// The permit by which the connection is counted as one of its pool's.
     pub permit: Permit,
+    /// Its place under the limits that pools share.
+    pub berth: Berth,
     /// Its id on the console.
     pub id: u64,
     /// The host, the port and the address of its server.

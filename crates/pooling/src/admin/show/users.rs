@@ -1,6 +1,6 @@
 //! SHOW USERS: the users of the configuration.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use wire::backend::ColumnType::{Int8, Text};
 
@@ -25,23 +25,25 @@ fn own(size: Option<usize>) -> Option<String> {
 }
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let counts = lock(&view.shared.counts.by_user);
-    let names: BTreeSet<&String> =
-        view.config.passwords.keys().chain(view.config.users.keys()).chain(counts.keys()).collect();
+    let clients = lock(&view.shared.counts.by_user);
+    let servers = lock(&view.shared.counts.servers);
+    let servers: HashMap<&str, usize> = servers.by_user().collect();
+    let configured = view.config.passwords.keys().chain(view.config.users.keys());
+    let names = configured.chain(clients.keys()).map(String::as_str).chain(servers.keys().copied());
+    let names: BTreeSet<&str> = names.collect();
     names
         .into_iter()
         .map(|name| {
             let entry = view.config.users.get(name);
-            let (servers, clients) = counts.get(name).copied().unwrap_or_default();
             vec![
                 text(name),
                 own(entry.and_then(|entry| entry.pool_size)),
                 own(entry.and_then(|entry| entry.reserve_pool_size)),
                 entry.and_then(|entry| entry.pool_mode).map(|mode| mode.show()),
                 number(view.config.user_servers(name)),
-                number(servers),
+                number(servers.get(name).copied().unwrap_or_default()),
                 number(view.config.user_clients(name)),
-                number(clients),
+                number(clients.get(name).copied().unwrap_or_default()),
             ]
         })
         .collect()
