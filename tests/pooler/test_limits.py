@@ -289,6 +289,34 @@ def test_clients_of_a_given_user_share_that_users_pool(with_users):
             assert kind == b"E" and b'the entry of database "given" no longer names user "scram_user"' in body
 
 
+@pytest.mark.parametrize("before", [" user=limited_2", ""])
+def test_clients_go_to_the_pool_of_the_user_that_a_reload_gives(with_many_users, before):
+    databases = {"given": f"dbname=postgres{before}"}
+    with Pooler(with_many_users, databases, default_pool_size=2, max_user_connections=3) as pooler:
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(Raw(pooler.port, "given", user=USERS[0])) for _ in range(4)]
+            clients[0].sql("BEGIN")
+            clients[1].ask(raw.parse("kept", "SELECT current_user"), raw.SYNC)
+            pooler.databases = {"given": "dbname=postgres user=limited_3"}
+            pooler.reload()
+            # A transaction ends where it began.
+            assert clients[0].value("SELECT current_user") == (USERS[2] if before else USERS[0])
+            assert clients[0].sql("COMMIT") == "C:COMMIT Z:I"
+            wait_until(lambda: not pooler.show("SERVERS"))
+            for client in clients:
+                assert client.value("SELECT current_user") == USERS[3]
+            assert clients[1].ask(raw.bind("kept"), raw.EXECUTE, raw.SYNC).startswith(f"2 D:{USERS[3]}")
+            new = stack.enter_context(Raw(pooler.port, "given", user=USERS[0]))
+            for client in [*clients, new]:
+                client.send(query("BEGIN; SELECT pg_sleep(0.1); COMMIT"))
+            (row,) = [row for row in pooler.show("POOLS") if row["database"] == "given" and row["cl_active"] != "0"]
+            assert row["user"] == USERS[3]
+            for client in [*clients, new]:
+                client.until(b"Z")
+            assert {row["user"] for row in pooler.show("SERVERS")} == {USERS[3]}
+            assert len(pooler.show("SERVERS")) <= 2
+
+
 def pools(pooler):
     """The pools of the database `given`, by user."""
     return {row["user"]: row for row in pooler.show("POOLS") if row["database"] == "given"}

@@ -10,16 +10,17 @@ use crate::model::totals::Totals;
 
 use crate::backend::close;
 use crate::common::PoolName;
-use crate::config::{PoolMode, Seconds};
+use crate::config::{Database, PoolMode, Seconds};
 use crate::error::Error;
 use crate::frontend::leave;
 use crate::metrics::Stats;
 use crate::pools::{limits, size};
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::client::State as ClientState;
+use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::Pool;
 use crate::state::server::Server;
+use crate::state::traveller::Bound;
 use crate::sync::lock;
 
 /// The time for which such a pool is kept: it remembers a failure, and spares the next client a new connection.
@@ -56,6 +57,7 @@ pub fn keep_pools(core: &mut Core) {
                 let (user, database) = (pool.name.user.to_string(), pool.name.database.to_string());
                 wind_up(core, key, &Error::UserGone { user, database });
             }
+            Some(entry) if serves_as_another(core, key, pool, entry) => send_to_their_pool(core, key),
             Some(entry) => {
                 let settings = &core.config.settings;
                 let unused = |limit: Seconds| {
@@ -82,6 +84,27 @@ pub fn keep_pools(core: &mut Core) {
     if core.config.settings.server_fast_close {
         close_retired_sessions(core);
     }
+}
+
+/// Whether a pool has clients of whom the database's entry now says that another user's pool serves them.
+fn serves_as_another(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
+    let is_of = |client: &Client| client.route.home == Some(key) && client.is_ready();
+    entry.user.as_deref().is_some_and(|user| *user != *pool.name.user)
+        && (pool.name.user_is_given || core.clients.iter().any(|(_, client)| is_of(client)))
+}
+
+/// Sends the clients of a pool to the pool of the user that the database's entry gives, each before its next unit, and
+/// closes the pool's connections as they become free.
+fn send_to_their_pool(core: &mut Core, key: PoolKey) {
+    for (_, client) in core.clients.iter_mut() {
+        if client.route.home == Some(key) && client.is_ready() && client.moves_to != Some(Bound::Successor) {
+            client.moves_to = Some(Bound::Pool);
+        }
+    }
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(member.0));
+    let servers = members.chain([pool]).flat_map(|pool| pool.connections.servers.iter().copied());
+    close::retire(core, &servers.collect::<Vec<_>>());
 }
 
 /// Makes the pools that are kept filled before the first client comes: those whose user is given by the database's

@@ -1,4 +1,4 @@
-//! The departure of clients to another worker, or to the process that has taken over the sockets.
+//! The departure of clients to another worker or pool, or to the process that has taken over the sockets.
 
 use crate::model::keys::ClientKey;
 
@@ -7,7 +7,7 @@ use crate::shared::Message;
 use crate::state::Core;
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
-use crate::state::traveller::{Bound, Traveller};
+use crate::state::traveller::{Bound, CarriedIdentity, Traveller};
 use crate::sync::lock;
 
 /// Sends a client to its destination, if it can leave now.
@@ -19,6 +19,13 @@ pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
             let Some(mut traveller) = moves::pack(core, key) else { return false };
             traveller.identity.place.change(to);
             core.shared.tell(to, Message::Moved(Box::new(traveller)));
+            true
+        }
+        Some(Bound::Pool) => {
+            let Some(mut traveller) = moves::pack(core, key) else { return false };
+            let CarriedIdentity { database, user, served_as, .. } = &mut traveller.identity;
+            *served_as = core.config.pool_user(database, user).to_owned();
+            moves::settle_in(core, traveller);
             true
         }
         _ => false,

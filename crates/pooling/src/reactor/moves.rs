@@ -59,6 +59,9 @@ pub fn mark_movers(core: &mut Core) {
     let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
     for (key, client) in core.clients.iter_mut() {
         let stays = !client.is_ready() || client.session.pins.any() || client.ears.is_some();
+        if client.moves_to == Some(Bound::Pool) {
+            continue;
+        }
         let marked = client.moves_to.take();
         let Some(excess) = left.get_mut(&client.identity.database).filter(|_| !stays) else { continue };
         let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));

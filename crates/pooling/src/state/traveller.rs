@@ -84,6 +84,8 @@ pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
 pub enum Bound {
     /// Another worker.
     Worker(WorkerId),
+    /// The pool of this worker that serves it by the configuration.
+    Pool,
     /// The process that has taken the sockets over.
     Successor,
 }
