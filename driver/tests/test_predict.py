@@ -1,7 +1,12 @@
 """Matrices sent to models and their predictions back; the extension has to be in the server, as `make test` has it."""
 
+import datetime
+
 import howdah
 import numpy
+import pandas
+import polars
+import pyarrow
 import pytest
 
 
@@ -153,7 +158,7 @@ async def test_explanations_of_classes_have_a_dimension_more(spec, project, monk
     # Two rows at a time.
     monkeypatch.setattr(howdah.columnar, "_EXPLAINED_CELLS", 8)
     if not with_numpy:
-        monkeypatch.setattr(howdah.columnar, "_numpy", lambda: None)
+        monkeypatch.setattr(howdah.utils, "_numpy", lambda: None)
     found = await connection.explain("kinds", memoryview(matrix))
     assert isinstance(found, numpy.ndarray if with_numpy else memoryview)
     assert found.shape == (7, 3, 4)
@@ -170,3 +175,155 @@ async def probabilities_by_sql(connection, matrix):
     """The probabilities of each class, asked row by row."""
     ask = "select pgml.predict_proba('kinds', $1::real[])"
     return numpy.array([await connection.fetchval(ask, row.tolist()) for row in matrix])
+
+
+@pytest.fixture
+def trained(server, project):
+    """The database with models of the features c, a and b, of which b is a text."""
+    server.psql(
+        "create view named as select c, a, case when b > 0.5 then 'high' else 'low' end b, delay from flights;"
+        "create view kinds as select c, a, case when b > 0.5 then 'high' else 'low' end b,"
+        " case when a < 0.3 then 'x' when c < 0.5 then 'y' else 'z' end kind from flights",
+        project,
+    )
+    for name, task, label in (("named", "regression", "delay"), ("kinds", "classification", "kind")):
+        server.psql(
+            f"select pgml.train('{name}', task => '{task}', relation_name => '{name}', y_column_name => '{label}',"
+            """ algorithm => 'xgboost', hyperparams => '{"n_estimators": 10}')""",
+            project,
+        )
+    return project
+
+
+ROWS = {
+    "a": [0.1, 0.9, None, 0.5],
+    "b": ["high", "low", "high", None],
+    "other": [1, 2, 3, 4],
+    "c": [0.2, 0.3, 0.4, 0.8],
+}
+
+
+async def tables(connection):
+    """The same rows as tables of each kind."""
+    columns = await connection.fetch_columns(
+        "select * from unnest($1::real[], $2::text[], $3::int[], $4::real[]) rows(a, b, other, c)", *ROWS.values()
+    )
+    return [pandas.DataFrame(ROWS), polars.DataFrame(ROWS), pyarrow.table(ROWS), columns]
+
+
+async def test_the_columns_of_tables_are_found_by_name(spec, trained):
+    connection = await howdah.connect(**{**spec, "database": trained})
+    rows = list(zip(*ROWS.values()))
+    sql = "select pgml.{}('{}', r) from unnest($1::real[], $2::text[], $3::real[]) r(a, b, c)"
+    wanted = [await connection.fetchval(sql.format("predict", "named"), [a], [b], [c]) for a, b, _, c in rows]
+    shares = [await connection.fetchval(sql.format("predict_proba", "kinds"), [a], [b], [c]) for a, b, _, c in rows]
+    assert len(set(wanted)) > 1
+    codes = {"high": 0, "low": 1, None: numpy.nan}
+    matrix = numpy.array([[c, numpy.nan if a is None else a, codes[b]] for a, b, _, c in rows], dtype="float32")
+    for table in await tables(connection):
+        asked = connection._protocol.queries_count
+        assert (await connection.predict("named", table)).tolist() == wanted
+        assert connection._protocol.queries_count == asked + 1
+        assert (await connection.predict_proba("kinds", table)).tolist() == shares
+        for project in ("named", "kinds"):
+            explained = await connection.explain(project, table)
+            assert numpy.array_equal(explained, await connection.explain(project, matrix))
+    empty = pandas.DataFrame(ROWS)[:0]
+    assert (await connection.predict("named", empty)).shape == (0,)
+    assert (await connection.predict_proba("kinds", empty)).shape == (0, 0)
+    assert (await connection.explain("named", empty)).shape == (0, 5)
+    await connection.close()
+
+
+async def test_tables_are_cut_where_they_are_long(spec, trained, monkeypatch):
+    connection = await howdah.connect(**{**spec, "database": trained})
+    frame = pandas.DataFrame(ROWS)
+    whole = [await connection.predict("named", frame), await connection.explain("kinds", frame)]
+    monkeypatch.setattr("howdah.columnar._NAMED_CELLS", 300)
+    assert numpy.array_equal(await connection.predict("named", frame), whole[0])
+    assert numpy.array_equal(await connection.explain("kinds", frame), whole[1])
+    await connection.close()
+
+
+async def test_tables_without_the_features_are_refused(spec, trained):
+    connection = await howdah.connect(**{**spec, "database": trained})
+    for table in await tables(connection):
+        if isinstance(table, pandas.DataFrame):
+            wrong = table.rename(columns={"c": "see"})
+        elif isinstance(table, pyarrow.Table):
+            wrong = table.rename_columns(["a", "b", "other", "see"])
+        elif isinstance(table, polars.DataFrame):
+            wrong = table.rename({"c": "see"})
+        else:
+            wrong = await connection.fetch_columns("select 1::real a, 'low' b, 2 other, 2::real see")
+        message = (
+            r'has no column "c", which project "named" was trained with. Its columns are: a, b, other, see. '
+            r"The model takes, in this order: c, a, b. Rename the columns, or pass a matrix"
+        )
+        for method in (connection.predict, connection.explain):
+            with pytest.raises(ValueError, match=message):
+                await method("named", wrong)
+    # The names of an anonymous row are names too.
+    with pytest.raises(ValueError, match="Its columns are: f1, f2, f3"):
+        await connection.predict("named", polars.DataFrame({"f1": [1.0], "f2": [2.0], "f3": ["low"]}))
+    with pytest.raises(TypeError, match="the column 'a' .* has values of the class list"):
+        await connection.predict("named", pandas.DataFrame({"a": [[1]]}))
+    with pytest.raises(ValueError, match="two columns 'a'"):
+        await connection.predict("named", pandas.DataFrame([[1, 2]], columns=["a", "a"]))
+    with pytest.raises(ValueError, match="the column 1 .* has no name"):
+        await connection.predict("named", pandas.DataFrame([[1, 2]], columns=["a", 1]))
+    with pytest.raises(TypeError, match="expected a project's name, a str, not int 1"):
+        await connection.predict(1, pandas.DataFrame(ROWS))
+    await connection.close()
+
+
+async def test_tables_need_no_numpy(spec, trained, monkeypatch):
+    connection = await howdah.connect(**{**spec, "database": trained})
+    frame = pandas.DataFrame(ROWS)
+    wanted = (await connection.predict("named", frame)).tolist()
+    monkeypatch.setattr("howdah.utils._numpy", lambda: None)
+    assert (await connection.predict("named", frame)).tolist() == wanted
+    await connection.close()
+
+
+async def test_tables_may_have_dates(server, spec, project):
+    server.psql(
+        "create view dated as select date '2024-01-01' + (a * 700)::int d, b, a * 5 y from flights;"
+        "select pgml.train('dated', task => 'regression', relation_name => 'dated', y_column_name => 'y',"
+        """ algorithm => 'xgboost', hyperparams => '{"n_estimators": 10}')""",
+        project,
+    )
+    connection = await howdah.connect(**{**spec, "database": project})
+    days = [datetime.date(2024, 2, 1), None, datetime.date(2025, 5, 5)]
+    sql = "select pgml.predict('dated', r) from unnest($1::date[], '{0.5}'::real[]) r(d, b)"
+    wanted = [await connection.fetchval(sql, [day]) for day in days]
+    for table in (pandas.DataFrame, polars.DataFrame, pyarrow.table):
+        assert (await connection.predict("dated", table({"d": days, "b": [0.5] * 3}))).tolist() == wanted
+    await connection.close()
+
+
+async def test_pandas_without_names_is_a_matrix(spec, trained):
+    connection = await howdah.connect(**{**spec, "database": trained})
+    matrix = numpy.array([[0.2, 0.1, 0], [0.3, 0.9, 1]])
+    wanted = await connection.predict("named", matrix)
+    assert numpy.array_equal(await connection.predict("named", pandas.DataFrame(matrix)), wanted)
+    await connection.close()
+
+
+async def test_a_role_that_may_only_predict_gets_predictions(server, spec, project):
+    server.psql(
+        """select pgml.train('delays', task => 'regression', relation_name => 'delays', y_column_name => 'delay',
+            algorithm => 'xgboost', hyperparams => '{"n_estimators": 10}');
+        select pgml.train('lates', task => 'classification', relation_name => 'lates', y_column_name => 'late',
+            algorithm => 'xgboost', hyperparams => '{"n_estimators": 10}');
+        do $$ begin create role only_predicts; exception when duplicate_object then null; end $$""",
+        project,
+    )
+    connection = await howdah.connect(**{**spec, "database": project})
+    matrix = numpy.random.default_rng(8).random((50, 3), dtype=numpy.float32)
+    wanted = [await connection.predict("delays", matrix), await connection.predict_proba("lates", matrix)]
+    await connection.execute("set role only_predicts")
+    assert numpy.array_equal(await connection.predict("delays", matrix), wanted[0])
+    assert numpy.array_equal(await connection.predict_proba("lates", matrix), wanted[1])
+    assert (await connection.predict("delays", matrix[:0])).shape == (0,)
+    await connection.close()

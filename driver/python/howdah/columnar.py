@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import array
 import struct
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Optional
 
-from . import _core, exceptions, named, utils
+from . import _core, exceptions, frames, named, utils
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -17,6 +18,9 @@ _CELLS = 100_000_000
 _PREDICT = """\
 SELECT pgml.predict_batch(id, $2) FROM pgml.deployed_models WHERE name = $1"""
 
+_PREDICT_UNSEEN = """\
+SELECT coalesce(array_agg(prediction), '{}') FROM pgml.predict_batch($1::text, $2::real[]) prediction"""
+
 # The function takes one row at a time: the server cuts the matrix into its rows.
 _PROBABILITIES = """\
 SELECT coalesce(
@@ -25,11 +29,21 @@ SELECT coalesce(
     '{}')
 FROM pgml.deployed_models WHERE name = $1"""
 
+_PROBABILITIES_UNSEEN = """\
+SELECT coalesce(array_agg(pgml.predict_proba($1::text, $2[number:number])), '{}')
+FROM generate_series(1, array_length($2::real[], 1)) number"""
+
 # So many classes are reckoned with where the answer must fit into a message.
 _CLASSES = 100
 
 # An explanation may take a tenth of a millisecond, and has a number a class and feature: so many are seconds of work.
 _EXPLAINED_CELLS = 1_000_000
+
+# A table's values become rows on the server, which take more memory there than a matrix.
+_NAMED_CELLS = 10_000_000
+
+# The same for explanations, which take a tenth as many.
+_EXPLAINED_WIDTH = 100
 
 
 async def fetch_columns(
@@ -135,17 +149,20 @@ async def copy_columns_to_table(
 
 
 async def predict(self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Predict for each row of a matrix, by the project's deployed model on the server.
+    """Predict for each row of a matrix or a table, by the project's deployed model on the server.
 
     Parameters
     ----------
     project_name : str
         The project.
-    features : matrix of float32 or float64
-        A NumPy array, or anything with Python's buffer interface or of an Arrow table's kind: a row for each
-        prediction, a column for each feature. NaN is a missing value.
+    features : matrix of float32 or float64, or table
+        A NumPy array, or anything with Python's buffer interface: a row for each prediction, a column for each
+        feature, in the order of the training. NaN is a missing value. Or a table of pandas, polars or pyarrow, or the
+        result of :meth:`fetch_columns`: its columns are found by their names, in any order, other columns are
+        ignored, and a column may have texts or dates where the feature has.
     timeout : float, optional
-        Seconds for each round trip; there is one for each hundred million numbers.
+        Seconds for each round trip; there is one for each hundred million numbers of a matrix, and one for each ten
+        million values of a table.
 
     Returns
     -------
@@ -157,7 +174,7 @@ async def predict(self: Connection[Any], project_name: str, features: Any, *, ti
     PostgresError
         There is no such project or model, or it has another number of features.
     TypeError, ValueError
-        `features` is not a matrix of that kind.
+        `features` is neither a matrix nor a table of that kind, or the table lacks a column.
 
     Examples
     --------
@@ -165,6 +182,11 @@ async def predict(self: Connection[Any], project_name: str, features: Any, *, ti
     array([12.5, 3.25], dtype=float32)
     """
     self._check_open()
+    _check_project(project_name)
+    frame = frames.named(features)
+    if frame is not None:
+        query = frames.query("pgml.predict", frame)
+        return _floats(b"".join([reals async for reals in _by_name(self, query, project_name, frame, 1, timeout)]))
     matrix = _matrix(features)
     rows, width = matrix.shape
     step = max(1, _CELLS // max(width, 1))
@@ -173,9 +195,9 @@ async def predict(self: Connection[Any], project_name: str, features: Any, *, ti
         packed = _core.pack_matrix(matrix, start, min(start + step, rows))
         reals = await _fetch_bytes(self, _PREDICT, (project_name, packed), timeout)
         if reals is None:
-            # Nothing is deployed under the name: the function says it in its own words.
-            await self.fetchval("SELECT pgml.predict_batch($1::text, ARRAY[]::real[])", project_name)
-            raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+            # Nothing is deployed under the name, which the function says in its own words; or the role may predict,
+            # but not see the project in the view.
+            reals = await _fetch_bytes(self, _PREDICT_UNSEEN, (project_name, packed), timeout)
         parts.append(_core.unpack_reals(reals))
     return _floats(b"".join(parts))
 
@@ -183,7 +205,7 @@ async def predict(self: Connection[Any], project_name: str, features: Any, *, ti
 async def predict_proba(
     self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None
 ) -> Any:
-    """Predict the probabilities of each class for each row of a matrix.
+    """Predict the probabilities of each class for each row of a matrix or a table.
 
     Parameters
     ----------
@@ -200,7 +222,7 @@ async def predict_proba(
     PostgresError
         There is no such project or model, it is not one that classifies, or it has another number of features.
     TypeError, ValueError
-        `features` is not a matrix of that kind.
+        `features` is neither a matrix nor a table of that kind, or the table lacks a column.
 
     Examples
     --------
@@ -208,6 +230,12 @@ async def predict_proba(
     array([[0.9, 0.1]], dtype=float32)
     """
     self._check_open()
+    _check_project(project_name)
+    frame = frames.named(features)
+    if frame is not None:
+        query = frames.query("pgml.predict_proba", frame)
+        answers = [reals async for reals in _by_name(self, query, project_name, frame, _CLASSES, timeout)]
+        return _rows_of(_floats(b"".join(answers)), frame.rows)
     matrix = _matrix(features)
     rows, width = matrix.shape
     step = _CELLS // max(width, _CLASSES)
@@ -216,18 +244,21 @@ async def predict_proba(
         packed = _core.pack_matrix(matrix, start, min(start + step, rows))
         reals = await _fetch_bytes(self, _PROBABILITIES, (project_name, packed), timeout)
         if reals is None:
-            await self.fetchval("SELECT pgml.predict_proba($1::text, ARRAY[]::real[])", project_name)
-            raise exceptions.InterfaceError(f"no model is deployed for the project {project_name!r}")
+            reals = await _fetch_bytes(self, _PROBABILITIES_UNSEEN, (project_name, packed), timeout)
         parts.append(_core.unpack_reals(reals))
-    found = _floats(b"".join(parts))
+    return _rows_of(_floats(b"".join(parts)), rows)
+
+
+def _rows_of(found: Any, rows: int) -> Any:
+    """The probabilities `found` in so many rows."""
     classes = len(found) // rows if rows else 0
-    if _numpy() is not None:
+    if utils._numpy() is not None:
         return found.reshape(rows, classes)
     return [found[start : start + classes] for start in range(0, len(found), classes or 1)]
 
 
 async def explain(self: Connection[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Explain the predictions for the rows of a matrix by the contribution of each feature: exact SHAP values.
+    """Explain the predictions for a matrix's or a table's rows by the contribution of each feature: exact SHAP values.
 
     The contributions of a row and its bias, the mean of the training rows, add up to the margin of the project's
     deployed model: the prediction itself in a regression, the log-odds of the second of two classes, and for several
@@ -251,7 +282,7 @@ async def explain(self: Connection[Any], project_name: str, features: Any, *, ti
     PostgresError
         There is no such project or model, it has another number of features, or it cannot be explained.
     TypeError, ValueError
-        `features` is not a matrix of that kind.
+        `features` is neither a matrix nor a table of that kind, or the table lacks a column.
 
     Examples
     --------
@@ -259,6 +290,10 @@ async def explain(self: Connection[Any], project_name: str, features: Any, *, ti
     array([[0.5, -1.25, 12.0]], dtype=float32)
     """
     self._check_open()
+    _check_project(project_name)
+    frame = frames.named(features)
+    if frame is not None:
+        return await _explain_by_name(self, project_name, frame, timeout)
     matrix = _matrix(features)
     rows, width = matrix.shape
     step = max(1, _EXPLAINED_CELLS // (width + 1))
@@ -276,23 +311,56 @@ async def explain(self: Connection[Any], project_name: str, features: Any, *, ti
     return _shaped(b"".join(parts), shape)
 
 
+def _check_project(name: Any) -> None:
+    if not isinstance(name, str):
+        raise TypeError(f"expected a project's name, a str, not {type(name).__name__} {name!r}")
+
+
+async def _by_name(
+    connection: Connection[Any],
+    query: str,
+    project_name: str,
+    frame: frames.Frame,
+    width: int,
+    timeout: Optional[float],
+) -> AsyncIterator[bytes]:
+    """The float32s of the answers for a table's rows; `width` is how many numbers an answer may have."""
+    step = max(1, _NAMED_CELLS // max(len(frame.names), width))
+    for start in range(0, frame.rows, step) if frame.rows else [0]:
+        args = (project_name, *frame.part(start, min(start + step, frame.rows)))
+        try:
+            reals = await _fetch_bytes(connection, query, args, timeout)
+        except exceptions.UndefinedColumnError as error:
+            raise frame.refused(error) from error
+        yield _core.unpack_reals(reals)
+
+
+async def _explain_by_name(
+    connection: Connection[Any], project_name: str, frame: frames.Frame, timeout: Optional[float]
+) -> Any:
+    query = frames.explanation(frame)
+    classes, parts = 0, []
+    async for reals in _by_name(connection, query, project_name, frame, _EXPLAINED_WIDTH, timeout):
+        classes = int(struct.unpack_from("=f", reals)[0])
+        parts.append(reals[4:])
+    contributions = b"".join(parts)
+    numbers = len(contributions) // 4
+    if not frame.rows:
+        return _shaped(b"", (0, len(frame.names) + 1))
+    if classes > 1:
+        return _shaped(contributions, (frame.rows, classes, numbers // frame.rows // classes))
+    return _shaped(contributions, (frame.rows, numbers // frame.rows))
+
+
 async def _fetch_bytes(connection: Connection[Any], query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
     statement = await connection._statements.get(query, timeout)
     with connection._callbacks.logged(query, args, timeout):
         return await connection._protocol.bind_run(statement, args, "", 0, 6, timeout)
 
 
-def _numpy() -> Any:
-    try:
-        import numpy
-    except ImportError:
-        return None
-    return numpy
-
-
 def _shaped(reals: bytes, shape: tuple[int, ...]) -> Any:
     """The float32s of `reals` in as many dimensions as `shape` has."""
-    numpy = _numpy()
+    numpy = utils._numpy()
     if numpy is not None:
         return numpy.frombuffer(bytearray(reals), dtype=numpy.float32).reshape(shape)
     flat = memoryview(reals)
@@ -301,10 +369,7 @@ def _shaped(reals: bytes, shape: tuple[int, ...]) -> Any:
 
 def _matrix(features: Any) -> Any:
     """Something with a shape and Python's buffer interface."""
-    if hasattr(features, "__arrow_c_stream__") and not hasattr(features, "__array_interface__"):
-        numpy = _numpy()
-        if numpy is not None and hasattr(features, "__dataframe__"):
-            features = numpy.column_stack([numpy.asarray(column) for column in features])
+    features = frames.unnamed(features)
     shape = getattr(features, "shape", None)
     if shape is None:
         try:
@@ -315,7 +380,7 @@ def _matrix(features: Any) -> Any:
         shape = features.shape
     if len(shape) != 2:
         raise ValueError(f"expected a matrix of two dimensions, got {len(shape)}")
-    numpy = _numpy()
+    numpy = utils._numpy()
     if numpy is not None and not isinstance(features, memoryview):
         kind = getattr(features, "dtype", None)
         if kind is None or kind not in (numpy.float32, numpy.float64) or not features.flags.c_contiguous:
@@ -324,7 +389,7 @@ def _matrix(features: Any) -> Any:
 
 
 def _floats(data: bytes) -> Any:
-    numpy = _numpy()
+    numpy = utils._numpy()
     if numpy is not None:
         return numpy.frombuffer(bytearray(data), dtype=numpy.float32)
     return array.array("f", data)

@@ -366,7 +366,7 @@ async def copy_columns_to_table(self: Pool[Any], table_name: str, **options: Any
 
 
 async def predict(self: Pool[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Predict for each row of a matrix, on one of the connections.
+    """Predict for each row of a matrix or a table, on one of the connections.
 
     Parameters
     ----------
@@ -388,7 +388,7 @@ async def predict(self: Pool[Any], project_name: str, features: Any, *, timeout:
 
 
 async def predict_proba(self: Pool[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Predict the probabilities of each class for each row of a matrix, on one of the connections.
+    """Predict the probabilities of each class for each row of a matrix or a table, on one of the connections.
 
     Parameters
     ----------
@@ -405,7 +405,7 @@ async def predict_proba(self: Pool[Any], project_name: str, features: Any, *, ti
 
 
 async def explain(self: Pool[Any], project_name: str, features: Any, *, timeout: Optional[float] = None) -> Any:
-    """Say what each feature contributes to the prediction of each row of a matrix, on one of the connections.
+    """Say what each feature contributes to the prediction of each row of a matrix or a table, on a connection.
 
     Parameters
     ----------

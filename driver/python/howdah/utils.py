@@ -7,6 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 
+def _numpy() -> Any:
+    """NumPy, None where it is not installed."""
+    try:
+        import numpy
+    except ImportError:
+        return None
+    return numpy
+
+
 def _quote_ident(ident: str) -> str:
     escaped = ident.replace('"', '""')
     return f'"{escaped}"'
