@@ -111,7 +111,16 @@ def _environment_port() -> Any:
     spec = os.environ.get("PGPORT")
     if not spec:
         return DEFAULT_PORT
-    return [int(port) for port in spec.split(",")] if "," in spec else int(spec)
+    ports = [_port(port, "the environment's PGPORT") for port in spec.split(",")]
+    return ports if len(ports) > 1 else ports[0]
+
+
+def _port(text: Any, place: str) -> int:
+    """The number of a port that `place` says."""
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        raise exceptions.ClientConfigurationError(f"{place} is expected to be a port's number, got {text!r}") from None
 
 
 def _parse_hostlist(hostlist: str, port: Any, *, unquote: bool = False) -> tuple[list[str], Any]:
@@ -141,7 +150,7 @@ def _parse_hostlist(hostlist: str, port: Any, *, unquote: bool = False) -> tuple
         hosts.append(urllib.parse.unquote(address) if unquote else address)
         if defaults is not None:
             own = urllib.parse.unquote(own) if own and unquote else own
-            ports.append(int(own) if own else defaults[position])
+            ports.append(_port(own, f"the port of the host {spec!r}") if own else defaults[position])
     return hosts, given if given is not None else ports
 
 
@@ -165,7 +174,7 @@ class _Wanted:
         """Take the parameters that are known out of `parameters`, leave the others."""
         ports = parameters.pop("port", "")
         if ports and not self.port:
-            self.port = [int(port) for port in ports.split(",")]
+            self.port = [_port(port, f"port={ports}") for port in ports.split(",")]
         self.offer_hosts(parameters.pop("host", ""))
         for name, argument in _PARAMETERS.items():
             if name in parameters:
@@ -261,6 +270,8 @@ def _parse_connect_dsn_and_args(
     gsslib: Optional[str],
 ) -> tuple[list[Address], _ConnectionParameters]:
     """The addresses to try, in order, and the parameters, from every place where they may be given."""
+    if dsn is not None and not isinstance(dsn, str):
+        raise TypeError(f"dsn is expected to be a str, not {type(dsn).__name__}")
     wanted = _Wanted(
         host,
         port,
@@ -334,7 +345,7 @@ def _hosts_and_ports(wanted: _Wanted) -> tuple[list[str], list[str], list[int]]:
     if not isinstance(hosts, (list, tuple)):
         hosts = [hosts]
     port = wanted.port or _environment_port()
-    port = [int(one) for one in port] if isinstance(port, (list, tuple)) else int(port)
+    port = [_port(one, "port") for one in port] if isinstance(port, (list, tuple)) else _port(port, "port")
     return list(hosts), list(auth_hosts or hosts), _validate_port_spec(hosts, port)
 
 
@@ -437,6 +448,16 @@ def _parse_connect_arguments(
             raise ValueError(f"{name} is expected to be greater or equal to 0, got {value!r}")
     addresses, parameters = _parse_connect_dsn_and_args(**arguments)
     return addresses, parameters, _ClientConfiguration(command_timeout=_checked_timeout(command_timeout), **sizes)
+
+
+def check_connecting_timeout(timeout: Any) -> None:
+    """Refuse what is no number of seconds to connect in."""
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout is expected to be a number of seconds, got {timeout!r}")
+    if not timeout >= 0:
+        raise ValueError(f"timeout is expected to be greater or equal to 0, got {timeout!r}")
 
 
 def _checked_timeout(timeout: Any) -> Optional[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Optional, overload
 
-from . import compat, connect_utils, exceptions, protocol
+from . import compat, connect_params, connect_utils, exceptions, protocol
 from ._typing import ConnectionT, ConnectOptions, RecordT
 from .connection import Connection
 from .records import check_record_class
@@ -138,6 +138,7 @@ async def connect(
         )
     if record_class is not protocol.Record:
         check_record_class(record_class)
+    connect_params.check_connecting_timeout(timeout)
     if loop is None:
         loop = asyncio.get_event_loop()
     async with compat.timeout(timeout):

@@ -9,6 +9,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any, Optional
 
 from . import exceptions
+from .exceptions._base import FORMAT_HINT
 
 # What is skipped whole, and what a parameter looks like. A cast (`::`) is skipped, as is `:=`.
 _PART = re.compile(
@@ -220,7 +221,7 @@ def _translate(query: str, given: Optional[frozenset[str]]) -> tuple[str, tuple[
     if by_position and numbers:
         raise exceptions.InterfaceError("a query takes values by position or by name, not both")
     if given is not None:
-        _check_all_used(given, numbers)
+        _check_all_used(given, numbers, query)
     pieces.append(query[copied:])
     return "".join(pieces), tuple(numbers)
 
@@ -244,10 +245,13 @@ def _check_no_positions(args: tuple[Any, ...]) -> None:
         raise exceptions.InterfaceError("a query takes values by position or by name, not both")
 
 
-def _check_all_used(given: Iterable[str], names: Container[str]) -> None:
+def _check_all_used(given: Iterable[str], names: Container[str], query: str = "") -> None:
     unused = sorted(name for name in given if name not in names)
     if unused:
-        raise exceptions.InterfaceError("the query has no parameters " + ", ".join(f":{name}" for name in unused))
+        raise exceptions.InterfaceError(
+            "the query has no parameters " + ", ".join(f":{name}" for name in unused),
+            hint=FORMAT_HINT if any(f"%({name})s" in query for name in unused) else None,
+        )
 
 
 def _no_value(name: str) -> exceptions.InterfaceError:

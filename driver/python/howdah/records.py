@@ -58,8 +58,14 @@ def check_row_class(kind: Any) -> None:
     InterfaceError
         It is neither a class of records, nor `tuple`, `dict`, a dataclass, a named tuple or a model of pydantic.
     """
-    if kind is not tuple and kind is not dict and not _takes_names(kind):
-        check_record_class(kind)
+    if kind is tuple or kind is dict or _takes_names(kind):
+        return
+    if not (isinstance(kind, type) and issubclass(kind, Record)):
+        raise exceptions.InterfaceError(
+            "record_class is expected to be a subclass of asyncpg.Record, here howdah.Record, or tuple, dict, "
+            f"a dataclass, a named tuple or a model of pydantic, got {kind!r}"
+        )
+    check_record_class(kind)
 
 
 def check_columns(kind: Any, columns: Sequence[str]) -> None:

@@ -230,18 +230,27 @@ async def fetch_unprepared(
 ) -> Any:
     """A query whose statement the session does not find by itself."""
     statements, session = self._statements, self._protocol
-    before = self._loop.time()
+    before, given = self._loop.time(), timeout
     statement = await statements.get(query, timeout, record_class=record_class)
     if timeout is not None:
         timeout -= self._loop.time() - before
     statement.attach()
     try:
         return await session.bind_run(statement, args, "", limit, shape, timeout, column)
+    except asyncio.TimeoutError as error:
+        raise _whole(error, given) from None
     except (exceptions.OutdatedSchemaCacheError, exceptions.InvalidCachedStatementError) as error:
         return await fetch_again(self, error, query, args, limit, shape, column, record_class, timeout)
     finally:
         statement.detach()
         statements.release(statement)
+
+
+def _whole(error: asyncio.TimeoutError, given: Optional[float]) -> BaseException:
+    """The error with the timeout that was given, in place of what the statement's preparation had left of it."""
+    if given is None or not error.args:
+        return error
+    return asyncio.TimeoutError(f"no answer within the timeout of {round(given, 3 if given < 10 else 0):g} seconds")
 
 
 async def fetch_again(
@@ -330,7 +339,7 @@ async def run_statement(
 ) -> tuple[Any, Any]:
     """Run a query's statement, and again if it was prepared before a change; what it gives, and the statement."""
     statements = self._statements
-    deadline = None if timeout is None else self._loop.time() + timeout
+    given, deadline = timeout, None if timeout is None else self._loop.time() + timeout
     while True:
         statement = await statements.get(
             query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
@@ -340,6 +349,8 @@ async def run_statement(
         statement.attach()
         try:
             return await executor(statement, timeout), statement
+        except asyncio.TimeoutError as error:
+            raise _whole(error, given) from None
         except exceptions.OutdatedSchemaCacheError:
             await self.reload_schema_state()
             raise

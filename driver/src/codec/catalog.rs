@@ -12,6 +12,9 @@ use super::{Body, Codec, Format, Kind, Scalar};
 pub const PLAIN_ARRAYS: [u32; 2] = [1009, 1028];
 /// The type `text`, whose codec enums and types of unknown extensions borrow.
 pub const TEXT: u32 = 25;
+/// The types `json` and `jsonb`, whose values are text.
+pub const JSON: u32 = 114;
+pub const JSONB: u32 = 3802;
 /// The numbers below this are the same on every server.
 pub const FIRST_UNSTABLE: u32 = 10_000;
 

@@ -48,9 +48,11 @@ impl Session {
             match rows.next() {
                 Some(row) => {
                     let row = row?;
-                    program
-                        .copy_row(py, &mut out, &row)
-                        .map_err(|(column, error)| statement.get().row_refused(py, error, &row, column))?;
+                    let number = slf.get().copied.fetch_add(1, Ordering::Relaxed);
+                    program.copy_row(py, &mut out, &row, number).map_err(|(column, error)| match column {
+                        Some(column) => statement.get().row_refused(py, error, &row, column),
+                        None => error,
+                    })?;
                 }
                 None => {
                     Session::copy_write(slf, &out)?;
@@ -101,6 +103,7 @@ impl Session {
     pub(super) fn send_copy_in(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, query: &Py<PyString>) -> PyResult<Started> {
         let started = Self::send_query(slf, op, query, Verb::CopyIn)?;
         slf.get().writing()?.exclusive = Some(Exclusive::CopyIn);
+        slf.get().copied.store(0, Ordering::Relaxed);
         Ok(started)
     }
 

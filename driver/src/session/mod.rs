@@ -152,6 +152,8 @@ pub struct Session {
     pid: AtomicI32,
     secret: Mutex<Vec<u8>>,
     queries: AtomicU64,
+    /// How many rows of the COPY FROM STDIN were begun.
+    copied: AtomicU64,
     /// Whether something was sent since the last reset that may have changed the session.
     changed: AtomicBool,
     /// Whether the server has let the user in (AuthenticationOk).

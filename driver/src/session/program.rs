@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyAssertionError;
+use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyTuple, PyType};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::errors;
 use super::statement::short;
-use crate::codec::catalog::TEXT;
+use crate::codec::catalog::{JSON, JSONB, TEXT};
 use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
@@ -22,6 +22,9 @@ const ONE_VALUE: &str =
 /// The hint to who gives no text where the server has found no better type than text, as for `pgml.predict('p', $1)`.
 const TAKEN_FOR_TEXT: &str = "The server takes this parameter for text. If it is not, cast it in the query: to \
                               `int`, `float8` or, for an array of features, `real[]`.";
+
+/// The hint to who gives an object where JSON is text, as in asyncpg.
+const JSON_IS_TEXT: &str = "JSON is text here: pass json.dumps(value), or call `await connection.decode_json()` once.";
 
 /// How a statement's arguments are written and its rows read; made once.
 pub struct Program {
@@ -214,12 +217,19 @@ impl Program {
 
     /// Appends one row of a binary COPY.
     ///
-    /// An error comes with the position of the column that it is about.
-    pub fn copy_row(&self, py: Python<'_>, out: &mut Vec<u8>, row: &Bound<'_, PyAny>) -> Result<(), (usize, PyErr)> {
+    /// An error comes with the position of the column that it is about; `number` is that of the row, from 0.
+    pub fn copy_row(
+        &self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        row: &Bound<'_, PyAny>,
+        number: u64,
+    ) -> Result<(), (Option<usize>, PyErr)> {
         let codecs = self.decoder.codecs();
+        self.check_record(row, number)?;
         out.extend_from_slice(&(codecs.len() as u16).to_be_bytes());
         for (position, codec) in codecs.iter().enumerate() {
-            let at = |error| (position, error);
+            let at = |error| (Some(position), error);
             let value = row.get_item(position).map_err(at)?;
             if value.is_none() {
                 out.extend_from_slice(&[0xff; 4]);
@@ -231,6 +241,30 @@ impl Program {
             patch(py, out, begin).map_err(at)?;
         }
         Ok(())
+    }
+
+    /// Refuses a record that has more values than there are columns, or that has no order.
+    #[inline]
+    fn check_record(&self, row: &Bound<'_, PyAny>, number: u64) -> Result<(), (Option<usize>, PyErr)> {
+        let columns = self.decoder.codecs().len();
+        let given = match row.cast::<PyTuple>() {
+            Ok(row) => row.len(),
+            Err(_) if row.is_instance_of::<PyDict>() => {
+                let message = format!(
+                    "element #{number} of the records is a dict: expected a sequence of values in the order of the \
+                     columns, such as tuple(record.values())"
+                );
+                return Err((None, PyTypeError::new_err(message)));
+            }
+            // What has no length says so when its values are read.
+            Err(_) => row.len().unwrap_or(0),
+        };
+        if given <= columns {
+            return Ok(());
+        }
+        let shown = short(row).map_err(|error| (None, error))?;
+        let message = format!("element #{number} of the records has {given} values for {columns} columns: {shown}");
+        Err((None, PyValueError::new_err(message)))
     }
 
     /// Fails when a column's type has no binary form to copy in.
@@ -313,6 +347,9 @@ fn refused(
         }
         if codec.oid() == TEXT && !arg.is_instance_of::<PyString>() {
             hints.push(TAKEN_FOR_TEXT);
+        }
+        if matches!(codec.oid(), JSON | JSONB) && !arg.is_instance_of::<PyString>() {
+            hints.push(JSON_IS_TEXT);
         }
         if !hints.is_empty() {
             new.value(py).setattr("hint", hints.join(" "))?;

@@ -57,6 +57,7 @@ impl Session {
             pid: AtomicI32::new(0),
             secret: Mutex::new(Vec::new()),
             queries: AtomicU64::new(0),
+            copied: AtomicU64::new(0),
             changed: AtomicBool::new(false),
             auth_received: AtomicBool::new(false),
             generation: super::fork::generation(),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import Any
 
 from ._loop import Loop
+from .errors import OperationalError
 
 
 async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
@@ -16,6 +18,10 @@ async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
 
 def as_source(source: Any, loop: Loop) -> Any:
     """The source in a form that the driver takes."""
+    if isinstance(source, str) and not os.path.exists(source):
+        raise OperationalError(
+            f"there is no file {source[:60]!r}: a str is the path of a file; data are passed as bytes (text.encode())"
+        )
     plain = isinstance(source, (bytes, bytearray, memoryview, str)) or hasattr(source, "__fspath__")
     if plain or hasattr(source, "read") or not hasattr(source, "__iter__"):
         return source

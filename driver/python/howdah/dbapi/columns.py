@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .. import _core
 from .._typing import Arguments
@@ -29,11 +29,11 @@ class ColumnCursor(BaseCursor):
         super().__init__(connection)
         self._columns: Any = None
 
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> ColumnCursor:
+    def execute(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> ColumnCursor:
         """Run a query, as :meth:`Cursor.execute`."""
         self._check()
         self._forget()
-        text, args = placeholders.bind(operation, parameters)
+        text, args = placeholders.bind(placeholders.command(operation), parameters)
         with self._connection._lock:
             self._columns, self._description = self._connection._query_columns(text, args)
         self._rowcount = len(self._columns)

@@ -8,7 +8,7 @@ import select
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, Union, overload
 
 from .. import _core, connect_utils, connection, exceptions
 from .._typing import Arguments, CursorRowT, IsolationLevel, SessionOptions
@@ -20,7 +20,7 @@ from ._loop import Loop
 from .columns import ColumnCursor
 from .cursor import Cursor
 from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
-from .rows import RowFactory
+from .rows import RowFactory, check_factory
 from .streaming import StreamCursor
 
 if TYPE_CHECKING:
@@ -148,6 +148,7 @@ class Connection(Commands, Generic[CursorRowT]):
             The cursor.
         """
         self._check()
+        check_factory(row_factory)
         if not (stream or columns or name is not None):
             return Cursor(self, row_factory or self.row_factory)
         if not columns:
@@ -270,11 +271,11 @@ class Connection(Commands, Generic[CursorRowT]):
             self._check()
             return self._complete(awaitable)  # type: ignore[no-any-return]
 
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Cursor[CursorRowT]:
+    def execute(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> Cursor[CursorRowT]:
         """Make a cursor and execute a command with it."""
         return self.cursor().execute(operation, parameters)
 
-    def fetch_columns(self, operation: str, parameters: Optional[Arguments] = None) -> _core.Columns:
+    def fetch_columns(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> _core.Columns:
         """Run a query, and give its result as columns.
 
         Returns
@@ -484,6 +485,7 @@ def connect(
     --------
     >>> connection = howdah.dbapi.connect("host=localhost dbname=app", autocommit=True)
     """
+    check_factory(row_factory)
     loop = Loop()
     settings: SessionOptions = {"max_cached_statement_lifetime": 0, **options}
     try:

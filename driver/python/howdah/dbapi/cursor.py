@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Optional
+from typing import TYPE_CHECKING, Any, Generic, Optional, Union
 
 from .. import utils
 from .._typing import Arguments, CursorRowT
@@ -45,12 +45,12 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """The number of the next row, from 0; None without a result."""
         return None if self._description is None else self._at
 
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
+    def execute(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> Self:
         """Run a command.
 
         Parameters
         ----------
-        operation : str
+        operation : str or bytes
             The command, with `%s`, `%(name)s` or `$1` in place of values. Several commands, separated by semicolons,
             go without values and give no rows.
         parameters : sequence or mapping, optional
@@ -63,6 +63,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
+        if type(operation) is not str:
+            operation = placeholders.command(operation)
         connection = self._connection
         args: tuple[Any, ...] = ()
         with connection._lock:
@@ -76,7 +78,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._described(description)
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
+    def executemany(self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments]) -> Self:
         """Run a command once for each of many argument lists, which travel as one unit.
 
         Parameters
@@ -93,7 +95,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
-        text, rows = placeholders.bind_many(operation, seq_of_parameters)
+        text, rows = placeholders.bind_many(placeholders.command(operation), seq_of_parameters)
         if rows is None:
             self._rowcount = 0
             return self
@@ -154,7 +156,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """Raise an error: the rows are Python objects already. Use `connection.cursor(columns=True)`."""
         raise NotSupportedError("this method needs a cursor made by connection.cursor(columns=True)")
 
-    def copy_in(self, operation: str, source: Any) -> int:
+    def copy_in(self, operation: Union[str, bytes], source: Any) -> int:
         """Run `COPY ... FROM STDIN`.
 
         Parameters
@@ -171,11 +173,12 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
+        operation = placeholders.command(operation)
         if placeholders.copies_out(operation):
             raise ProgrammingError("copy_in() needs COPY ... FROM STDIN: use copy_out() for COPY ... TO STDOUT")
         return self._told(self._connection._copy(copy_in, operation, as_source(source, self._connection._loop)))
 
-    def copy_out(self, operation: str, target: Any) -> int:
+    def copy_out(self, operation: Union[str, bytes], target: Any) -> int:
         """Run `COPY ... TO STDOUT`.
 
         Parameters
@@ -192,11 +195,12 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         self._check()
         self._forget()
+        operation = placeholders.command(operation)
         if not placeholders.copies_out(operation):
             raise ProgrammingError("copy_out() needs COPY ... TO STDOUT: use copy_in() for COPY ... FROM STDIN")
         return self._told(self._connection._copy(copy_out, operation, as_target(target, self._connection._loop)))
 
-    def copy_expert(self, sql: str, file: Any, size: int = 8192) -> int:
+    def copy_expert(self, sql: Union[str, bytes], file: Any, size: int = 8192) -> int:
         """Run COPY from a file or to one, by psycopg2's name for :meth:`copy_in` and :meth:`copy_out`.
 
         Parameters
@@ -213,6 +217,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         int
             How many rows were copied.
         """
+        sql = placeholders.command(sql)
         if placeholders.copies_out(sql):
             text = isinstance(file, io.TextIOBase)
             decoder = codecs.getincrementaldecoder("utf-8")()
@@ -221,7 +226,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             return self.copy_in(sql, (piece.encode() for piece in iter(lambda: file.read(1 << 16), "")))
         return self.copy_in(sql, file)
 
-    def mogrify(self, operation: str, parameters: Optional[Arguments] = None) -> bytes:
+    def mogrify(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> bytes:
         """Return a command with its values written into it, to show it or to combine it with others.
 
         :meth:`execute` sends values apart from the command, so the server may see them as other types than here.
@@ -246,7 +251,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         >>> cursor.mogrify("insert into flights values (%s, %s)", (1, "it's"))
         b"insert into flights values (1, 'it''s')"
         """
-        return placeholders.written(operation, parameters).encode()
+        return placeholders.written(placeholders.command(operation), parameters).encode()
 
     def close(self) -> None:
         """Close the cursor: nothing can be done with it any more."""

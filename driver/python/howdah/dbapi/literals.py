@@ -67,4 +67,5 @@ def _moment(value: Any) -> str:
         return f"'{value.isoformat()}'::time{'' if value.tzinfo is None else 'tz'}"
     if isinstance(value, datetime.timedelta):
         return f"'{value.days} days {value.seconds}.{value.microseconds:06} seconds'::interval"
-    raise ProgrammingError(f"a value of the class {type(value).__name__} has no literal")
+    hint = ": pass json.dumps(value)" if isinstance(value, dict) else ""
+    raise ProgrammingError(f"a value of the class {type(value).__name__} has no literal{hint}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Optional
@@ -18,6 +19,21 @@ _IS_COPY = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*copy\b", re.IGNORECASE | re.
 # Text in which words are not the command's own.
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\$(\w*)\$.*?\$\1\$|--[^\n]*|/\*.*?\*/", re.DOTALL)
 _INNERMOST = re.compile(r"\([^()]*\)")
+
+
+def command(given: Any) -> str:
+    """Give a command as a text; bytes, such as those of `mogrify`, are UTF-8.
+
+    Raises
+    ------
+    TypeError
+        It is neither.
+    """
+    if isinstance(given, str):
+        return given
+    if isinstance(given, bytes):
+        return given.decode()
+    raise TypeError(f"the command is expected to be a str or bytes, not {type(given).__name__}")
 
 
 def bind(query: str, values: Any) -> tuple[str, tuple[Any, ...]]:
@@ -61,13 +77,21 @@ def bind_many(query: str, rows: Iterable[Any]) -> tuple[str, Optional[Iterator[t
     text, names = _translate(query, by_name)
 
     def lists() -> Iterator[tuple[Any, ...]]:
-        yield _named(names or (), first) if by_name else tuple(first)
-        for row in rest:
+        for number, row in enumerate(itertools.chain((first,), rest)):
             if isinstance(row, Mapping) != by_name:
                 raise ProgrammingError("the argument lists are expected to be all sequences or all mappings")
-            yield _named(names or (), row) if by_name else tuple(row)
+            yield _named(names or (), row) if by_name else _by_position(number, row)
 
     return text, lists()
+
+
+def _by_position(number: int, row: Any) -> tuple[Any, ...]:
+    if isinstance(row, (str, bytes)) or not isinstance(row, Iterable):
+        raise ProgrammingError(
+            f"invalid input in executemany() argument sequence element #{number}: expected a sequence or a mapping, "
+            f"got {type(row).__name__}; a single value is written (value,)"
+        )
+    return tuple(row)
 
 
 def refuse_copy(query: str) -> None:
@@ -80,7 +104,9 @@ def copies_out(query: str) -> bool:
     """Whether it is COPY to the client, and not from it."""
     found = _copy_with_client(query)
     if found is None:
-        raise ProgrammingError("COPY ... FROM STDIN or COPY ... TO STDOUT is expected")
+        raise ProgrammingError(
+            "the command is no COPY with the client: COPY ... FROM STDIN or COPY ... TO STDOUT is expected"
+        )
     return found["way"].lower() == "to"
 
 

@@ -17,7 +17,7 @@ from .._typing import CursorRowT, SessionOptions
 from ..listeners import LoggedQuery
 from .connection import Connection, connect
 from .errors import Error, InterfaceError, OperationalError
-from .rows import RowFactory
+from .rows import RowFactory, check_factory
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,6 +70,7 @@ class Pool(Generic[CursorRowT]):
             raise InterfaceError(
                 f"the pool's sizes are expected as 0 <= min_size <= max_size, got {min_size}, {max_size}"
             )
+        check_factory(row_factory)
         self._dsn = dsn
         self._autocommit = autocommit
         self._row_factory = row_factory

@@ -25,6 +25,21 @@ class Column(NamedTuple):
     null_ok: None = None
 
 
+def check_factory(factory: Any) -> None:
+    """Refuse what makes no rows.
+
+    Raises
+    ------
+    TypeError
+        It is no callable.
+    """
+    if factory is not None and not callable(factory):
+        raise TypeError(
+            "row_factory is expected to be a callable, such as howdah.dbapi.dict_row or class_row(kind), "
+            f"got {factory!r}"
+        )
+
+
 def dict_row(names: list[str]) -> RowMaker[dict[str, Any]]:
     """Make rows dicts, for `row_factory`."""
     return lambda row: dict(zip(names, row))

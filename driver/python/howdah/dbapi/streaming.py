@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 from .._typing import Arguments, CursorRowT
 from . import parameters as placeholders
@@ -43,18 +43,18 @@ class StreamCursor(Cursor[CursorRowT]):
         if self._portal is not None:
             self._connection._release(self._portal[0])
 
-    def execute(self, operation: str, parameters: Optional[Arguments] = None) -> Self:
+    def execute(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> Self:
         """Begin a query, as :meth:`Cursor.execute`; its rows stay on the server."""
         self._check()
         self._end()
         self._forget()
-        text, args = placeholders.bind(operation, parameters)
+        text, args = placeholders.bind(placeholders.command(operation), parameters)
         with self._connection._lock:
             self._portal, description = self._connection._open(text, args)
         self._described(description)
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Iterable[Arguments]) -> Self:
+    def executemany(self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments]) -> Self:
         """Raise an error: rows of many commands are not streamed."""
         raise NotSupportedError("executemany() does not work on a cursor with stream=True")
 

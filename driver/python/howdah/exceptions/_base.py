@@ -61,6 +61,8 @@ from 1.21 with max_prepared_statements set).  Behind one that does not:
 * set statement_cache_size to 0 when creating the connection.
 """
 
+FORMAT_HINT = "Parameters are `$1`, `$2` or `:name` here; `%s` and `%(name)s` are those of howdah.dbapi."
+
 # What programs that come from elsewhere write, by what the server stops at: the query before it, it and what follows.
 _NAMED = re.compile(r":[^\W\d]\w*")
 _FORMAT = re.compile(r"%(?:s\b|\(\w+\)s)")
@@ -77,7 +79,7 @@ def _syntax_hint(query: str, position: str) -> Optional[str]:
             "`timeout`, `record_class` and `column`. In howdah.dbapi parameters are `%(name)s`."
         )
     if _FORMAT.match(query, place):
-        return "Parameters are `$1`, `$2` or `:name` here; `%s` and `%(name)s` are those of howdah.dbapi."
+        return FORMAT_HINT
     if _NUMBERED.match(query, place) and _AFTER_IN.search(query, 0, place):
         return "Compare with the values of a list by `= any(...)` in place of `in ...`."
     return None
