@@ -253,6 +253,67 @@ def test_what_cannot_be_is_said_in_a_sentence(house):
     house.server("up", deep[:-1])
 
 
+def test_postgresqls_reason_is_said(house):
+    """Which it writes to its log before the error by which it ends."""
+    house.server("up", "d")
+    house.server("down", "d")
+    with open(house.folder / "d" / "data" / "postgresql.conf", "a") as file:
+        file.write("garbage = on\nrubbish = off\n")
+    said = house.refused("up", "d")
+    assert 'postgresql.conf" contains errors: ' in said
+    assert 'unrecognized configuration parameter "garbage" in file' in said
+    assert '; unrecognized configuration parameter "rubbish" in file' in said
+
+
+def test_a_link_to_nothing_is_said_so(house):
+    (house.folder / "link").symlink_to("elsewhere")
+    for name in ("link", "link/below"):
+        expected = "/link is a symbolic link to elsewhere, which does not exist: make that folder"
+        assert expected in house.refused("up", name)
+    (house.folder / "elsewhere").mkdir()
+    (house.folder / "elsewhere").chmod(0o777)
+    if house.user:
+        shutil.chown(house.folder / "elsewhere", house.user.pw_uid)
+    house.server("up", "link")
+    house.server("down", "link")
+
+
+ARGUMENTS = """
+import howdah_server
+def refused(**arguments):
+    try:
+        howdah_server.start("d", **arguments)
+    except howdah_server.Problem as problem:
+        print(problem)
+    else:
+        print(arguments, "was taken")
+refused(port="5433")
+refused(port=True)
+refused(settings={"port": 5433})
+refused(settings={"unix_socket_directories": "/tmp"})
+with howdah_server.start("d", settings={"work_mem": "8192kB"}):
+    for same in ({"work_mem": "8192kB"}, {"work_mem": "8MB"}, {"max_connections": 100}, {}):
+        assert not howdah_server.start("d", settings=same).started
+    refused(settings={"work_mem": "9MB"})
+    refused(settings={"my.own": "'x'"})
+"""
+
+
+def test_arguments_that_would_be_ignored_are_refused(house):
+    lines = house.run("python", "-c", ARGUMENTS).stdout.splitlines()
+    expected = (
+        "'5433' is no port: expected a number from 1 to 65535",
+        "True is no port",
+        "port is no setting here: give start() the argument port, or up the option --port",
+        "unix_socket_directories is no setting here: howdah-server sets it itself",
+        "runs already, with work_mem = '8MB', and not '9MB': end it first (howdah-server down ",
+        "runs already, with my.own = '', and not \"'x'\": end it first",
+    )
+    assert len(lines) == len(expected)
+    for line, part in zip(lines, expected, strict=True):
+        assert part in line
+
+
 def test_a_standby_is_started_as_it_is(house):
     """The database and the extension come to it from its primary."""
     house.server("up", "d")
@@ -351,6 +412,28 @@ def test_root_runs_it_as_another_account(roots_house):
     sentence = roots_house.refused("up", inner)
     assert f"as postgres, who cannot reach {inner}: choose a folder" in sentence
     assert not inner.exists()
+
+
+def test_root_is_told_of_a_port_that_the_servers_account_may_not_have(roots_house):
+    said = roots_house.refused("up", "d", "--port", "80")
+    assert re.search(
+        r"port 80 of localhost cannot be used by postgres, .* \(Permission denied\): choose another, from", said
+    )
+
+
+def test_root_is_told_how_to_give_a_replica_to_the_servers_account(roots_house):
+    """After the commands of the guide, whose copy is root's."""
+    guide = (ROOT / "docs" / "guide" / "install.md").read_text()
+    (block,) = (block for block in re.findall(r"```sh\n(.*?)```", guide, re.DOTALL) if "pg_basebackup" in block)
+    roots_house.server("up", "data")
+    done = roots_house.run("/bin/sh", "-ec", block, check=False)
+    assert done.returncode == 1
+    found = re.search("replica/data belongs to root, .* as postgres, who must own its data: (chown .*)", done.stderr)
+    assert found[1] == f"chown -R postgres: {roots_house.folder / 'replica'}"
+    assert "`chown -R postgres: replica`" in guide
+    subprocess.run(["/bin/sh", "-ec", found[1]], check=True)
+    roots_house.server("up", "replica")
+    assert roots_house.server("psql", "replica", "-Atc", "SELECT pg_is_in_recovery()").stdout == "t\n"
 
 
 def test_a_full_disk_is_said_so(roots_house):

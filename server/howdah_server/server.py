@@ -37,6 +37,16 @@ START_SECONDS = 600
 STOP_SECONDS = 120
 OURS = {"data", "data.new", "log", "log.old", "lock", "password", "programs"}
 LOG_BYTES = 10 << 20
+# What a server writes to its log when nothing is wrong.
+USUAL = ("starting ", "listening ", "database system ", "redirecting ", "ending ", "redo ", "entering ", "checkpoint ")
+# What a start sets by itself, over `settings`.
+OWN_SETTINGS = {
+    "unix_socket_directories",
+    "extension_control_path",
+    "dynamic_library_path",
+    "pgml.xgboost_library",
+    "pgml.lightgbm_library",
+}
 # Linux gives out no number as large.
 NOBODYS_PID = 2**31 - 1
 
@@ -190,16 +200,17 @@ class Server:
 
     def start(self, port=None, settings=None):
         """Starts the server unless it runs, and makes its folder unless there is one."""
-        if port is not None and not 0 < port < 65536:
-            raise Problem(f"{port} is no port: expected 1 to 65535")
+        check_arguments(port, settings or {})
         self._check_folder()
         owner = account(self.data)
+        self._check_owner(owner)
         # Before anything is made there; a parent that is made now is looked at below.
         self._check_reach(next(place for place in self.folder.parents if place.exists()), owner)
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._locked():
             if self.pid() is not None:
                 self._check_port(port)
+                self._check_settings(settings or {})
                 return
             self._prepare_folder(owner)
             found = programs.usable(programs.installed(), self.folder / "programs", owner)
@@ -220,6 +231,12 @@ class Server:
             raise Problem(
                 "the path of the folder has a line break, which PostgreSQL does not accept: choose another folder"
             )
+        for place in (self.folder, *self.folder.parents):
+            if place.is_symlink() and not place.exists():
+                raise Problem(
+                    f"{place} is a symbolic link to {os.readlink(place)}, which does not exist: make that folder, or "
+                    "remove the link"
+                )
         if self.folder.exists() and not self.folder.is_dir():
             raise Problem(f"{self.folder} is a file: a folder is needed")
         try:
@@ -254,12 +271,35 @@ class Server:
                 f"dump the data with PostgreSQL {version} (pg_dumpall), and load the dump into another folder"
             )
 
+    def _check_owner(self, owner):
+        """Raises where the data are root's, as a copy that root has made by pg_basebackup: PostgreSQL refuses them."""
+        if os.geteuid() == 0 and self.exists() and self.data.stat().st_uid == 0:
+            folder = shlex.quote(str(self.folder))
+            raise Problem(
+                f"{self.data} belongs to root, and PostgreSQL does not run as root but as {owner.pw_name}, "
+                f"who must own its data: chown -R {owner.pw_name}: {folder}"
+            )
+
     def _check_port(self, port):
         listens, its = self._address()
         if port is not None and (not listens or its != port):
-            has = f"on port {its}" if listens else "without a port"
-            down = f"howdah-server down {shlex.quote(str(self.folder))}"
-            raise Problem(f"the server of {self.folder} runs already, {has}: end it first ({down})")
+            raise self._runs_already(f"on port {its}" if listens else "without a port")
+
+    def _check_settings(self, settings):
+        """Raises where the server that runs has another value of a setting than one that is asked for."""
+        if not settings:
+            return
+        given = (self.data / "postmaster.opts").read_text()
+        for name, value in settings.items():
+            if f'"{name}={value}"' in given:
+                continue
+            its = self.psql(f"SELECT current_setting({quoted(name)}, true)", database="postgres")
+            if its != str(value):
+                raise self._runs_already(f"with {name} = {its!r}, and not {str(value)!r}")
+
+    def _runs_already(self, how):
+        down = f"howdah-server down {shlex.quote(str(self.folder))}"
+        return Problem(f"the server of {self.folder} runs already, {how}: end it first ({down})")
 
     def _prepare_folder(self, owner):
         """Gives the folder to the account of the server, which must be able to reach it."""
@@ -326,7 +366,7 @@ class Server:
         """Starts the server, waits until it answers, and sees to the database."""
         self._clear_after_crash()
         if port:
-            check_port_is_free(port)
+            check_port_is_free(port, owner)
         listens = (
             {"listen_addresses": "localhost", "port": port} if port else {"listen_addresses": "", "port": SOCKET_PORT}
         )
@@ -451,8 +491,38 @@ def environment():
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")} | {"LC_ALL": "C"}
 
 
-def check_port_is_free(port):
-    """Raises where nobody can listen on this port of localhost: PostgreSQL's own words for it do not say why."""
+def check_arguments(port, settings):
+    """Raises where `start` was given what it cannot use, or would set otherwise."""
+    if port is not None and (not isinstance(port, int) or isinstance(port, bool) or not 0 < port < 65536):
+        raise Problem(f"{port!r} is no port: expected a number from 1 to 65535")
+    for name in settings:
+        if name.lower() in ("port", "listen_addresses"):
+            raise Problem(f"{name} is no setting here: give start() the argument port, or up the option --port")
+        if name.lower() in OWN_SETTINGS:
+            raise Problem(f"{name} is no setting here: howdah-server sets it itself")
+
+
+def quoted(text):
+    """A text as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def first_free_port():
+    """The smallest port that an account without privileges may listen on."""
+    try:
+        return int(Path("/proc/sys/net/ipv4/ip_unprivileged_port_start").read_text())
+    except (OSError, ValueError):
+        return 1024
+
+
+def check_port_is_free(port, owner):
+    """Raises where the server's account cannot listen on this port of localhost: PostgreSQL does not say why."""
+    if os.geteuid() == 0 and owner.pw_uid != 0 and port < first_free_port():
+        # Root could, but the server is not root.
+        raise Problem(
+            f"port {port} of localhost cannot be used by {owner.pw_name}, as whom PostgreSQL runs (Permission denied): "
+            f"choose another, from {first_free_port()} on"
+        )
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -462,14 +532,29 @@ def check_port_is_free(port):
 
 
 def last_complaint(text):
-    """The last line of `text` in which PostgreSQL complains, without what stands before the complaint."""
+    """The last line of `text` in which PostgreSQL complains, and the reasons that it has written to its log before.
+
+    Without what stands before the complaint: the time and the process.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     words = ("FATAL:", "PANIC:", "ERROR:", "error:")
-    for line in reversed(lines):
+    for place in reversed(range(len(lines))):
         for word in words:
-            if word in line:
-                return line.split(word, 1)[1].strip()
+            if word in lines[place]:
+                return ": ".join([lines[place].split(word, 1)[1].strip(), *reasons(lines[:place])])
     return lines[-1] if lines else "it said nothing"
+
+
+def reasons(lines):
+    """What the last of these lines of a log say, joined, unless it is the usual of a start; a list of one or none."""
+    found = []
+    for line in reversed(lines):
+        _, log, said = line.partition("LOG:")
+        if log and not said.strip().startswith(USUAL):
+            found.insert(0, said.strip())
+        elif not any(word in line for word in ("WARNING:", "HINT:", "DETAIL:")):
+            break
+    return ["; ".join(found)] if found else []
 
 
 def owner_name(path):
