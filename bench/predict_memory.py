@@ -99,7 +99,7 @@ def tell_times(report, ours, boosters):
         for which in ("first", "second"):
             report.add(f"{name}: {which} prediction", Spread.of([one[which] for one in found]), unit="ms")
     longer = Spread.of([one["longer"] for one in ours])
-    headline = "time of a connection's first prediction beyond its second"
+    headline = "how much longer a connection's first prediction takes than its second"
     report.add("pgml: first less second", longer, unit="ms", target=1.0, at_most=True, headline=headline)
     reads = Spread.of([one["read"] for one in ours])
     report.add("a read of a table by its key: first less second", reads, unit="ms")

@@ -108,13 +108,18 @@ def page(found, benches):
 
 
 def losses(found):
-    """Where another is better in every round; a row for each situation, with all that is lost in it."""
+    """Where another is better in every round; a row for each situation, with all that is lost in it.
+
+    Where the best of some is the best of all, the comparison with either is the same, and stands there once.
+    """
     lost = {}
     for name, (_, content) in found.items():
         for case in filter(is_lost, content["cases"]):
             situation, _, what = case["case"].rpartition(": ")
-            lost.setdefault((f"[{name}](#{name})", situation), []).append(f"{what}: {figure(case)}")
-    rows = [[bench, situation, "<br>".join(figures)] for (bench, situation), figures in lost.items()]
+            numbers = case["median"], case["least"], case["greatest"]
+            of_situation = lost.setdefault((f"[{name}](#{name})", situation), {})
+            of_situation.setdefault(numbers, f"{what}: {figure(case)}")
+    rows = [[bench, situation, "<br>".join(figures.values())] for (bench, situation), figures in lost.items()]
     lines = ["## Where Howdah loses", ""]
     if not rows:
         return "\n".join([*lines, "In no comparison is another better in every round."])
@@ -231,7 +236,8 @@ def number(value):
 
 def figure(case):
     """The median and the spread."""
-    unit = f" {case['unit']}" if case["unit"] else ""
+    # A ratio has no unit; what it is of stands beside it.
+    unit = f" {case['unit']}" if case["unit"] not in ("", "times") else ""
     if case["least"] == case["greatest"]:
         return f"**{rounded(case['median'])}**{unit}"
     return f"**{rounded(case['median'])}**{unit} ({rounded(case['least'])} to {rounded(case['greatest'])})"

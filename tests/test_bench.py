@@ -58,6 +58,15 @@ def test_the_page_says_first_where_another_is_better(results):
     assert "`bench/run slow`; 0 of 1 targets met" in page
 
 
+def test_a_ratio_is_without_a_unit_and_the_same_loss_is_said_once(results):
+    made = report.Report("one", quick=False)
+    for case, median in (("copy: this / best", 0.5), ("copy: this / best for asyncio", 0.5), ("copy: CPU", 0.25)):
+        made.add(case, report.Spread(median, median, median), unit="times", contest=True)
+    made.finish(folder_of(results) / "one.json")
+    publish.publish({"one": "what is one"})
+    assert "| [one](#one) | copy | this / best: **0.5**<br>CPU: **0.25** |" in publish.PAGE.read_text()
+
+
 def test_the_newest_result_counts(results):
     keep(results, "one", 0.5, 2.0, "2022-01-01")
     keep(results, "one", 3.0, 2.0, "2022-01-02")
