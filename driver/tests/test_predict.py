@@ -2,6 +2,7 @@
 
 import datetime
 
+import duckdb
 import howdah
 import numpy
 import pandas
@@ -268,6 +269,8 @@ async def test_tables_without_the_features_are_refused(spec, trained):
         await connection.predict("named", polars.DataFrame({"f1": [1.0], "f2": [2.0], "f3": ["low"]}))
     with pytest.raises(TypeError, match="the column 'a' .* has values of the class list"):
         await connection.predict("named", pandas.DataFrame({"a": [[1]]}))
+    with pytest.raises(TypeError, match="expected to be of pandas, polars or pyarrow, .* class DuckDBPyRelation"):
+        await connection.predict("named", duckdb.sql("select 1 as a"))
     with pytest.raises(ValueError, match="two columns 'a'"):
         await connection.predict("named", pandas.DataFrame([[1, 2]], columns=["a", "a"]))
     with pytest.raises(ValueError, match="the column 1 .* has no name"):

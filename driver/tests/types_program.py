@@ -158,6 +158,8 @@ def blocking() -> None:
         print(values[0])
         values["a"]  # wrong
     cursor.execute("select %s", 1)  # wrong
+    cursor.execute(cursor.mogrify("select %s", (1,)))
+    cursor.execute(None)  # wrong
     cursor.fetchfirst()  # wrong
     dicts = connection.cursor(row_factory=howdah.dbapi.dict_row)
     print(dicts.fetchall()[0]["a"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import configparser
 import enum
 import getpass
+import numbers
 import os
 import pathlib
 import re
@@ -454,9 +455,9 @@ def check_connecting_timeout(timeout: Any) -> None:
     """Refuse what is no number of seconds to connect in."""
     if timeout is None:
         return
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+    if isinstance(timeout, bool) or not isinstance(timeout, numbers.Real):
         raise TypeError(f"timeout is expected to be a number of seconds, got {timeout!r}")
-    if not timeout >= 0:
+    if not float(timeout) >= 0:
         raise ValueError(f"timeout is expected to be greater or equal to 0, got {timeout!r}")
 
 

@@ -102,6 +102,11 @@ def unnamed(features: Any) -> Any:
 
 def _column(name: str, column: Any) -> tuple[str, Any]:
     """The server's type for a column's values, and the values."""
+    if not hasattr(column, "to_pylist") and not hasattr(column, "to_list"):
+        raise TypeError(
+            "a table of features is expected to be of pandas, polars or pyarrow, or a result of fetch_columns(): "
+            f"its columns are of the class {type(column).__name__}"
+        )
     numpy = utils._numpy()
     if numpy is not None:
         values = numpy.asarray(column)
