@@ -209,6 +209,8 @@ def _take_words(wanted: _Wanted, dsn: str) -> dict[str, str]:
 
 def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
     """Take what `dsn` says; gives the parameters in it that only the server knows."""
+    if not isinstance(dsn, str):
+        raise TypeError(f"dsn is expected to be a str, not {type(dsn).__name__}")
     if "://" not in dsn and "=" in dsn:
         return _take_words(wanted, dsn)
     parsed = urllib.parse.urlparse(dsn)
@@ -271,8 +273,6 @@ def _parse_connect_dsn_and_args(
     gsslib: Optional[str],
 ) -> tuple[list[Address], _ConnectionParameters]:
     """The addresses to try, in order, and the parameters, from every place where they may be given."""
-    if dsn is not None and not isinstance(dsn, str):
-        raise TypeError(f"dsn is expected to be a str, not {type(dsn).__name__}")
     wanted = _Wanted(
         host,
         port,
