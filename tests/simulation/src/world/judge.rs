@@ -229,7 +229,8 @@ impl World {
         for belief in self.pooler.believed() {
             let connection = self.connections.iter().find(|connection| i32::try_from(connection.id) == Ok(belief.pid));
             let Some(connection) = connection.filter(|connection| connection.answers.is_empty()) else { continue };
-            assert!(connection.questions.is_empty(), "a free connection that is asked something");
+            // The server ignores what is left of a COPY.
+            assert!(!connection.is_busy(), "a free connection that is asked something");
             let mut values = Values::new();
             for (name, statement) in &belief.sets {
                 match read(statement).0.as_slice() {
