@@ -174,3 +174,40 @@ fn what_is_not_passed_on_tells_nobody_of_columns() {
     ];
     holds(&setup, &steps);
 }
+
+/// A write ends with its connection on a server that was a standby when the pooler last heard of it: a read of its client
+/// does not go to a replica that may lack the write.
+#[test]
+fn who_loses_a_promoted_standby_reads_its_write_or_nothing() {
+    let setup = Setup {
+        clients: 6,
+        pool_size: 6,
+        workers: 2,
+        servers: 3,
+        stall: Duration::from_millis(20),
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 20,
+        ..Setup::default()
+    };
+    let say = |who, form, statements: &[usize]| Say { who, form, statements: statements.to_vec() };
+    let steps = [
+        say(2, 3, &[26]),
+        say(1, 3, &[3]),
+        say(0, 3, &[221, 28, 28]),
+        say(4, 3, &[3, 174, 28]),
+        Settle,
+        Promote { who: 5 },
+        Promote { who: 1 },
+        say(1, 0, &[26, 28]),
+        Look { who: 4 },
+        Send { who: 1, bytes: usize::MAX },
+        Turn,
+        say(1, 3, &[224, 128, 101]),
+        Start { who: 3 },
+        Work { who: 5, messages: 1 },
+        Stop { who: 4 },
+        Look { who: 3 },
+        Settle,
+    ];
+    holds(&setup, &steps);
+}

@@ -127,7 +127,7 @@ impl Loss {
 /// Ends a server connection that was lost, with a client or without one.
 fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of its statements is unknown: a later read must see them if they were committed.
-    freshness::note_commit(core, key);
+    freshness::note_loss(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     // The client has sent these Syncs, and the server has not got them.
     let syncs = server.exchange.copying.lost() + usize::from(std::mem::take(&mut server.exchange.sync_waits));

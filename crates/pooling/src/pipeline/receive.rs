@@ -125,8 +125,9 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     }
     if let Some(client) = unit.client
         && !server.known.session.read_only
+        && server.known.standby != Some(true)
     {
-        freshness::owe(core, client, key);
+        freshness::owe(core, client);
     }
 }
 

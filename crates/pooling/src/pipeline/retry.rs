@@ -85,7 +85,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
             leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
         } else if writes {
             // If the write was committed all the same, its client's reads see it.
-            freshness::owe(core, head, key);
+            freshness::owe(core, head);
             answer_head(core, key, &Error::OutcomeUnknown(cause.clone()));
         } else if forwarded || tried >= ATTEMPTS {
             answer_head(core, key, &Error::LostInRead(cause.clone()));

@@ -8,24 +8,37 @@ use crate::replay::NEVER;
 use crate::state::Core;
 use crate::state::server::Server;
 
-/// Notes the end of a client's unit on its connection, or the loss of that: from now on the client's reads must see the
-/// commits of the unit. The client has not got its answer yet.
+/// Notes the end of a client's unit on its connection: from now on the client's reads must see the commits of the unit.
+/// The client has not got its answer yet.
 pub fn note_commit(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    let wrote = client.route.owed.writes || server.exchange.writes;
-    // Units under way behind it may write too, and writes in an open transaction are not committed yet.
-    server.exchange.writes &= !server.exchange.requests.is_empty() || server.status != Status::Idle;
-    if wrote && let Some(client) = server.client() {
-        owe(core, client, key);
+    let writer = writer(core, key);
+    // A server says before the end of a unit that it is no standby any more.
+    let commits = core.servers.get(key.0).is_some_and(|server| server.known.standby != Some(true));
+    if let Some(client) = writer.filter(|_| commits) {
+        owe(core, client);
     }
 }
 
-/// Notes that a unit that may have written on this server has ended; its client has not got the answer.
-pub fn owe(core: &mut Core, client: ClientKey, server: ServerKey) {
-    if core.servers.get(server.0).is_none_or(|server| server.known.standby == Some(true)) {
-        return;
+/// Notes that a connection is lost: the unit under way may have committed, also on a server that was a standby when it was
+/// last heard of.
+pub fn note_loss(core: &mut Core, key: ServerKey) {
+    if let Some(client) = writer(core, key) {
+        owe(core, client);
     }
+}
+
+/// The client of a connection, if what has ended there may have written.
+fn writer(core: &mut Core, key: ServerKey) -> Option<ClientKey> {
+    let server = core.servers.get_mut(key.0)?;
+    let client = server.client()?;
+    let wrote = core.clients.get(client.0)?.route.owed.writes || server.exchange.writes;
+    // Units under way behind it may write too, and writes in an open transaction are not committed yet.
+    server.exchange.writes &= !server.exchange.requests.is_empty() || server.status != Status::Idle;
+    wrote.then_some(client)
+}
+
+/// Notes that a unit of a client may have committed; the client has not got the answer.
+pub fn owe(core: &mut Core, client: ClientKey) {
     let Some(client) = core.clients.get_mut(client.0) else { return };
     let cluster = client.route.home.and_then(|home| core.pools.get(home.0)).and_then(|home| home.cluster_of.cluster);
     let Some(view) = cluster.and_then(|place| core.router.clusters.get(place)) else { return };
