@@ -292,3 +292,31 @@ def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next
             assert one.sql("SELECT coalesce(current_setting('my.block', true), '')") == "T D: C:SELECT 1 Z:I"
             assert two.sql("BEGIN") == "C:BEGIN Z:T"
             assert two.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+
+
+def ran(sql):
+    """A statement in the extended protocol, without a Sync."""
+    return parse("", sql), bind(""), EXECUTE
+
+
+BLOCKS = {
+    "committed by a query": [[*ran("SELECT 1"), query("SELECT 2"), query("COMMIT"), SYNC]],
+    "committed by one of several": [[*ran("SELECT 1"), query("SELECT 2"), query("SELECT 3; SELECT 4"), SYNC]],
+    "begun": [[*ran("BEGIN"), query("SELECT 2"), SYNC], [query("SELECT 3")], [query("COMMIT")]],
+    "begun and rolled back": [[*ran("BEGIN"), query("SELECT 2"), SYNC], [query("ROLLBACK")]],
+    "begun and failed": [[*ran("BEGIN"), query("SELECT 2"), query("SELECT 1/0"), SYNC], [query("ROLLBACK")]],
+    "begun again": [[*ran("SELECT 1"), query("SELECT 2"), *ran("SELECT 3"), SYNC]],
+    "prepared behind": [[*ran("SELECT 1"), query("SELECT 2"), parse("", "SELECT 3"), SYNC]],
+}
+
+
+@pytest.mark.parametrize("units", BLOCKS.values(), ids=BLOCKS)
+def test_a_block_with_a_query_behind_an_execute_ends_as_postgresql_ends_it(server, units):
+    told = []
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as pooled, direct(server) as straight:
+        for client in (straight, pooled):
+            for unit in units:
+                client.send(*unit)
+                told.append(client.ask(units=sum(part == SYNC or part[:1] == b"Q" for part in unit)))
+            told.append(client.sql("SELECT 'next'"))
+        assert told[: len(told) // 2] == told[len(told) // 2 :]

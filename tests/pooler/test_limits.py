@@ -317,6 +317,22 @@ def test_clients_go_to_the_pool_of_the_user_that_a_reload_gives(with_many_users,
             assert len(pooler.show("SERVERS")) <= 2
 
 
+def test_the_pool_of_a_former_user_ends(with_many_users):
+    filled = "dbname=postgres min_pool_size=2 user="
+    with Pooler(with_many_users, {"given": filled + USERS[2]}, max_db_connections=3) as pooler:
+        wait_until(lambda: len(pooler.show("SERVERS")) == 2)
+        with Raw(pooler.port, "given", user=USERS[0]) as client:
+            assert client.sql("BEGIN") == "C:BEGIN Z:T"
+            pooler.databases = {"given": filled + USERS[3]}
+            pooler.reload()
+            wait_until(lambda: pools(pooler).keys() == {USERS[2], USERS[3]})
+            wait_until(lambda: len(pooler.show("SERVERS")) == 3)
+            assert client.sql("COMMIT") == "C:COMMIT Z:I"
+            assert client.value("SELECT current_user") == USERS[3]
+            wait_until(lambda: pools(pooler).keys() == {USERS[3]})
+            wait_until(lambda: [row["user"] for row in pooler.show("SERVERS")] == [USERS[3]] * 2)
+
+
 def pools(pooler):
     """The pools of the database `given`, by user."""
     return {row["user"]: row for row in pooler.show("POOLS") if row["database"] == "given"}

@@ -85,22 +85,28 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     Ok(())
 }
 
-/// Whether the transaction that has ended is rolled back though the server says nothing of that.
+/// Whether the transaction that has ended is rolled back though the server says nothing of that. PostgreSQL 18 opens a
+/// block at a Query behind an Execute without a Sync; a Sync that follows at once ends the block, commits nothing of it, and
+/// the next command fails: no other client may get the connection. A block of the client's own outlasts the Sync, and a
+/// Query may end either.
 fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
     let exchange = &mut server.exchange;
     let begun = exchange.requests.begun();
+    let is_sync = matches!(ended, Request::Sync | Request::HiddenSync);
     match server.status {
-        Status::Transaction => {
-            if (before == Status::Idle || exchange.loses_block.is_some()) && ended.begins_no_transaction() {
-                // PostgreSQL 18 says so of a Query behind an Execute without a Sync. Neither is committed by a Sync
-                // behind the Query, and the next command fails: no other client may get the connection.
-                (server.life.retire, exchange.loses_block) = (true, Some(begun));
-            }
-            false
+        Status::Idle => {
+            let lost = exchange.loses_block.take() == Some(begun) && is_sync;
+            server.life.retire |= lost;
+            return lost;
         }
-        Status::Idle => exchange.loses_block.take() == Some(begun),
-        Status::Failed => false,
+        Status::Transaction if !is_sync && ended.begins_no_transaction() => {
+            if before == Status::Idle || exchange.loses_block.is_some() {
+                exchange.loses_block = Some(begun);
+            }
+        }
+        _ => exchange.loses_block = None,
     }
+    false
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.

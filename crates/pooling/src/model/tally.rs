@@ -52,6 +52,8 @@ struct Part {
     all: usize,
     /// Those of replication and the hubs, which never become free.
     apart: usize,
+    /// The hubs.
+    hubs: usize,
 }
 
 /// The server connections under one limit, by worker.
@@ -72,6 +74,10 @@ impl Parts {
 
     fn apart(&self) -> usize {
         self.0.iter().map(|part| part.apart).sum()
+    }
+
+    fn hubs(&self) -> usize {
+        self.0.iter().map(|part| part.hubs).sum()
     }
 }
 
@@ -96,15 +102,25 @@ impl Tally {
             let all = parts.map_or(0, Parts::all);
             most > 0 && all >= most
         };
-        if what == Use::Hub
-            && let Some(limit) = self.crowds_out(database, user, quota, 1)
-        {
+        if let Some(limit) = self.bars(database, user, quota, what) {
             return Some(limit);
         }
         if full(self.databases.get(database), quota.database) {
             return Some(Limit::Database(database.into()));
         }
         full(self.users.get(user), quota.user).then(|| Limit::User(user.into()))
+    }
+
+    /// The limit that has no place for a connection of this use, whatever connections of pools become free: one that serves
+    /// clients must have room, and a connection for replication takes no place for which a hub would have to go.
+    pub fn bars(&self, database: &str, user: &str, quota: Quota, what: Use) -> Option<Limit> {
+        let has_hubs = |parts: Option<&Parts>| parts.is_some_and(|parts| parts.hubs() > 0);
+        let leaves_room = match what {
+            Use::Pool => false,
+            Use::Hub => true,
+            Use::Relay => has_hubs(self.databases.get(database)) || has_hubs(self.users.get(user)),
+        };
+        if leaves_room { self.crowds_out(database, user, quota, 1) } else { None }
     }
 
     /// Counts one more connection of a worker, unless a limit is reached.
@@ -122,6 +138,7 @@ impl Tally {
             let part = counts.entry(name.into()).or_default().part(worker);
             part.all += 1;
             part.apart += usize::from(what != Use::Pool);
+            part.hubs += usize::from(what == Use::Hub);
         }
         Ok(())
     }
@@ -134,6 +151,7 @@ impl Tally {
             debug_assert!(part.all > 0, "a connection is closed that was not counted");
             part.all = part.all.saturating_sub(1);
             part.apart = part.apart.saturating_sub(usize::from(what != Use::Pool));
+            part.hubs = part.hubs.saturating_sub(usize::from(what == Use::Hub));
             // Users come and go, and anybody can name any.
             if parts.all() == 0 {
                 counts.remove(name);
@@ -203,6 +221,16 @@ mod tests {
         assert_eq!(tally.count(&Limit::Database("d".into())), 3);
         tally.give_back(1, ONE, Use::Pool);
         assert_eq!(tally.take(3, TWO, limits, Use::Pool), Ok(()));
+    }
+
+    #[test]
+    fn replication_takes_no_place_of_a_hub() {
+        let mut tally = Tally::default();
+        let limits = quota(2, 0);
+        assert_eq!(tally.take(0, ONE, limits, Use::Hub), Ok(()));
+        assert_eq!(tally.take(0, TWO, limits, Use::Relay), Err(Limit::Database("d".into())));
+        tally.give_back(0, ONE, Use::Hub);
+        assert_eq!([Use::Relay, Use::Relay].map(|what| tally.take(0, TWO, limits, what)), [Ok(()), Ok(())]);
     }
 
     #[test]

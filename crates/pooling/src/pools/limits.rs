@@ -94,7 +94,7 @@ pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth
         match take(core, pool, what) {
             Ok(berth) => return Some(berth),
             // Another connection would have to serve clients, not only be closed.
-            Err(_) if what == Use::Hub && hubs_are_many(core, pool) => return None,
+            Err(_) if is_barred(core, pool, what) => return None,
             Err(_) => match pool.connections.idle.front().copied() {
                 Some(idle) => close::close_server(
                     core,
@@ -107,9 +107,9 @@ pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth
     }
 }
 
-fn hubs_are_many(core: &Core, pool: &Pool) -> bool {
+fn is_barred(core: &Core, pool: &Pool, what: Use) -> bool {
     let servers = lock(&core.shared.counts.servers);
-    servers.crowds_out(&pool.name.database, &pool.name.user, pool.limits.quota, 1).is_some()
+    servers.bars(&pool.name.database, &pool.name.user, pool.limits.quota, what).is_some()
 }
 
 fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {

@@ -94,8 +94,14 @@ fn serves_as_another(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -
 }
 
 /// Sends the clients of a pool to the pool of the user that the database's entry gives, each before its next unit, and
-/// closes the pool's connections as they become free.
+/// closes the pool's connections as they become free. The pool ends with its last client.
 fn send_to_their_pool(core: &mut Core, key: PoolKey) {
+    if !core.clients.iter().any(|(_, client)| client.route.home == Some(key)) {
+        return wind_up(core, key, &Error::PoolUnused);
+    }
+    if let Some(pool) = core.pools.get_mut(key.0) {
+        (pool.limits.kept, pool.limits.minimum) = (false, 0);
+    }
     for (_, client) in core.clients.iter_mut() {
         if client.route.home == Some(key) && client.is_ready() && client.moves_to != Some(Bound::Successor) {
             client.moves_to = Some(Bound::Pool);
