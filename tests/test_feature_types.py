@@ -145,6 +145,22 @@ def test_classes_that_a_real_cannot_tell_apart_are_warned_of(moments):
     assert "has the classes 10000000000 and 10000000001, which pgml.predict gives as the same real" in said
 
 
+def test_a_label_of_measurements_is_warned_of_in_a_classification(moments):
+    """A price, say. Half stars are classes, and so are numbers without a fraction."""
+
+    def warnings(label):
+        with moments.connect() as connection:
+            connection.cursor().execute(f"""
+                SELECT pgml.train('measured', 'classification',
+                                  '(SELECT i::real AS a, {label} AS y FROM generate_series(1, 100) i)', 'y', 'linear')""")
+            return [notice[b"M"].decode() for notice in connection.notices if notice[b"S"] == b"WARNING"]
+
+    said = " ".join(warnings("(i % 25) / 4.0"))
+    assert 'label "y" has 25 classes, some with a fraction, such as 0.25' in said
+    assert "task => 'regression' predicts such a number" in said
+    assert not any("fraction" in warning for warning in warnings("(i % 10) / 2.0") + warnings("i % 25"))
+
+
 def test_categories_are_those_of_the_training_rows(moments):
     """One that only test rows have answers as one that nobody has ever seen."""
     moments.sql("""

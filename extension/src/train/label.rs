@@ -18,6 +18,9 @@ const MOST_CLASSES: usize = learn::xgboost::MOST_CLASSES as usize;
 /// Bytes of a class as text.
 const LONGEST_CLASS: usize = 10_000;
 
+/// Classes with fractions that a label may have without a warning: half stars, grades in steps of a third.
+const FEW_FRACTIONS: usize = 20;
+
 /// Reads the label, row by row.
 pub struct LabelReader {
     name: String,
@@ -198,6 +201,7 @@ impl LabelReader {
         }
         if let Some(Classes::Numeric(sorted)) = &classes {
             warn_of_equals(name, sorted);
+            warn_of_measurements(name, sorted);
         }
         Ok(Label { name: self.name, type_oid: self.type_oid, position: 0, statistics: self.statistics, classes })
     }
@@ -212,6 +216,19 @@ fn warn_of_equals(name: &str, sorted: &Sorted<Exact>) {
             "label \"{name}\" has the classes {} and {}, which pgml.predict gives as the same real: pgml.predict_label \
              tells them apart",
             one.text, other.text
+        ));
+    }
+}
+
+/// Many classes that have fractions are rather measurements, of which a classification learns little and slowly.
+fn warn_of_measurements(name: &str, sorted: &Sorted<Exact>) {
+    let classes = sorted.values.len();
+    let fraction = sorted.values.iter().find(|class| class.key.value().fract() != 0.0);
+    if let Some(fraction) = fraction.filter(|_| classes > FEW_FRACTIONS) {
+        super::report::warning(&format!(
+            "label \"{name}\" has {classes} classes, some with a fraction, such as {}: task => 'regression' predicts \
+             such a number",
+            fraction.text
         ));
     }
 }
