@@ -52,7 +52,7 @@ def measure(quick):
         one, two = (sides[divisor, name] for name in WORKERS)
         for field, what, target in (("peak_mb", "peak memory of a worker", 0.6), ("seconds", "time", None)):
             ratio = ratios([found[field] for found in two], [found[field] for found in one])
-            aims = {"target": target, "at_most": True, "headline": f"{what} ÷ one worker's"}
+            aims = {"target": target, "at_most": True, "headline": f"{what}, of two ÷ of one"}
             aims = aims if target and divisor == 1 else {}
             report.add(f"{what}, two workers / one, {million(rows / divisor)}", ratio, **aims)
     points = [(title, Spread.of([found["peak_mb"] for found in sides[key]])) for title, key in named.items()]

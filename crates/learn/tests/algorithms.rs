@@ -10,8 +10,8 @@ const HEAD: &str = "# Algorithms and their hyperparameters
 
 The `algorithm` and the `hyperparams` of `pgml.train`, under scikit-learn's names and with its defaults. Unknown names and
 values out of range are errors before a row is read. `xgboost` and `xgboost_random_forest`, for regression and
-classification, have [a page of their own](xgboost-hyperparameters.md). In SQL the same is `pgml.hyperparameters()`. Made from
-the table in `crates/learn/src/family/mod.rs`.
+classification, have [a page of their own](xgboost-hyperparameters.md). In SQL, `pgml.hyperparameters()` gives the same. This
+page is made from the table in `crates/learn/src/family/mod.rs`.
 
 *Categories*: whether columns of text are taken as they are; otherwise each category becomes a feature (one-hot), unless
 `preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise NULL is an error, unless `preprocess`
