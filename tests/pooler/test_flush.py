@@ -320,3 +320,42 @@ def test_a_block_with_a_query_behind_an_execute_ends_as_postgresql_ends_it(serve
                 told.append(client.ask(units=sum(part == SYNC or part[:1] == b"Q" for part in unit)))
             told.append(client.sql("SELECT 'next'"))
         assert told[: len(told) // 2] == told[len(told) // 2 :]
+
+
+WITHIN = {
+    "a setting": [*ran("SELECT 1"), query("SET my.block = 'left'")],
+    "a role": [*ran("SELECT 1"), query("SET ROLE pg_monitor")],
+    "a row": [*ran("INSERT INTO kept VALUES (1)"), query("SELECT 1"), *ran("INSERT INTO kept VALUES (2)")],
+    "a row, then an error": [*ran("INSERT INTO kept VALUES (1)"), query("SELECT 1/0")],
+    "a lock": [*ran("SELECT pg_advisory_xact_lock(5)"), query("SELECT pg_advisory_lock(77)")],
+    "a block": [*ran("BEGIN"), query("INSERT INTO kept VALUES (1)")],
+}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("unit", WITHIN.values(), ids=WITHIN)
+def test_a_client_that_leaves_before_its_sync_leaves_what_postgresql_keeps(server, unit, answered):
+    """A Query behind an Execute, and no Sync: what of it is committed is the server's matter, the session is nobody's."""
+
+    def rows_left(connect):
+        with direct(server) as client:
+            client.sql("DROP TABLE IF EXISTS kept")
+            client.sql("CREATE TABLE kept (number int)")
+        with connect() as client:
+            client.send(*unit)
+            if answered:
+                client.until(b"Z")
+        with direct(server) as client:
+            ended = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE '%in transaction%' OR state = 'active'"
+            wait_until(lambda: client.sql(ended) == "T D:1 C:SELECT 1 Z:I")
+            return client.sql("SELECT count(*) FROM kept")
+
+    with Pooler(server, default_pool_size=1) as pooler:
+        assert rows_left(lambda: Raw(pooler.port)) == rows_left(lambda: direct(server))
+        with Raw(pooler.port) as after:
+            said = after.sql("SELECT coalesce(current_setting('my.block', true), ''), current_user")
+            assert said == "T D:|postgres C:SELECT 1 Z:I"
+            assert after.sql("BEGIN") == "C:BEGIN Z:T"
+            assert after.sql("ROLLBACK") == "C:ROLLBACK Z:I"
+            locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
+            assert after.sql(locks) == "T D:0 C:SELECT 1 Z:I"
