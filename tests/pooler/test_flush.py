@@ -359,3 +359,29 @@ def test_a_client_that_leaves_before_its_sync_leaves_what_postgresql_keeps(serve
             assert after.sql("ROLLBACK") == "C:ROLLBACK Z:I"
             locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"
             assert after.sql(locks) == "T D:0 C:SELECT 1 Z:I"
+
+
+CLOSE_PORTAL = message(b"C", b"P\0")
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_a_flush_behind_a_closed_portal_commits_nothing_of_its_unit(server, pipelining):
+    def told(connect):
+        with direct(server) as eye:
+            eye.sql("DROP TABLE IF EXISTS half")
+            eye.sql("CREATE TABLE half (number int)")
+            with connect() as client:
+                for messages, last in [
+                    ([parse("", "INSERT INTO half VALUES (1)"), bind(""), EXECUTE, FLUSH], b"C"),
+                    ([CLOSE_PORTAL, FLUSH], b"3"),
+                    ([parse("s", "SELECT 1"), describe("s"), FLUSH], b"T"),
+                ]:
+                    client.send(*messages)
+                    yield show(client.until(last))
+                yield "seen before the Sync: " + eye.value("SELECT count(*) FROM half")
+                client.send(*ran("SELECT 1/0"), SYNC)
+                yield show(client.until(b"Z"))
+                yield "left of the unit: " + eye.value("SELECT count(*) FROM half")
+
+    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler:
+        assert list(told(lambda: Raw(pooler.port))) == list(told(lambda: direct(server)))

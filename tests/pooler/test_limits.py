@@ -333,6 +333,52 @@ def test_the_pool_of_a_former_user_ends(with_many_users):
             wait_until(lambda: [row["user"] for row in pooler.show("SERVERS")] == [USERS[3]] * 2)
 
 
+@pytest.mark.parametrize("boss_first", [False, True])
+def test_only_the_user_stays_in_the_pool_that_an_entry_gave(with_many_users, boss_first):
+    """Clients of other names are let go when the entry names no user; the user's own are not."""
+    other, boss = USERS[0], USERS[2]
+    with Pooler(with_many_users, {"given": "dbname=postgres"}) as pooler, contextlib.ExitStack() as stack:
+        if boss_first:
+            early = stack.enter_context(Raw(pooler.port, "given", user=boss))
+            assert early.value("SELECT current_user") == boss
+        pooler.databases = {"given": f"dbname=postgres user={boss}"}
+        pooler.reload()
+        one, busy = (stack.enter_context(Raw(pooler.port, "given", user=other)) for _ in range(2))
+        assert one.value("SELECT current_user") == boss
+        assert busy.sql("BEGIN") == "C:BEGIN Z:T"
+        pooler.databases = {"given": "dbname=postgres"}
+        pooler.reload()
+        assert b"no longer names user" in one.until(b"E")[-1][1]
+        late = stack.enter_context(Raw(pooler.port, "given", user=boss))
+        time.sleep(2.5)  # more than a round of upkeep, in which nothing happens
+        assert late.value("SELECT current_user") == boss
+        assert busy.sql("COMMIT") == "C:COMMIT Z:I"
+        assert b"no longer names user" in busy.until(b"E")[-1][1]
+        if boss_first:
+            assert early.value("SELECT current_user") == boss
+        assert stack.enter_context(Raw(pooler.port, "given", user=other)).value("SELECT current_user") == other
+
+
+def test_a_client_that_waits_in_the_pool_of_a_former_user_is_counted_as_that_user(with_many_users):
+    former, present = USERS[2], USERS[3]
+    settings = {"default_pool_size": 5, "max_user_connections": 1}
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={former}"}, **settings) as pooler:
+        with contextlib.ExitStack() as stack:
+            first, second = (stack.enter_context(Raw(pooler.port, "given", user=USERS[0])) for _ in range(2))
+            first.sql("BEGIN")
+            second.send(query("SELECT current_user"))
+            wait_until(lambda: pools(pooler)[former]["cl_waiting"] == "1")
+            pooler.databases = {"given": f"dbname=postgres user={present}"}
+            pooler.reload()
+            third = stack.enter_context(Raw(pooler.port, "given", user=USERS[0]))
+            third.sql("BEGIN")
+            assert third.value("SELECT current_user") == present
+            first.sql("COMMIT")
+            assert raw.values(second.until(b"Z")) == [former], "the statement was sent before the reload"
+            third.sql("COMMIT")
+            assert second.value("SELECT current_user") == present
+
+
 def pools(pooler):
     """The pools of the database `given`, by user."""
     return {row["user"]: row for row in pooler.show("POOLS") if row["database"] == "given"}

@@ -228,7 +228,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     }
     let pool = core.pools.get(server.pool.0)?;
     let entry = core.config.database(&pool.name.database).cloned().unwrap_or_default();
-    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
+    let user: &str = &pool.name.user;
     let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, &entry, user);
     let database = entry.dbname.as_deref().unwrap_or(&pool.name.database);
     let mut parameters = vec![("user", user), ("database", database)];

@@ -373,6 +373,7 @@ fn only_names(client: &Client, server: &Server) -> bool {
         && !server.exchange.failed
         && !server.is_pipelined()
         && server.exchange.requests.only_name()
+        && !server.exchange.requests.have_acted()
 }
 
 /// Passes on the next part of a long message; without a server it is thrown away.

@@ -43,6 +43,8 @@ pub struct Requests {
     check: Latest,
     /// The latest that does more than to name or describe statements.
     more_than_names: Latest,
+    /// That binds a portal or runs it: what it has done lasts from the next Sync on.
+    acts: Latest,
     counts: Counts,
 }
 
@@ -227,6 +229,12 @@ impl Requests {
         !self.has(self.more_than_names)
     }
 
+    /// Whether a portal has been bound since the last Sync, answered or not, whatever has become of the portal.
+    pub fn have_acted(&self) -> bool {
+        let [_, sync] = self.ends;
+        self.acts > sync
+    }
+
     fn has(&self, latest: Latest) -> bool {
         self.place(latest).is_some()
     }
@@ -314,6 +322,7 @@ impl Requests {
         }
         note(&mut self.check, matches!(request, Request::Check(_)));
         note(&mut self.more_than_names, !request.only_names());
+        note(&mut self.acts, matches!(request, Request::Bind(_) | Request::Execute(_)));
         self.room.lengths = self.room.lengths.saturating_add(request.length());
     }
 
@@ -442,6 +451,20 @@ mod tests {
         assert!(!requests.are_full());
         requests.extend((0..32_000).map(|_| Request::Sync));
         assert!(requests.are_full(), "short ones count too");
+    }
+
+    #[test]
+    fn what_a_unit_has_run_counts_until_its_sync() {
+        let mut requests = Requests::default();
+        requests.push_back(Request::Describe(None));
+        assert!(!requests.have_acted());
+        requests.extend([Request::Bind(None), Request::Close]);
+        while requests.pop_front().is_some() {}
+        assert!(requests.have_acted(), "also when all is answered");
+        requests.push_back(Request::Sync);
+        requests.pop_front();
+        requests.push_back(Request::Close);
+        assert!(!requests.have_acted());
     }
 
     /// The request with this number, of nearly all kinds.

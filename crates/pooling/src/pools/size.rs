@@ -19,8 +19,7 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
     }
     let common = PoolName { database: database.to_string(), user: user.to_string(), server: None };
     let common = core.shared.commons.join(common, core.id);
-    let mut pool = Pool::new(database.clone(), user.clone(), common);
-    pool.name.user_is_given = core.config.database(database).is_some_and(|entry| entry.user.as_deref() == Some(user));
+    let pool = Pool::new(database.clone(), user.clone(), common);
     let key = PoolKey(core.pools.insert(pool));
     core.pool_names.insert(name, key);
     size_pool(core, key);

@@ -52,12 +52,8 @@ pub fn keep_pools(core: &mut Core) {
                 let error = Error::DatabaseGone(pool.name.database.to_string());
                 wind_up(core, key, &error);
             }
-            // Its clients logged in to be that user here, which they may not be any longer.
-            Some(entry) if pool.name.user_is_given && entry.user.is_none() => {
-                let (user, database) = (pool.name.user.to_string(), pool.name.database.to_string());
-                wind_up(core, key, &Error::UserGone { user, database });
-            }
-            Some(entry) if serves_as_another(core, key, pool, entry) => send_to_their_pool(core, key),
+            Some(entry) if is_former(core, key, pool, entry) => send_to_their_pool(core, key),
+            Some(entry) if entry.user.is_none() && serves_others(core, key, pool) => dismiss_others(core, key),
             Some(entry) => {
                 let settings = &core.config.settings;
                 let unused = |limit: Seconds| {
@@ -86,31 +82,66 @@ pub fn keep_pools(core: &mut Core) {
     }
 }
 
-/// Whether a pool has clients of whom the database's entry now says that another user's pool serves them.
-fn serves_as_another(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
-    let is_of = |client: &Client| client.route.home == Some(key) && client.is_ready();
-    entry.user.as_deref().is_some_and(|user| *user != *pool.name.user)
-        && (pool.name.user_is_given || core.clients.iter().any(|(_, client)| is_of(client)))
+/// Whether the database's entry gives another user than a pool's, and the pool has clients or is of no use. The pool of
+/// look-ups of passwords has none, and its user need not be that of the entry.
+fn is_former(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
+    let of_pool = |client: &Client| client.route.home == Some(key) || client.route.pool == Some(key);
+    let has_any = core.clients.iter().any(|(_, client)| of_pool(client));
+    let has_ready = core.clients.iter().any(|(_, client)| client.route.home == Some(key) && client.is_ready());
+    let is_useless = pool.limits.kept || pool.connections.servers.is_empty() && !has_any;
+    entry.user.as_deref().is_some_and(|user| *user != *pool.name.user) && (has_ready || is_useless)
 }
 
-/// Sends the clients of a pool to the pool of the user that the database's entry gives, each before its next unit, and
-/// closes the pool's connections as they become free. The pool ends with its last client.
+/// Whether a pool serves, or is kept filled for, clients that logged in by another name than its user's.
+fn serves_others(core: &Core, key: PoolKey, pool: &Pool) -> bool {
+    pool.limits.kept || core.clients.iter().any(|(_, client)| is_another(client, key, &pool.name.user))
+}
+
+/// Whether a client of this pool logged in by another name than that of the pool's user.
+fn is_another(client: &Client, home: PoolKey, user: &Rc<str>) -> bool {
+    client.route.home == Some(home) && client.is_ready() && client.identity.user != *user
+}
+
+/// Closes the clients that logged in to be the pool's user here, which they may not be any longer: the database's entry
+/// gives no user now. The pool stays that of the user's own clients.
+fn dismiss_others(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    pool.limits.kept = false;
+    let user = pool.name.user.clone();
+    if !core.clients.iter().any(|(_, client)| client.route.home == Some(key)) {
+        return wind_up(core, key, &Error::PoolUnused);
+    }
+    let others = core.clients.iter().filter(|(_, client)| is_another(client, key, &user));
+    let free = others.filter(|(_, client)| has_no_server(client)).map(|(key, _)| ClientKey(key)).collect::<Vec<_>>();
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let error = Error::UserGone { user: user.to_string(), database: pool.name.database.to_string() };
+    for client in free {
+        leave::fatal(core, client, &error);
+    }
+}
+
+/// Whether a client may be closed without harm to a statement or transaction.
+fn has_no_server(client: &Client) -> bool {
+    client.checkout.server().is_none() && client.checkout.pipelined().is_none()
+}
+
+/// Sends the clients of a pool to the pool of the user that the database's entry gives, each before its next unit (one
+/// that waits for a connection is still served here), and closes the pool's connections as they become free. The pool ends with its last client.
 fn send_to_their_pool(core: &mut Core, key: PoolKey) {
     if !core.clients.iter().any(|(_, client)| client.route.home == Some(key)) {
         return wind_up(core, key, &Error::PoolUnused);
     }
-    if let Some(pool) = core.pools.get_mut(key.0) {
-        (pool.limits.kept, pool.limits.minimum) = (false, 0);
-    }
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    (pool.limits.kept, pool.limits.minimum) = (false, 0);
+    let members: Vec<PoolKey> = pool.cluster_of.members.iter().map(|(_, member)| *member).collect();
     for (_, client) in core.clients.iter_mut() {
         if client.route.home == Some(key) && client.is_ready() && client.moves_to != Some(Bound::Successor) {
             client.moves_to = Some(Bound::Pool);
         }
     }
-    let Some(pool) = core.pools.get(key.0) else { return };
-    let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(member.0));
-    let servers = members.chain([pool]).flat_map(|pool| pool.connections.servers.iter().copied());
-    close::retire(core, &servers.collect::<Vec<_>>());
+    let pools = members.into_iter().chain([key]).filter_map(|pool| core.pools.get(pool.0));
+    let servers: Vec<ServerKey> = pools.flat_map(|pool| pool.connections.servers.iter().copied()).collect();
+    close::retire(core, &servers);
 }
 
 /// Makes the pools that are kept filled before the first client comes: those whose user is given by the database's
@@ -143,7 +174,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
         .clients
         .iter()
         .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state(), ClientState::Closing))
-        .filter(|(_, client)| client.checkout.server().is_none() && client.checkout.pipelined().is_none())
+        .filter(|(_, client)| has_no_server(client))
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in done {

@@ -49,8 +49,7 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
         return;
     };
     let Some(entry) = core.config.database(&pool.name.database) else { return };
-    let user = entry.user.as_deref().unwrap_or(&pool.name.user);
-    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, user);
+    let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, &pool.name.user);
     let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
     let way = Way { host, port, address, account };
     let (pool, now) = (server.pool, core.now);

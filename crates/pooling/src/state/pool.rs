@@ -61,8 +61,6 @@ pub struct Name {
     pub database: Rc<str>,
     /// The user of its server connections, which is the clients' own unless the database's entry gives one.
     pub user: Rc<str>,
-    /// Whether the database's entry gave that user when the pool was made.
-    pub user_is_given: bool,
     /// Whether the pool only serves look-ups of passwords, in a database that no client has proven to exist.
     pub unproven: bool,
 }
@@ -209,7 +207,7 @@ impl Pool {
     /// An empty pool.
     pub fn new(database: Rc<str>, user: Rc<str>, common: Membership) -> Self {
         Self {
-            name: Name { database, user, user_is_given: false, unproven: false },
+            name: Name { database, user, unproven: false },
             limits: Limits {
                 mode: PoolMode::Transaction,
                 size: 0,

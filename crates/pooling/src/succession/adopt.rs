@@ -31,7 +31,6 @@ fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked:
 /// Takes in a client of the process before.
 pub fn receive(core: &mut Core, adopted: Adopted) {
     let Adopted { io, seat, place, described } = adopted;
-    let is_given = described.served_as != described.user;
     let (stored, client_key) = described.learnt;
     let stored = stored.map(Arc::from);
     lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
@@ -66,11 +65,6 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let deeds = Deeds::default();
     let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
     let Some(key) = moves::settle_in(core, traveller) else { return };
-    if is_given && let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) {
-        // As when the configuration is read again, the client may be that user only while the database's entry gives
-        // one.
-        core.pools.get_mut(home.0).into_iter().for_each(|pool| pool.name.user_is_given = true);
-    }
     // Only the process before followed the client's earlier commits.
     let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
     let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
