@@ -385,3 +385,43 @@ def test_a_flush_behind_a_closed_portal_commits_nothing_of_its_unit(server, pipe
 
     with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler:
         assert list(told(lambda: Raw(pooler.port))) == list(told(lambda: direct(server)))
+
+
+ENDED_BY_A_QUERY = {
+    "closed": [close("s"), query("SELECT 2")],
+    "closed, and written": [close("s"), query("SELECT 2 FOR UPDATE")],
+    "closed, and a block": [close("s"), query("BEGIN; SELECT 2; COMMIT")],
+    "prepared": [parse("t", "SELECT 1"), query("SELECT 2 FOR UPDATE")],
+    "prepared, and an error": [parse("t", "SELECT 1"), describe("t"), query("SELECT 1/0")],
+    "run, and an error": [*ran("SELECT 1"), query("SELECT 1/0")],
+    "run, flushed, and a COMMIT": [*ran("SELECT 1"), FLUSH, query("COMMIT")],
+    "a call": [close("s"), message(b"F", struct.pack("!IHHiH", 1317, 0, 1, 1, 0) + b"")],
+}
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("unit", ENDED_BY_A_QUERY.values(), ids=ENDED_BY_A_QUERY)
+def test_a_unit_that_a_query_ends_without_a_sync_is_over(server, unit, pipelining):
+    """As pgjdbc sends it with preferQueryMode=extendedForPrepared: the connection is free, and its death is no matter."""
+    settings = {"default_pool_size": 1, "pipelining": pipelining, "query_wait_timeout": 3}
+    with Pooler(server, **settings) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two, direct(server) as eye:
+        for client in (one, eye):
+            client.ask(S, SYNC)
+        assert one.ask(*unit) == eye.ask(*unit)
+        assert two.sql("SELECT 3 FOR UPDATE") == "T D:3 C:SELECT 1 Z:I"
+        eye.sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE pid <> pg_backend_pid() AND backend_type = 'client backend' AND application_name NOT LIKE 'howdah%'"
+        )
+        wait_until(lambda: not pooler.show("SERVERS"))
+        assert one.sql("SELECT 4") == "T D:4 C:SELECT 1 Z:I"
+        assert one.ask(SYNC) == "Z:I", "a Sync behind the unit is one of its own"
+
+
+def test_a_client_that_is_silent_behind_a_flush_is_closed(server):
+    settings = {"default_pool_size": 1, "idle_transaction_timeout": 1}
+    with Pooler(server, **settings) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
+        one.send(*ran("SELECT 1"), FLUSH)
+        one.until(b"C")
+        assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
+        assert show([one.next()]) == "E:25P03"

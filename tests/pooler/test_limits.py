@@ -4,6 +4,7 @@
 # ruff: noqa: SIM117
 
 import contextlib
+import socket
 import threading
 import time
 
@@ -359,24 +360,59 @@ def test_only_the_user_stays_in_the_pool_that_an_entry_gave(with_many_users, bos
         assert stack.enter_context(Raw(pooler.port, "given", user=other)).value("SELECT current_user") == other
 
 
-def test_a_client_that_waits_in_the_pool_of_a_former_user_is_counted_as_that_user(with_many_users):
+def test_a_client_that_waits_goes_to_the_pool_of_the_user_that_a_reload_gives(with_many_users):
     former, present = USERS[2], USERS[3]
     settings = {"default_pool_size": 5, "max_user_connections": 1}
     with Pooler(with_many_users, {"given": f"dbname=postgres user={former}"}, **settings) as pooler:
         with contextlib.ExitStack() as stack:
             first, second = (stack.enter_context(Raw(pooler.port, "given", user=USERS[0])) for _ in range(2))
             first.sql("BEGIN")
-            second.send(query("SELECT current_user"))
+            second.send(query("BEGIN"), query("SELECT current_user"))
             wait_until(lambda: pools(pooler)[former]["cl_waiting"] == "1")
             pooler.databases = {"given": f"dbname=postgres user={present}"}
             pooler.reload()
+            second.until(b"Z")
+            assert raw.values(second.until(b"Z")) == [present]
+            assert first.value("SELECT current_user") == former, "its transaction is not over"
             third = stack.enter_context(Raw(pooler.port, "given", user=USERS[0]))
-            third.sql("BEGIN")
-            assert third.value("SELECT current_user") == present
-            first.sql("COMMIT")
-            assert raw.values(second.until(b"Z")) == [former], "the statement was sent before the reload"
-            third.sql("COMMIT")
-            assert second.value("SELECT current_user") == present
+            third.send(query("SELECT current_user"))
+            wait_until(lambda: pools(pooler)[present]["cl_waiting"] == "1")
+            users = [row["user"] for row in pooler.show("SERVERS") if row["database"] == "given"]
+            assert sorted(users) == [former, present]
+            second.sql("COMMIT")
+            assert raw.values(third.until(b"Z")) == [present]
+
+
+@pytest.mark.parametrize("after", [" user=limited_3", ""])
+@pytest.mark.parametrize("statement", ["SELECT current_user", "SELECT current_user FOR UPDATE", "BEGIN"])
+def test_a_client_that_is_never_at_rest_leaves_the_pool_of_a_former_user(with_many_users, statement, after):
+    """It sends the next statement before the last is answered, or begins the next transaction at once."""
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={USERS[2]}"}) as pooler:
+        with Raw(pooler.port, "given", user=USERS[0]) as client:
+            told = set()
+
+            def talk():
+                with contextlib.suppress(OSError, AssertionError):
+                    client.send(*[query(statement)] * 3)
+                    for _ in range(100_000):
+                        client.send(query("SELECT current_user"), query("COMMIT"), query(statement))
+                        for _ in range(3):
+                            told.add(raw.show(client.until(b"Z")))
+
+            thread = threading.Thread(target=talk)
+            thread.start()
+            try:
+                wait_until(lambda: any(USERS[2] in said for said in list(told)))
+                pooler.databases = {"given": f"dbname=postgres{after}"}
+                pooler.reload()
+                if after:
+                    wait_until(lambda: any(USERS[3] in said for said in list(told)))
+                else:
+                    thread.join(5)
+                    assert not thread.is_alive()
+            finally:
+                client.socket.shutdown(socket.SHUT_RDWR)
+                thread.join()
 
 
 def pools(pooler):

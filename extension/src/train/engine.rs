@@ -618,8 +618,8 @@ impl From<learn::Error> for Error {
                 "Training needs the XGBoost library where the setting pgml.xgboost_library says; predictions do not.",
             ),
             Learn::LightGbmLibrary { .. } => Error::new(Code::ERRCODE_UNDEFINED_FILE, message).hint(
-                "Training by lightgbm needs its library where the setting pgml.lightgbm_library says (the lib_lightgbm.so \
-                 that \"pip install lightgbm\" brings, for one), and the system's libgomp.so.1; predictions need neither.",
+                "Training by lightgbm needs its library where the setting pgml.lightgbm_library says (for example, the \
+                 lib_lightgbm.so that \"pip install lightgbm\" brings), and the system's libgomp.so.1; predictions need neither.",
             ),
             Learn::UnknownParameter { .. } | Learn::InvalidParameter { .. } | Learn::DuplicateParameter { .. } => {
                 Error::invalid(message)

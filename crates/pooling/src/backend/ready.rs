@@ -162,6 +162,10 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         None if failed => client.input.discard = Discard::ToSync,
         None => (),
     }
+    // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun.
+    if ready.is_some() && status == Status::Idle && server.exchange.requests.is_empty() && !server.exchange.sync_waits {
+        client.input.unsynced &= client.input.passing > 0 || client.input.discard != Discard::No;
+    }
     emit_invented(server, Some(client));
     let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();
     count_unit(core, key, status);

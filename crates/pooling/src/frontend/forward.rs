@@ -20,6 +20,7 @@ use crate::pools::checkout;
 use crate::reactor::{sockets, turns};
 use crate::router::route;
 use crate::state::Core;
+use crate::state::traveller::Bound;
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;
@@ -335,11 +336,15 @@ fn a_repeated_cancel_may_strike(core: &Core, key: ClientKey) -> bool {
 }
 
 /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
-/// answered: where these may open a transaction block, in statement pooling; and on a replica, since it may write where
-/// no transaction is open.
+/// answered: where these may open a transaction block, in statement pooling; on a replica, since it may write where no
+/// transaction is open; and where the client goes to another pool.
 fn must_follow(core: &Core, key: ClientKey) -> bool {
     // Behind an error the server reads on to the Sync of the unit, and answers nothing before it.
     let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
+    let leaves = client.moves_to == Some(Bound::Pool);
+    if leaves && client.checkout.pipelined().is_some() {
+        return true;
+    }
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
     let Some(pool) = core.pools.get(server.pool.0) else { return false };
     if !server.exchange.requests.last().is_some_and(Request::ends_clients_unit) {
@@ -356,7 +361,7 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
         // Within a transaction the next unit belongs to it. The answer shows whether a transaction is open.
         _ => {
             let between = server.status == Status::Idle || server.exchange.requests.may_hold_transaction();
-            elsewhere && between && !client.session.pins.any()
+            (elsewhere || leaves) && between && !client.session.pins.any()
         }
     }
 }

@@ -43,7 +43,7 @@ pub struct Requests {
     check: Latest,
     /// The latest that does more than to name or describe statements.
     more_than_names: Latest,
-    /// That binds a portal or runs it: what it has done lasts from the next Sync on.
+    /// The latest that binds a portal or runs it: what it has done is committed by the next Sync.
     acts: Latest,
     counts: Counts,
 }

@@ -15,10 +15,11 @@ use crate::error::Error;
 use crate::frontend::leave;
 use crate::metrics::Stats;
 use crate::pools::{limits, size};
+use crate::router::reroute;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
-use crate::state::pool::Pool;
+use crate::state::pool::{Name, Pool};
 use crate::state::server::Server;
 use crate::state::traveller::Bound;
 use crate::sync::lock;
@@ -44,6 +45,7 @@ fn serves_somebody(core: &Core, pool: &Pool) -> bool {
 /// Maintains the pools; called each second, and when the configuration has changed.
 pub fn keep_pools(core: &mut Core) {
     make_kept_pools(core);
+    let misplaced = misplaced(core);
     let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
     for key in keys {
         let Some(pool) = core.pools.get(key.0) else { continue };
@@ -52,8 +54,8 @@ pub fn keep_pools(core: &mut Core) {
                 let error = Error::DatabaseGone(pool.name.database.to_string());
                 wind_up(core, key, &error);
             }
-            Some(entry) if is_former(core, key, pool, entry) => send_to_their_pool(core, key),
-            Some(entry) if entry.user.is_none() && serves_others(core, key, pool) => dismiss_others(core, key),
+            Some(_) if misplaced.contains(&key) => send_away(core, key),
+            Some(entry) if is_left(core, key, pool, entry) => wind_up(core, key, &Error::PoolUnused),
             Some(entry) => {
                 let settings = &core.config.settings;
                 let unused = |limit: Seconds| {
@@ -82,64 +84,69 @@ pub fn keep_pools(core: &mut Core) {
     }
 }
 
-/// Whether the database's entry gives another user than a pool's, and the pool has clients or is of no use. The pool of
-/// look-ups of passwords has none, and its user need not be that of the entry.
-fn is_former(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
-    let of_pool = |client: &Client| client.route.home == Some(key) || client.route.pool == Some(key);
-    let has_any = core.clients.iter().any(|(_, client)| of_pool(client));
-    let has_ready = core.clients.iter().any(|(_, client)| client.route.home == Some(key) && client.is_ready());
-    let is_useless = pool.limits.kept || pool.connections.servers.is_empty() && !has_any;
-    entry.user.as_deref().is_some_and(|user| *user != *pool.name.user) && (has_ready || is_useless)
+/// The pools with clients that another user's pool is to serve now, or none: each client is served by the pool of the user
+/// that the database's entry gives, or of its own user.
+fn misplaced(core: &Core) -> HashSet<PoolKey> {
+    let homes = core.clients.iter().filter(|(_, client)| client.is_ready());
+    homes.filter_map(|(_, client)| client.route.home.filter(|_| is_misplaced(core, client))).collect()
 }
 
-/// Whether a pool serves, or is kept filled for, clients that logged in by another name than its user's.
-fn serves_others(core: &Core, key: PoolKey, pool: &Pool) -> bool {
-    pool.limits.kept || core.clients.iter().any(|(_, client)| is_another(client, key, &pool.name.user))
+fn is_misplaced(core: &Core, client: &Client) -> bool {
+    let Some(pool) = client.route.home.and_then(|home| core.pools.get(home.0)) else { return false };
+    core.config.pool_user(&pool.name.database, &client.identity.user) != &*pool.name.user
 }
 
-/// Whether a client of this pool logged in by another name than that of the pool's user.
-fn is_another(client: &Client, home: PoolKey, user: &Rc<str>) -> bool {
-    client.route.home == Some(home) && client.is_ready() && client.identity.user != *user
+/// Whether a pool has no clients, and only a former entry of its database needed it. (The user of look-ups of passwords
+/// need not be that of the entry.)
+fn is_left(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
+    let Pool { connections, limits, .. } = pool;
+    let is_empty = connections.servers.is_empty() && connections.failure.is_none();
+    let is_given = entry.user.as_deref() == Some(&*pool.name.user);
+    !is_given
+        && pool.cluster_of.home.is_none()
+        && (limits.kept || entry.user.is_some() && is_empty)
+        && !core.clients.iter().any(|(_, client)| client.route.home == Some(key) || client.route.pool == Some(key))
 }
 
-/// Closes the clients that logged in to be the pool's user here, which they may not be any longer: the database's entry
-/// gives no user now. The pool stays that of the user's own clients.
-fn dismiss_others(core: &mut Core, key: PoolKey) {
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
-    pool.limits.kept = false;
-    let user = pool.name.user.clone();
-    if !core.clients.iter().any(|(_, client)| client.route.home == Some(key)) {
-        return wind_up(core, key, &Error::PoolUnused);
-    }
-    let others = core.clients.iter().filter(|(_, client)| is_another(client, key, &user));
-    let free = others.filter(|(_, client)| has_no_server(client)).map(|(key, _)| ClientKey(key)).collect::<Vec<_>>();
-    let Some(pool) = core.pools.get(key.0) else { return };
-    let error = Error::UserGone { user: user.to_string(), database: pool.name.database.to_string() };
-    for client in free {
-        leave::fatal(core, client, &error);
-    }
+/// The reason why a client may not be served as the user of its pool any longer: the database's entry gives no user now,
+/// and the client logged in by another name.
+pub fn no_longer_served(core: &Core, key: ClientKey) -> Option<Error> {
+    let client = core.clients.get(key.0).filter(|client| is_misplaced(core, client))?;
+    let Name { user, database, .. } = &core.pools.get(client.route.home?.0)?.name;
+    let entry = core.config.database(database)?;
+    entry.user.is_none().then(|| Error::UserGone { user: user.to_string(), database: database.to_string() })
 }
 
-/// Whether a client may be closed without harm to a statement or transaction.
-fn has_no_server(client: &Client) -> bool {
-    client.checkout.server().is_none() && client.checkout.pipelined().is_none()
-}
-
-/// Sends the clients of a pool to the pool of the user that the database's entry gives, each before its next unit (one
-/// that waits for a connection is still served here), and closes the pool's connections as they become free. The pool ends with its last client.
-fn send_to_their_pool(core: &mut Core, key: PoolKey) {
-    if !core.clients.iter().any(|(_, client)| client.route.home == Some(key)) {
-        return wind_up(core, key, &Error::PoolUnused);
-    }
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
-    (pool.limits.kept, pool.limits.minimum) = (false, 0);
-    let members: Vec<PoolKey> = pool.cluster_of.members.iter().map(|(_, member)| *member).collect();
-    for (_, client) in core.clients.iter_mut() {
-        if client.route.home == Some(key) && client.is_ready() && client.moves_to != Some(Bound::Successor) {
-            client.moves_to = Some(Bound::Pool);
+/// Sends the clients of a pool that are another's to that pool, each before its next unit, or closes them where there is
+/// none; those of them that have nothing under way go at once. Connections of a former user's pool are closed as they
+/// become free.
+fn send_away(core: &mut Core, key: PoolKey) {
+    let leaves = |client: &Client| {
+        let stays = client.route.home != Some(key) || !client.is_ready() || client.moves_to == Some(Bound::Successor);
+        !stays && is_misplaced(core, client)
+    };
+    let leaving: Vec<ClientKey> =
+        core.clients.iter().filter(|(_, client)| leaves(client)).map(|(key, _)| ClientKey(key)).collect();
+    for &client in &leaving {
+        let gone = no_longer_served(core, client);
+        let Some(state) = core.clients.get_mut(client.0) else { continue };
+        state.moves_to = Some(Bound::Pool);
+        if let Some(error) = gone.filter(|_| state.has_no_server()) {
+            leave::fatal(core, client, &error);
         }
     }
-    let pools = members.into_iter().chain([key]).filter_map(|pool| core.pools.get(pool.0));
+    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let database = pool.name.database.clone();
+    if core.config.database(&database).is_none_or(|entry| entry.user.is_none()) {
+        return;
+    }
+    (pool.limits.kept, pool.limits.minimum) = (false, 0);
+    let members: Vec<PoolKey> = pool.cluster_of.members.iter().map(|(_, member)| *member).collect();
+    let pools: Vec<PoolKey> = members.into_iter().chain([key]).collect();
+    for &pool in &pools {
+        reroute::leave_queue(core, pool);
+    }
+    let pools = pools.into_iter().filter_map(|pool| core.pools.get(pool.0));
     let servers: Vec<ServerKey> = pools.flat_map(|pool| pool.connections.servers.iter().copied()).collect();
     close::retire(core, &servers);
 }
@@ -174,7 +181,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
         .clients
         .iter()
         .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state(), ClientState::Closing))
-        .filter(|(_, client)| has_no_server(client))
+        .filter(|(_, client)| client.has_no_server())
         .map(|(key, _)| ClientKey(key))
         .collect();
     for client in done {

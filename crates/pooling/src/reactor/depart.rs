@@ -2,7 +2,9 @@
 
 use crate::model::keys::ClientKey;
 
-use crate::reactor::moves::{self, may_travel};
+use crate::frontend::leave;
+use crate::pools::upkeep;
+use crate::reactor::moves::{self, may_change_pool, may_travel};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::adopted::{Described, Row};
@@ -12,8 +14,10 @@ use crate::sync::lock;
 
 /// Sends a client to its destination, if it can leave now.
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0).filter(|client| may_travel(client)) else { return false };
+    let Some(client) = core.clients.get(key.0) else { return false };
     match client.moves_to {
+        Some(Bound::Pool) if may_change_pool(client) => change_pool(core, key),
+        _ if !may_travel(client) => false,
         Some(Bound::Successor) => leave_for_successor(core, key),
         Some(Bound::Worker(to)) if to != core.id => {
             let Some(mut traveller) = moves::pack(core, key) else { return false };
@@ -21,15 +25,22 @@ pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
             core.shared.tell(to, Message::Moved(Box::new(traveller)));
             true
         }
-        Some(Bound::Pool) => {
-            let Some(mut traveller) = moves::pack(core, key) else { return false };
-            let CarriedIdentity { database, user, served_as, .. } = &mut traveller.identity;
-            *served_as = core.config.pool_user(database, user).to_owned();
-            moves::settle_in(core, traveller);
-            true
-        }
         _ => false,
     }
+}
+
+/// Sends a client to the pool that serves it by the configuration, or closes the client: it logged in to be another user
+/// here, which it may not be any longer.
+fn change_pool(core: &mut Core, key: ClientKey) -> bool {
+    if let Some(error) = upkeep::no_longer_served(core, key) {
+        leave::fatal(core, key, &error);
+        return true;
+    }
+    let Some(mut traveller) = moves::pack(core, key) else { return false };
+    let CarriedIdentity { database, user, served_as, .. } = &mut traveller.identity;
+    *served_as = core.config.pool_user(database, user).to_owned();
+    moves::settle_in(core, traveller);
+    true
 }
 
 /// Marks all clients that can go to the process that has taken the sockets over, and sends those off that have nothing

@@ -25,8 +25,14 @@ use crate::sync::lock;
 
 /// Whether nothing of a client's is under way, and it may leave its worker.
 pub fn may_travel(client: &Client) -> bool {
+    may_change_pool(client) && client.io.rest.is_empty()
+}
+
+/// Whether nothing of a client's is under way, and it may go to another pool of its worker, with what it has sent and
+/// nobody has worked on.
+pub fn may_change_pool(client: &Client) -> bool {
     client.is_ready()
-        && client.is_idle()
+        && client.asks_nothing()
         && !client.checkout.behind_own
         && !client.input.unsynced
         && !client.input.suspended

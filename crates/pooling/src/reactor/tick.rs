@@ -156,7 +156,9 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
     if asks && past(since, limits.query) {
         return Some(Due::Close(Error::QueryTimeout, client.checkout.server()));
     }
-    if !asks && server.status != Status::Idle && past(since, limits.idle_transaction) {
+    // What runs before a Flush is committed by the Sync.
+    let is_open = server.status != Status::Idle || client.input.unsynced;
+    if !asks && is_open && past(since, limits.idle_transaction) {
         return Some(Due::Close(Error::IdleTransactionTimeout, None));
     }
     let long = client.times.transaction_since.is_some_and(|since| past(since, limits.transaction));

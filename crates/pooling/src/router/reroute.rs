@@ -6,9 +6,11 @@ use crate::model::turn::Turn;
 use crate::backend::close;
 use crate::monitor::Refreshed;
 use crate::pools::{checkout, welcome};
+use crate::reactor::moves::may_change_pool;
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::Client;
+use crate::state::traveller::Bound;
 
 /// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
 /// a home because another server may.
@@ -35,6 +37,23 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         }
     }
     welcome::welcome_from_a_member(core, home);
+}
+
+/// Takes clients out of a pool's queue that go to another pool, with the message that they wait with; the others choose
+/// again.
+pub fn leave_queue(core: &mut Core, key: PoolKey) {
+    let Some(pool) = core.pools.get(key.0) else { return };
+    let queued: Vec<ClientKey> = pool.queue.waiting.iter().chain(&pool.queue.sharing).copied().collect();
+    reroute(core, key);
+    for client in queued {
+        let Some(client) = core.clients.get_mut(client.0).filter(|client| client.moves_to == Some(Bound::Pool)) else {
+            continue;
+        };
+        let since = client.route.waiting_since.take();
+        if !may_change_pool(client) {
+            client.route.waiting_since = since;
+        }
+    }
 }
 
 /// Lets clients choose again that wait in a member for a write: its server may have been the primary.

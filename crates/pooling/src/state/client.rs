@@ -266,10 +266,16 @@ impl Client {
 
     /// Whether nothing of the client is under way.
     pub fn is_idle(&self) -> bool {
-        self.checkout.server().is_none()
-            && self.checkout.pipelined().is_none()
-            && self.checkout.waits().is_none()
-            && self.io.rest.is_empty()
-            && self.input.discard == Discard::No
+        self.asks_nothing() && self.io.rest.is_empty()
+    }
+
+    /// Whether nothing of the client is under way but a message that has not been worked on.
+    pub fn asks_nothing(&self) -> bool {
+        self.has_no_server() && self.checkout.waits().is_none() && self.input.discard == Discard::No
+    }
+
+    /// Whether no server works for the client.
+    pub fn has_no_server(&self) -> bool {
+        self.checkout.server().is_none() && self.checkout.pipelined().is_none()
     }
 }
