@@ -188,6 +188,54 @@ def test_a_connection_that_is_held_keeps_no_other_pool_waiting(with_many_users, 
             holder.sql("SELECT 1")
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_pool_is_served_though_both_its_limits_are_reached(with_many_users, workers):
+    limits = {"max_db_connections": 1, "max_user_connections": 1}
+    with of_users(with_many_users, workers=workers, query_wait_timeout=10, **limits) as pooler:
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(busy(pooler, 3, "postgres", USERS[1]))
+            stack.enter_context(busy(pooler, 3, "other", USERS[0]))
+            late = stack.enter_context(Raw(pooler.port, "postgres", user=USERS[0]))
+            for _ in range(3):
+                started = time.monotonic()
+                assert late.sql(TRANSACTION) == DONE
+                assert time.monotonic() - started < 5
+                users = [row["user"] for row in pooler.show("SERVERS")]
+                assert len(users) == len(set(users)) <= 2
+
+
+def test_a_pool_keeps_no_place_for_long_for_a_limit_that_never_leaves_room(with_many_users):
+    limits = {"max_db_connections": 1, "max_user_connections": 1}
+    with of_users(with_many_users, workers=1, query_wait_timeout=10, **limits) as pooler:
+        with contextlib.ExitStack() as stack:
+            late = stack.enter_context(Raw(pooler.port, "postgres", user=USERS[0]))
+            holder = stack.enter_context(Raw(pooler.port, "other", user=USERS[0]))
+            holder.sql("BEGIN")
+            other = stack.enter_context(Raw(pooler.port, "postgres", user=USERS[1]))
+            late.send(query(TRANSACTION))
+            until = time.monotonic() + 5
+            worst = 0
+            while (started := time.monotonic()) < until:
+                assert other.sql(TRANSACTION) == DONE
+                worst = max(worst, time.monotonic() - started)
+            assert worst < 1.5
+            holder.sql("COMMIT")
+            assert raw.show(late.until(b"Z")) == DONE
+
+
+def test_a_pool_whose_connection_is_held_gets_another(with_many_users):
+    with of_users(with_many_users, workers=1, query_wait_timeout=10, max_db_connections=2) as pooler:
+        with contextlib.ExitStack() as stack:
+            holder = stack.enter_context(Raw(pooler.port, user=USERS[0]))
+            holder.sql("BEGIN")
+            stack.enter_context(busy(pooler, 3, "postgres", USERS[1]))
+            late = stack.enter_context(Raw(pooler.port, user=USERS[0]))
+            for _ in range(3):
+                started = time.monotonic()
+                assert late.sql(TRANSACTION) == DONE
+                assert time.monotonic() - started < 5
+
+
 def test_who_waits_under_a_limit_hears_which(with_many_users):
     with of_users(with_many_users, max_db_connections=1, query_wait_timeout=0.5) as pooler:
         with Raw(pooler.port, user=USERS[0]) as late, Raw(pooler.port, user=USERS[1]) as holder:

@@ -36,12 +36,7 @@ fn open_more(core: &mut Core, key: PoolKey) {
         }
         return;
     }
-    let mut limit = pool.limits.size;
-    let oldest =
-        pool.queue.waiting.front().and_then(|key| core.clients.get(key.0)).and_then(|client| client.checkout.waits());
-    if oldest.is_some_and(|since| core.now.saturating_duration_since(since) >= settings.reserve_pool_timeout.0) {
-        limit += pool.limits.reserve;
-    }
+    let limit = size::most(core, pool);
     let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
     // A waiting client goes before idle connections of other pools; filling a pool up does not.
     let needed = wanted;

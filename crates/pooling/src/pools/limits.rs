@@ -6,18 +6,20 @@
 //! is idle because clients follow each other, a client that has waited for [`STARVING`] is served nonetheless: the pools
 //! that have more connections are *in debt*, and the first of their connections that becomes free is closed. No
 //! connection is chosen before: a client may keep the chosen one for ever. Other workers that have connections under the
-//! limit are asked likewise.
+//! limit are asked likewise. The places that become free are kept for the client's pool by a [`Claim`]. If both its
+//! limits are reached, the place under one is kept unused until the other leaves room, which may be never: so such a claim
+//! stands for [`KEPT`] only, each time that the wait has doubled.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::model::keys::{PoolKey, ServerKey, WorkerId};
 use crate::model::quota::Quota;
-use crate::model::tally::{Limit, Use};
+use crate::model::tally::{Claim, Limit, Use};
 
 use crate::backend::close;
 use crate::berth::Berth;
 use crate::common::Permit;
-use crate::pools::neighbours;
+use crate::pools::{neighbours, size};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::pool::{Debt, Pool};
@@ -30,13 +32,23 @@ const STARVING: Duration = Duration::from_secs(1);
 /// The time after which a debt is forgotten, unless the client still starves.
 const LAPSE: Duration = Duration::from_millis(500);
 
+/// The time for which a pool under two limits keeps a place under one until the other leaves room, too.
+const KEPT: Duration = Duration::from_millis(500);
+
 /// The limit that keeps a pool from one more server connection.
 pub fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
     let Quota { database: 0, user: 0 } = pool.limits.quota else {
-        let servers = lock(&core.shared.counts.servers);
-        return servers.reached(&pool.name.database, &pool.name.user, pool.limits.quota, Use::Pool);
+        let names = (&*pool.name.database, &*pool.name.user);
+        return lock(&core.shared.counts.servers).reached(core.id.0, names, pool.limits.quota, Use::Pool);
     };
     None
+}
+
+/// The limits under which a pool's connections are counted.
+fn limits_of(pool: &Pool) -> impl Iterator<Item = Limit> {
+    let Quota { database, user } = pool.limits.quota;
+    let database = (database > 0).then(|| Limit::Database((*pool.name.database).into()));
+    database.into_iter().chain((user > 0).then(|| Limit::User((*pool.name.user).into())))
 }
 
 /// The number of connections that a limit allows; 0 for no limit.
@@ -58,7 +70,7 @@ fn covers(limit: &Limit, pool: &Pool) -> bool {
 
 /// The limit that is exceeded by the connections that a pool shares it with: it was lowered.
 pub fn limit_exceeded(core: &Core, pool: &Pool) -> Option<Limit> {
-    limit_reached(core, pool).filter(|limit| is_exceeded(core, limit))
+    limits_of(pool).find(|limit| is_exceeded(core, limit))
 }
 
 fn is_exceeded(core: &Core, limit: &Limit) -> bool {
@@ -168,26 +180,54 @@ pub fn find_debtors(core: &mut Core) {
     for limit in exceeded {
         put_in_debt(core, &limit, 0, core.id);
     }
-    let starving = |pool: &Pool| {
-        let long = neighbours::waits_since(core, pool)
-            .is_some_and(|since| core.now.saturating_duration_since(since) >= STARVING);
-        (long && !pool.limits.quota.is_unlimited() && !pool.limits.paused && pool.connections.connecting == 0)
-            .then(|| Some((limit_reached(core, pool)?, pool.connections.servers.len())))
-            .flatten()
-    };
-    let found: Vec<(Limit, usize)> = core.pools.iter().filter_map(|(_, pool)| starving(pool)).collect();
+    let (mut claims, mut found) = (Vec::new(), Vec::new());
+    for (_, pool) in core.pools.iter() {
+        let Some((since, waited)) = starves(core, pool) else { continue };
+        let reached: Vec<Limit> = limits_of(pool).filter(|limit| is_reached(core, limit)).collect();
+        let is_turn = waited.as_secs().is_power_of_two() && waited.subsec_nanos() < KEPT.subsec_nanos();
+        if is_turn || limits_of(pool).count() == 1 {
+            let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
+            claims.push(Claim { since: neighbours::micros(core, since), database, user });
+        }
+        if is_turn || reached.len() == 1 {
+            let fewer = taking_turns(core, pool);
+            found.extend(reached.into_iter().map(|limit| (limit, fewer)));
+        }
+    }
+    lock(&core.shared.counts.servers).claim(core.id.0, claims);
     for (limit, fewer) in found {
         put_in_debt(core, &limit, fewer, core.id);
         ask_others(core, &limit, Some(fewer));
     }
 }
 
-/// Puts the pools in debt that a limit covers and that have more connections than this.
+/// The time since when, and for which, a client of a pool has waited too long, if only limits keep the pool from one more
+/// connection.
+fn starves(core: &Core, pool: &Pool) -> Option<(Instant, Duration)> {
+    let since = neighbours::waits_since(core, pool)?;
+    let waited = core.now.saturating_duration_since(since);
+    let may_open = !pool.limits.paused
+        && pool.connections.connecting == 0
+        && pool.connections.failure.is_none()
+        && pool.common.total() < size::most(core, pool);
+    (waited >= STARVING && !pool.limits.quota.is_unlimited() && may_open).then_some((since, waited))
+}
+
+/// The number of a pool's connections that serve clients in turn: not those that a client has kept for long.
+fn taking_turns(core: &Core, pool: &Pool) -> usize {
+    let is_kept = |server: &Server| {
+        matches!(server.state(), State::Active(_))
+            && core.now.saturating_duration_since(server.life.state_since) >= STARVING
+    };
+    pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| !is_kept(server))).count()
+}
+
+/// Puts the pools in debt that a limit covers and that have more connections than this taking turns.
 fn put_in_debt(core: &mut Core, limit: &Limit, fewer: usize, to: WorkerId) {
-    for (_, pool) in core.pools.iter_mut() {
-        if !covers(limit, pool) || pool.connections.servers.len() <= fewer {
-            continue;
-        }
+    let owes = |pool: &Pool| covers(limit, pool) && taking_turns(core, pool) > fewer;
+    let debtors: Vec<PoolKey> = core.pools.iter().filter(|(_, pool)| owes(pool)).map(|(key, _)| PoolKey(key)).collect();
+    for debtor in debtors {
+        let Some(pool) = core.pools.get_mut(debtor.0) else { continue };
         pool.connections.debt = Some(Debt { limit: limit.clone(), to, until: core.now + LAPSE });
         // A pipelined connection would never be free if units always followed. The next one is closed when this one's
         // units take long.

@@ -1,6 +1,7 @@
 //! Pools by their names, and the sizes that the configuration gives them.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use crate::model::keys::PoolKey;
 use crate::model::quota::Quota;
@@ -47,6 +48,15 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     if let Some(pool) = core.pools.get_mut(key.0) {
         pool.cluster_of.cluster = cluster;
     }
+}
+
+/// The number of connections that a pool may have now: its size, and the reserve if a client has waited for long.
+pub fn most(core: &Core, pool: &Pool) -> usize {
+    let first = pool.queue.waiting.front().and_then(|key| core.clients.get(key.0));
+    let oldest = first.and_then(|client| client.checkout.waits());
+    let long =
+        |since: Instant| core.now.saturating_duration_since(since) >= core.config.settings.reserve_pool_timeout.0;
+    pool.limits.size + if oldest.is_some_and(long) { pool.limits.reserve } else { 0 }
 }
 
 /// The pool of this name on this worker.
