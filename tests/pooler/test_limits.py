@@ -236,6 +236,17 @@ def test_a_pool_whose_connection_is_held_gets_another(with_many_users):
                 assert time.monotonic() - started < 5
 
 
+def test_a_server_that_checks_its_connections_ends_the_statements_of_clients_that_have_left(with_many_users):
+    entry = "connect_query='SET client_connection_check_interval = 100'"
+    left = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(78)' AND state = 'active'"
+    with Pooler(with_many_users, {"postgres": entry}, default_pool_size=1) as pooler, direct(with_many_users) as eye:
+        for _ in range(3):
+            with Raw(pooler.port, user=USERS[0]) as client:
+                client.send(query("SELECT pg_sleep(78)"))
+                wait_until(lambda: int(eye.value(left)) > 0)
+        wait_until(lambda: eye.value(left) == "0")
+
+
 def test_who_waits_under_a_limit_hears_which(with_many_users):
     with of_users(with_many_users, max_db_connections=1, query_wait_timeout=0.5) as pooler:
         with Raw(pooler.port, user=USERS[0]) as late, Raw(pooler.port, user=USERS[1]) as holder:
