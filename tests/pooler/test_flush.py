@@ -281,7 +281,12 @@ def test_a_query_behind_a_failed_message_and_a_flush_is_skipped(server):
 LO_CREAT = message(b"F", struct.pack("!IHHHIiH", 957, 1, 1, 1, 4, -1, 1))
 
 
-@pytest.mark.parametrize("behind", [query("SELECT 2"), LO_CREAT], ids=["query", "call"])
+# Longer than what the pooler reads of a Query before it passes the Query on.
+LONG = f"SELECT CASE WHEN true THEN 2 END /* {'-' * 200_000} */"
+BEHIND = {"query": query("SELECT 2"), "call": LO_CREAT, "long query": query(LONG)}
+
+
+@pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server, behind):
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""
     with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
@@ -307,6 +312,9 @@ BLOCKS = {
     "begun and failed": [[*ran("BEGIN"), query("SELECT 2"), query("SELECT 1/0"), SYNC], [query("ROLLBACK")]],
     "begun again": [[*ran("SELECT 1"), query("SELECT 2"), *ran("SELECT 3"), SYNC]],
     "prepared behind": [[*ran("SELECT 1"), query("SELECT 2"), parse("", "SELECT 3"), SYNC]],
+    "begun by a long query": [[*ran("SELECT 1"), query(f"{LONG}; BEGIN"), SYNC], [query("SELECT 3")], [query("COMMIT")]],
+    "begun by the next": [[*ran("SELECT 1"), query("SELECT 2"), query("START TRANSACTION"), SYNC], [query("COMMIT")]],
+    "chained": [[*ran("BEGIN"), query("SELECT 2"), query("COMMIT AND CHAIN"), SYNC], [query("COMMIT")]],
 }
 
 

@@ -50,6 +50,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
+            server.exchange.opens_block |= matches!(text, b"BEGIN" | b"START TRANSACTION");
             command_complete(core, key, text, known, place);
         }
         End::Suspended => client.session.pins.finished(b"", known),

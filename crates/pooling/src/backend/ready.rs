@@ -91,6 +91,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
 /// Query may end either.
 fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
     let exchange = &mut server.exchange;
+    let opens_block = std::mem::take(&mut exchange.opens_block);
     let begun = exchange.requests.begun();
     let is_sync = matches!(ended, Request::Sync | Request::HiddenSync);
     match server.status {
@@ -99,7 +100,7 @@ fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
             server.life.retire |= lost;
             return lost;
         }
-        Status::Transaction if !is_sync && ended.begins_no_transaction() => {
+        Status::Transaction if !is_sync && !opens_block => {
             if before == Status::Idle || exchange.loses_block.is_some() {
                 exchange.loses_block = Some(begun);
             }

@@ -73,6 +73,8 @@ pub struct Exchange {
     /// Whether a statement of the unit at the head that may have changed settings has finished; the server reports them
     /// when the unit ends.
     pub has_set: bool,
+    /// Whether a statement of the unit at the head has opened a transaction block.
+    pub opens_block: bool,
     /// The number of times that a client has sent requests while none was unanswered.
     pub begun: u64,
     /// Whether the server has answered any of the requests since then.

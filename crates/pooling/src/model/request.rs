@@ -149,15 +149,6 @@ impl Request {
         )
     }
 
-    /// Whether the request is a Query or FunctionCall that is known to open no transaction block.
-    pub fn begins_no_transaction(&self) -> bool {
-        match self {
-            Self::Query(verdict, _) => verdict.as_deref().is_some_and(|verdict| !may_leave_open(verdict)),
-            Self::Call { .. } => true,
-            _ => false,
-        }
-    }
-
     /// Whether the request may change how its session reads statements, by its text or by what it calls.
     pub fn may_set(&self) -> bool {
         self.runs() && self.verdict().as_deref().is_none_or(may_set)
