@@ -110,6 +110,8 @@ SEVERAL = [
 ]
 LINES = [b"%d\n", b"%d\n", b"bad\n", b"7\n8\n", b"9", b"\n", b"", b"\\.\n"]
 NOWHERE = ("D portal nowhere", message(b"D", b"Pnowhere\0"))
+# length(text) of a null.
+CALL = ("F length", message(b"F", struct.pack("!IHHiH", 1317, 0, 1, -1, 0)))
 S, H, END = ("S", SYNC), ("H", FLUSH), ("c", message(b"c"))
 # What a client of the pooler must know as one of PostgreSQL does.
 REPORTED = ("DateStyle", "TimeZone", "standard_conforming_strings", "client_encoding")
@@ -189,7 +191,17 @@ class Speaker:
         """One message that may stand anywhere."""
         name = self._name()
         named = [self._parse(name), self._bind(name), (f"D {name!r}", describe(name)), (f"C {name!r}", raw.close(name))]
-        return [self.dice.choice([*named, S, S, H, END, self._line(), self._execute(), NOWHERE])]
+        return [
+            self.dice.choice([*named, S, S, H, END, self._line(), self._execute(), NOWHERE, CALL, self._of_portal()])
+        ]
+
+    def _of_portal(self):
+        """A message about a portal that there may be."""
+        portal = self.dice.choice(["", "p"])
+        name = portal.encode() + b"\0"
+        closed = (f"C portal {portal!r}", message(b"C", b"P" + name))
+        described = (f"D portal {portal!r}", message(b"D", b"P" + name))
+        return self.dice.choice([closed, described, self._execute(portal)])
 
     def _failing(self):
         """Units whose first message fails, so that the server skips the rest, and then the statement that is left."""
@@ -207,10 +219,13 @@ class Speaker:
         return (f"P '' {text}", parse("", text))
 
     def _portal(self):
-        """Units that bind portals of one name."""
-        parts = []
+        """Units that bind portals of one name, and what is done with these there and behind a Sync."""
+        parts = [self._query("BEGIN")] if self.dice.random() < 0.3 else []
         for _ in range(self.dice.choice([1, 2])):
-            parts += [self._parse(""), self._bind("", "p"), self._execute("p"), S]
+            parts += [self._parse(""), self._bind("", "p"), self._execute("p")]
+            for _ in range(self.dice.choice([0, 0, 1, 3])):
+                parts.append(self.dice.choice([H, S, self._of_portal(), self._of_portal()]))
+            parts.append(S)
         return parts
 
     def _copy(self):

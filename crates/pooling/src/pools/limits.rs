@@ -204,7 +204,9 @@ pub fn find_debtors(core: &mut Core) {
 /// The time since when, and for which, a client of a pool has waited too long, if only limits keep the pool from one more
 /// connection.
 fn starves(core: &Core, pool: &Pool) -> Option<(Instant, Duration)> {
-    let since = neighbours::waits_since(core, pool)?;
+    // Units that wait where the members of a cluster have their home wait for a server, and not for room.
+    let since =
+        if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
     let waited = core.now.saturating_duration_since(since);
     let may_open = !pool.limits.paused
         && pool.connections.connecting == 0

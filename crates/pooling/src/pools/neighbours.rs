@@ -108,8 +108,13 @@ pub fn waiting(core: &Core, of: impl Fn(&Pool) -> bool) -> Vec<(PoolKey, Instant
 
 /// The time since when a client waits for a connection of this pool.
 pub fn waits_since(core: &Core, pool: &Pool) -> Option<Instant> {
-    let first = pool.queue.greeting.first().and_then(|key| core.clients.get(key.0)).map(|client| client.identity.since);
-    pool.oldest(&core.clients).into_iter().chain(first).min()
+    pool.oldest(&core.clients).into_iter().chain(greets_since(core, pool)).min()
+}
+
+/// The time since when a client waits to be greeted for a first connection of this pool, or of one of its members.
+pub fn greets_since(core: &Core, pool: &Pool) -> Option<Instant> {
+    let first = pool.queue.greeting.first().and_then(|key| core.clients.get(key.0));
+    first.map(|client| client.identity.since)
 }
 
 /// The time after which waiting clients do not count on a check or reset any more.

@@ -199,7 +199,7 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
         Error::Unreachable(failure.cause.clone())
     } else if has_none && connecting > 0 {
         Error::Unreachable(Cause::connection("the server has not answered the attempt to connect yet"))
-    } else if pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none() {
+    } else if pool.is_cluster() {
         let why = welcome::why_unavailable(core, pool);
         if client.is_ready() { Error::NoServer { database, why } } else { Error::NoServerForLogin { database, why } }
     } else if !client.is_ready() {

@@ -52,7 +52,7 @@ pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
 
 /// Whether a pool has clients only: their units go down connections of its members.
 pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
-    core.pools.get(key.0).is_some_and(|pool| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
+    core.pools.get(key.0).is_some_and(Pool::is_cluster)
 }
 
 /// Whether a server must not be written to, but might allow it: it is no standby, or does not report that it is one.

@@ -144,7 +144,7 @@ pub fn tick_clusters(core: &mut Core) {
     let homes: Vec<PoolKey> = core
         .pools
         .iter()
-        .filter(|(_, pool)| pool.cluster_of.cluster.is_some() && pool.cluster_of.home.is_none())
+        .filter(|(_, pool)| pool.is_cluster())
         .filter(|(_, pool)| !pool.queue.waiting.is_empty() || !pool.queue.greeting.is_empty())
         .map(|(key, _)| PoolKey(key))
         .collect();

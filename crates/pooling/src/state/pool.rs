@@ -245,6 +245,11 @@ impl Pool {
         }
     }
 
+    /// Whether the pool has clients only: their units go down connections of its members.
+    pub fn is_cluster(&self) -> bool {
+        self.cluster_of.cluster.is_some() && self.cluster_of.home.is_none()
+    }
+
     /// Whether no client waits for a server connection.
     pub fn is_unwanted(&self) -> bool {
         self.queue.waiting.is_empty() && self.queue.sharing.is_empty()
