@@ -104,6 +104,10 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
         pool.queue.served = Some(core.now);
     }
     if align::align(core, server_key, key) {
+        // It waits in line again, though nothing was asked here that could end its strikes.
+        if let Some(client) = core.clients.get_mut(key.0) {
+            client.checkout.strikes = 0;
+        }
         match core.clients.get(key.0).map(|client| client.state()) {
             Some(ClientState::Login(..)) => turns::later(core, After::Lookup(key)),
             Some(ClientState::Greeting) => turns::later(core, After::Verified(key)),
