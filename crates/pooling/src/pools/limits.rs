@@ -8,7 +8,7 @@
 //! connection is chosen before: a client may keep the chosen one for ever. Other workers that have connections under the
 //! limit are asked likewise. The places that become free are kept for the client's pool by a [`Claim`]. If both its
 //! limits are reached, the place under one is kept unused until the other leaves room, which may be never: so such a claim
-//! stands for [`KEPT`] only, each time that the wait has doubled.
+//! stands for a quarter of the wait only, each time that the wait has doubled: at last for longer than transactions take.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ const STARVING: Duration = Duration::from_secs(1);
 /// The time after which a debt is forgotten, unless the client still starves.
 const LAPSE: Duration = Duration::from_millis(500);
 
-/// The time for which a pool under two limits keeps a place under one until the other leaves room, too.
+/// The shortest time for which a pool under two limits keeps a place under one until the other leaves room, too.
 const KEPT: Duration = Duration::from_millis(500);
 
 /// The limit that keeps a pool from one more server connection.
@@ -184,7 +184,8 @@ pub fn find_debtors(core: &mut Core) {
     for (_, pool) in core.pools.iter() {
         let Some((since, waited)) = starves(core, pool) else { continue };
         let reached: Vec<Limit> = limits_of(pool).filter(|limit| is_reached(core, limit)).collect();
-        let is_turn = waited.as_secs().is_power_of_two() && waited.subsec_nanos() < KEPT.subsec_nanos();
+        let doubled = Duration::from_secs(1 << waited.as_secs().max(1).ilog2());
+        let is_turn = waited < doubled + (doubled / 4).max(KEPT);
         if is_turn || limits_of(pool).count() == 1 {
             let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
             claims.push(Claim { since: neighbours::micros(core, since), database, user });
@@ -208,9 +209,11 @@ fn starves(core: &Core, pool: &Pool) -> Option<(Instant, Duration)> {
     let since =
         if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
     let waited = core.now.saturating_duration_since(since);
+    let retry = core.config.settings.server_login_retry.0;
+    let failing = pool.connections.failure.as_ref().is_some_and(|failure| failure.holds(core.now, retry));
     let may_open = !pool.limits.paused
         && pool.connections.connecting == 0
-        && pool.connections.failure.is_none()
+        && !failing
         && pool.common.total() < size::most(core, pool);
     (waited >= STARVING && !pool.limits.quota.is_unlimited() && may_open).then_some((since, waited))
 }
