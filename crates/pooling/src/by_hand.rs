@@ -69,14 +69,15 @@ pub fn socket(port: u16) -> PathBuf {
 }
 
 /// A pooler, whose workers take turns. Clients reach it by the socket of port 6 in its folder, and it
-/// reaches the server of its one database, `d`, by that of port 5, or the servers by those of ports 5, 15 and so on. No
+/// reaches the server of its databases by that of port 5, or the servers of `d` by those of ports 5, 15 and so on. No
 /// statement but those without functions and relations is known to be a read.
 pub struct Pooler {
     workers: Vec<(Core, Poll)>,
     shared: Arc<Shared>,
     /// The state of the cluster, if there are several servers.
     cluster: Option<Cluster>,
-    knowledge: Arc<Knowledge>,
+    /// What is known of each database.
+    knowledge: Vec<Arc<Knowledge>>,
     /// The time, which passes only by [`Self::pass`].
     now: Instant,
 }
@@ -133,42 +134,14 @@ pub struct Belief {
 }
 
 impl Pooler {
-    /// A pooler with these numbers of workers and servers, and with these further settings, as lines of `name = value`.
+    /// A pooler with these numbers of workers and servers, with these databases, and with these further settings, as lines of
+    /// `name = value`.
     ///
     /// # Panics
     /// If the settings cannot be read.
-    pub fn new(memory: &Memory, workers: usize, servers: usize, settings: &str) -> Self {
-        let place = FOLDER;
-        let mut config = Config::default();
-        let set = |settings: &mut Settings, name: &str, value: &str| settings.set(name, value).unwrap().unwrap();
-        for (name, value) in [
-            ("listen_addr", ""),
-            ("unix_socket_dir", place),
-            ("auth_type", "any"),
-            ("pool_mode", "transaction"),
-            ("log_pooler_errors", "0"),
-        ] {
-            set(&mut config.settings, name, value);
-        }
-        for line in settings.lines().filter(|line| !line.is_empty()) {
-            let (name, value) = line.split_once('=').unwrap();
-            set(&mut config.settings, name.trim(), value.trim());
-        }
-        let mut entry = Database::default();
-        for (name, value) in [("host", place), ("port", "5")] {
-            entry.set(name, value).unwrap().unwrap();
-        }
-        config.databases.insert("d".to_owned(), entry);
-        if let Some(entry) = config.databases.get_mut("d").filter(|_| servers > 1) {
-            let server = |number: usize| Setup {
-                host: place.to_string(),
-                port: 10 * u16::try_from(number).unwrap_or_default() + 5,
-                role: Configured::Auto,
-                weight: 1,
-            };
-            entry.servers = (0..servers).map(server).collect();
-        }
-        let database = Place::of(&config, "d").unwrap();
+    pub fn new(memory: &Memory, workers: usize, servers: usize, databases: &[&str], settings: &str) -> Self {
+        let config = configuration(servers, databases, settings);
+        let places: Vec<Place> = databases.iter().filter_map(|name| Place::of(&config, name)).collect();
         let now = Instant::now();
         let polls: Vec<Poll> = (0..workers).map(|_| memory.poll()).collect();
         let waker = |poll: &Poll| Box::new(poll.waker()) as Box<dyn Wake>;
@@ -179,8 +152,10 @@ impl Pooler {
         let [monitor, reader, asker] = [(); 3].map(|()| waker(&memory.poll()));
         let wakers = Wakers { monitor, reader, asker };
         let shared = Arc::new(Shared::new(config, mailboxes, secrets, wakers, Box::new(Nothing), now));
-        let knowledge = shared.library.knowledge(database);
-        knowledge.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
+        let knowledge: Vec<Arc<Knowledge>> = places.into_iter().map(|place| shared.library.knowledge(place)).collect();
+        for known in &knowledge {
+            known.post(Arc::new(Catalog::from_rows([["version", "", "180000", "", ""]]).unwrap()));
+        }
         let listener: Box<dyn Listening> = Box::new(memory.listen(&socket(6)));
         let mut listeners = vec![listener];
         let worker = |(number, poll): (usize, Poll)| {
@@ -188,7 +163,7 @@ impl Pooler {
             (Core::new(WorkerId(number), shared.clone(), network, listeners, 1, now).unwrap(), poll)
         };
         let workers = polls.into_iter().enumerate().map(worker).collect();
-        knowledge.confirm(0, now);
+        knowledge.iter().for_each(|known| known.confirm(0, now));
         let cluster = ClusterView::new(&shared.board, "d", 0).map(|view| {
             let servers = view.view().servers().iter().map(|server| server.id).collect();
             Cluster { view, servers, replay: Replay::default(), primary: None }
@@ -199,7 +174,7 @@ impl Pooler {
     /// Lets time pass; the catalog is found as it was.
     pub fn pass(&mut self, time: Duration) {
         self.now += time;
-        self.knowledge.confirm(0, self.now);
+        self.knowledge.iter().for_each(|known| known.confirm(0, self.now));
     }
 
     /// Gives the monitor an observation of one server of several.
@@ -307,6 +282,41 @@ impl Pooler {
         })
         .collect()
     }
+}
+
+/// The configuration of a simulation.
+fn configuration(servers: usize, databases: &[&str], settings: &str) -> Config {
+    let mut config = Config::default();
+    let set = |settings: &mut Settings, name: &str, value: &str| settings.set(name, value).unwrap().unwrap();
+    for (name, value) in [
+        ("listen_addr", ""),
+        ("unix_socket_dir", FOLDER),
+        ("auth_type", "any"),
+        ("pool_mode", "transaction"),
+        ("log_pooler_errors", "0"),
+    ] {
+        set(&mut config.settings, name, value);
+    }
+    for line in settings.lines().filter(|line| !line.is_empty()) {
+        let (name, value) = line.split_once('=').unwrap();
+        set(&mut config.settings, name.trim(), value.trim());
+    }
+    let mut entry = Database::default();
+    for (name, value) in [("host", FOLDER), ("port", "5")] {
+        entry.set(name, value).unwrap().unwrap();
+    }
+    let entries = databases.iter().map(|name| ((*name).to_owned(), entry.clone()));
+    config.databases.extend(entries);
+    if let Some(entry) = config.databases.get_mut("d").filter(|_| servers > 1) {
+        let server = |number: usize| Setup {
+            host: FOLDER.to_owned(),
+            port: 10 * u16::try_from(number).unwrap_or_default() + 5,
+            role: Configured::Auto,
+            weight: 1,
+        };
+        entry.servers = (0..servers).map(server).collect();
+    }
+    config
 }
 
 impl Cluster {

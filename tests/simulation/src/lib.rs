@@ -12,6 +12,8 @@
 //! - each client is answered once for each unit, by what is its own, and none waits for ever;
 //! - what it is told of a unit is what a server has answered, or an error that does not call failed what was done;
 //! - no client reads a row, or has a value read, by another description of a prepared statement than it was told;
+//! - servers have no more connections of a database or a user than its limit, and who waits while all others go on with
+//!   their work is served before long;
 //! - the lines of a COPY are its client's, in order, and all of them;
 //! - of the clients that wait for one server connection, the first one is not passed over for long;
 //! - each client hears what is said on the channels that it listens to, in order and once, and nothing else, or is closed.
@@ -22,6 +24,7 @@
 // The judge speaks by panics.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod dice;
 pub mod model;
 pub mod schedule;
 pub mod search;

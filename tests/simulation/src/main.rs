@@ -58,6 +58,7 @@ fn replay(seed: u64, options: &Options) -> bool {
     let (setup, mut steps) = of_seed(seed, options.steps);
     if let Some(only) = &options.only {
         steps = only.iter().filter_map(|at| steps.get(*at).cloned()).collect();
+        steps.iter().for_each(|step| println!("{step:?}"));
     }
     println!("{setup:?}");
     tell_all();

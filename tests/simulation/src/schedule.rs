@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::setup::Setup;
+use crate::dice::Dice;
+use crate::setup::{Quota, Setup};
 use crate::world::{COPIES, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
@@ -48,6 +49,8 @@ pub enum Step {
     Order { what: usize },
     /// Time passes.
     Pass { time: Duration },
+    /// For a while all clients work without a pause, as these dice have it.
+    Bustle { seed: u64 },
     /// All that has been said is answered.
     Settle,
     /// The pooler works until it has nothing to do.
@@ -77,36 +80,9 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Mutter { who, what } => world.mutter(*who, *what),
         Step::Order { what } => world.order(*what),
         Step::Pass { time } => world.pass(*time),
+        Step::Bustle { seed } => world.bustle(&mut Dice::new(*seed)),
         Step::Settle => world.settle(),
         Step::Turn => world.turn(),
-    }
-}
-
-/// Numbers by chance (SplitMix64, Steele, Lea and Flood 2014): the same for a seed on every machine.
-pub struct Dice(u64);
-
-impl Dice {
-    /// Dice of this seed.
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ mixed >> 31
-    }
-
-    /// A number below this.
-    pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    /// One of these.
-    pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
-        choices[self.below(choices.len())]
     }
 }
 
@@ -134,6 +110,8 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         reports_standby: true,
         // No draw, so that seeds stay the schedules that they were.
         kept: if seed.is_multiple_of(3) { 2 } else { 200 },
+        pools: 1,
+        quota: Quota::default(),
     };
     // A worker serves a part of the database's clients where there are connections enough for that.
     if dice.below(3) == 0 {
@@ -150,6 +128,9 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     if setup.session_mode {
         // Else clients would wait for others to leave.
         setup.pool_size = setup.clients;
+    }
+    if seed % 8 == 3 && setup.servers == 1 && !setup.session_mode {
+        share_limits(&mut dice, &mut setup);
     }
     // Many clients that never all rest, for one connection: nobody may be passed over for long.
     let crowded = setup.has_one_connection() && seed.is_multiple_of(5);
@@ -239,7 +220,19 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
             steps.push(Step::Turn);
         }
     }
+    if setup.pools > 1 {
+        steps.push(Step::Bustle { seed });
+    }
     (setup, steps)
+}
+
+/// Clients of several pools, which keep within limits that they share.
+fn share_limits(dice: &mut Dice, setup: &mut Setup) {
+    setup.pools = dice.of(&[3, 4, 4]);
+    setup.clients = dice.of(&[4, 6, 8]);
+    setup.wait = 120;
+    let limit = |dice: &mut Dice| dice.of(&[0, 1, 1, 2, 3]);
+    setup.quota = Quota { database: limit(dice), user: limit(dice) };
 }
 
 /// A statement by its number: some schedules are of clients that LISTEN and NOTIFY much, in others nobody does.

@@ -2,6 +2,15 @@
 
 use std::time::Duration;
 
+/// How many server connections the pools of a database, and those of a user, may have together; 0 for no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Quota {
+    /// Those of a database.
+    pub database: usize,
+    /// Those of a user.
+    pub user: usize,
+}
+
 /// How the pooler is set up, and for how many clients.
 #[derive(Debug, Clone)]
 pub struct Setup {
@@ -43,6 +52,10 @@ pub struct Setup {
     pub reports_standby: bool,
     /// How many prepared statements a server connection keeps.
     pub kept: usize,
+    /// How many pools there are, by the databases and users of clients.
+    pub pools: usize,
+    /// The limits that pools share.
+    pub quota: Quota,
 }
 
 impl Default for Setup {
@@ -68,6 +81,8 @@ impl Default for Setup {
             shared_listen: true,
             reports_standby: true,
             kept: 200,
+            pools: 1,
+            quota: Quota::default(),
         }
     }
 }
@@ -76,7 +91,7 @@ impl Setup {
     /// Whether all clients wait for the same server connection. With several, who has got one and waits until its session is
     /// in line cannot be told from who waits for one.
     pub fn has_one_connection(&self) -> bool {
-        (self.pool_size, self.workers, self.servers, self.session_mode) == (1, 1, 1, false)
+        (self.pool_size, self.workers, self.servers, self.session_mode, self.pools) == (1, 1, 1, false, 1)
     }
 
     /// The settings, as lines of a configuration.
@@ -87,7 +102,8 @@ impl Setup {
         );
         format!(
             "default_pool_size = {}\ndatabase_workers = {}\npipelining = {}\npipeline_stall = {}\n{check}\nserver_lifetime = {}\n\
-             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\nread_write_splitting = {}\nban_time = {}\nread_your_writes_wait = {}\nmax_prepared_statements = {}\n",
+             query_wait_timeout = {}\nidle_transaction_timeout = {}\nserver_reset_query_always = 0\npool_mode = {}\nqueue_while_down = {}\nshared_listen = {}\nread_write_splitting = {}\nban_time = {}\nread_your_writes_wait = {}\nmax_prepared_statements = {}\n\
+             max_db_connections = {}\nmax_user_connections = {}\n",
             self.pool_size,
             self.members,
             u8::from(self.pipelining),
@@ -102,6 +118,8 @@ impl Setup {
             self.ban,
             self.replay_wait as f64 / 1000.0,
             self.kept,
+            self.quota.database,
+            self.quota.user,
         )
     }
 }

@@ -7,6 +7,7 @@ mod ears;
 mod hosts;
 mod judge;
 mod ledger;
+mod pools;
 mod said;
 mod server;
 mod shapes;
@@ -20,7 +21,7 @@ use pooling::memory::{End, Memory};
 use wire::{frontend, startup};
 
 use crate::model::reported;
-use crate::setup::Setup;
+use crate::setup::{Quota, Setup};
 use crate::trace::trace;
 
 pub use said::{COPIES, PREPARED, READ, READ_BY, SENTENCES, SHIFTING};
@@ -56,6 +57,9 @@ pub struct World {
     session_mode: bool,
     /// How many statements a server connection keeps.
     kept: usize,
+    /// How many pools there are, and the limits that they share.
+    pools: usize,
+    quota: Quota,
     /// The shape of the relation that shifts.
     shape: usize,
     /// Counts turns of the pooler, where there is an order in which its clients are served.
@@ -66,7 +70,8 @@ impl World {
     /// A world in which clients have just come.
     pub fn new(setup: &Setup) -> Self {
         let memory = Memory::default();
-        let pooler = Pooler::new(&memory, setup.workers, setup.servers, &setup.settings());
+        let pooler =
+            Pooler::new(&memory, setup.workers, setup.servers, pools::databases(setup.pools), &setup.settings());
         let mut world = Self {
             pooler,
             hosts: (0..setup.servers).map(Host::new).collect(),
@@ -83,6 +88,8 @@ impl World {
             reports_standby: setup.reports_standby,
             session_mode: setup.session_mode,
             kept: setup.kept,
+            pools: setup.pools,
+            quota: setup.quota,
             shape: 0,
             moment: setup.has_one_connection().then_some(0),
         };

@@ -9,7 +9,7 @@ use wire::{backend, frame};
 
 use super::connection::STRAY;
 use super::copy::text_of;
-use super::ears::{Ears, notification};
+use super::ears::{Ears, channel_of, notification};
 use super::ledger::{Ledger, Said};
 use super::said::{
     self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together,
@@ -17,7 +17,7 @@ use super::said::{
 use super::server::HUM;
 use super::shapes::{CHANGED, Held, Use};
 use super::turns::Turn;
-use super::{World, hear, is_open};
+use super::{World, hear, is_open, pools};
 use crate::model::{Session, Values, put, reported};
 use crate::trace::trace;
 
@@ -55,6 +55,7 @@ pub(super) struct Unit {
 pub(super) struct Client {
     /// How many had left when it came.
     pub(super) born: usize,
+    pub(super) database: &'static str,
     pub(super) socket: End,
     /// What it has not sent yet, and how many bytes it has sent.
     pub(super) unsent: VecDeque<u8>,
@@ -109,12 +110,15 @@ fn name_of(client: usize, place: usize, unit: usize) -> String {
 }
 
 impl World {
-    /// A client connects; in one place each has a parameter of its own.
+    /// A client connects; in some places it has a parameter of its own. The clients of one pool of several have the same: else
+    /// those for which a connection is in line may go before others so often that this takes a minute.
     pub(super) fn arrive(&mut self, place: usize) -> Client {
         let socket = self.connect();
-        let mut parameters = vec![("user", "u"), ("database", "d")];
+        let (database, user) = pools::account(place % self.pools);
+        let mut parameters = vec![("user", user), ("database", database)];
         let mut base = Values::new();
-        match place % 3 {
+        let kind = if self.pools > 1 { place % self.pools } else { place };
+        match kind % 3 {
             1 => {
                 parameters.push(("options", "-c my.a=base"));
                 put(&mut base, "my.a", Some("base"));
@@ -130,6 +134,7 @@ impl World {
         let zones = [reported(&base, "TimeZone")].into();
         Client {
             born: self.left,
+            database,
             socket,
             unsent: hello.into(),
             sent: 0,
@@ -350,7 +355,7 @@ impl Client {
             b'A' => {
                 let (channel, payload) = notification(body);
                 let is_open = |name: &str| self.units.iter().any(|unit| unit.name == name);
-                self.ears.hear((&channel, &payload), &ledger.notes, is_open);
+                self.ears.hear((&channel_of(self.database, &channel), &payload), &ledger.notes, is_open);
             }
             b'C' => {
                 let tag = backend::command_complete(body).unwrap();

@@ -54,6 +54,9 @@ pub(super) struct Connection {
     pub(super) socket: End,
     pub(super) input: Vec<u8>,
     pub(super) is_logged_in: bool,
+    /// For which database and as which user it has logged in.
+    pub(super) database: String,
+    pub(super) user: String,
     pub(super) questions: VecDeque<Question>,
     /// The names of the units of which messages have come, and the client whose came last: its place, and which it was.
     pub(super) arrived: Vec<String>,
@@ -110,6 +113,8 @@ impl Connection {
             socket,
             input: Vec::new(),
             is_logged_in: false,
+            database: String::new(),
+            user: String::new(),
             questions: VecDeque::new(),
             arrived: Vec::new(),
             last: None,
@@ -181,7 +186,9 @@ impl Connection {
 
     /// The server lets everybody in.
     pub(super) fn log_in(&mut self, reports_search_path: bool, standby: Option<bool>) {
-        let Ok(Some((Packet::Startup(_), count))) = startup::read(&self.input) else { return };
+        let Ok(Some((Packet::Startup(startup), count))) = startup::read(&self.input) else { return };
+        let value = |name| startup.get(name).unwrap_or_default().to_owned();
+        (self.database, self.user) = (value("database"), value("user"));
         self.input.drain(..count);
         self.is_logged_in = true;
         let pid = i32::try_from(self.id).unwrap();

@@ -80,6 +80,11 @@ impl Ears {
     }
 }
 
+/// A channel of a database, by a name that no other database has.
+pub(super) fn channel_of(database: &str, channel: &str) -> String {
+    format!("{database}.{channel}")
+}
+
 /// The channel and the payload of a notification.
 pub(super) fn notification(body: &[u8]) -> (String, String) {
     let mut fields = Fields::new(b'A', body);
@@ -113,6 +118,7 @@ impl World {
             match deed {
                 Deed::Write(name) => writes.push(name),
                 Deed::Listen(channel) => {
+                    let channel = channel_of(&connection.database, &channel);
                     connection.relistened = true;
                     if let Some(client) = &mut client {
                         client.ears.listen(channel.clone(), next);
@@ -120,13 +126,16 @@ impl World {
                     connection.listen(channel, next);
                 }
                 Deed::Unlisten(channel) => {
+                    let channel = channel.map(|channel| channel_of(&connection.database, &channel));
                     connection.relistened = true;
                     if let Some(client) = &mut client {
                         client.ears.unlisten(channel.as_deref(), next, &unit);
                     }
                     connection.channels.retain(|name| channel.as_ref().is_some_and(|channel| channel != name));
                 }
-                Deed::Notify(channel, payload) => self.ledger.notes.push((channel, payload)),
+                Deed::Notify(channel, payload) => {
+                    self.ledger.notes.push((channel_of(&connection.database, &channel), payload));
+                }
             }
         }
         writes.into_iter().for_each(|name| self.commit(host, name));
@@ -142,6 +151,7 @@ impl World {
         let notes = self.ledger.notes.get(connection.read_to..).unwrap_or_default();
         for (channel, payload) in notes {
             if connection.channels.contains(channel) {
+                let (_, channel) = channel.split_once('.').expect("a database");
                 connection.say(|out| write_notification(out, channel, payload));
             }
         }

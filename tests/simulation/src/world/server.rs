@@ -160,6 +160,7 @@ impl World {
         }
         self.take_turns();
         dead.into_iter().for_each(|id| self.bury(id));
+        self.judge_limits();
         any
     }
 
