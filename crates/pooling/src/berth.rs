@@ -4,8 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::keys::WorkerId;
+use crate::model::quota::Limit;
 use crate::model::quota::Quota;
-use crate::model::tally::{Limit, Use};
+use crate::model::tally::Use;
 
 use crate::seat::Counts;
 use crate::sync::lock;

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::model::keys::{ClientKey, WorkerId};
-use crate::model::tally::Limit;
+use crate::model::quota::Limit;
 use crate::model::totals::Totals;
 use balancer::ServerId;
 use wire::scram::Secret;

@@ -98,6 +98,8 @@ struct Loss {
     failed: bool,
     /// Whether the client's unit goes on: a Flush was sent as a Sync.
     open: bool,
+    /// Whether the last request ends its unit.
+    ends: bool,
     /// Whether half a message has been passed on.
     in_message: bool,
     /// Whether no transaction was open.
@@ -114,6 +116,7 @@ impl Loss {
         let ends = |(undone, request): &(Undone, &Request)| undone.ends_unit && request.ends_clients_unit();
         Self {
             units: undone(requests.iter(), failed && skips).filter(ends).count(),
+            ends: undone(requests.iter(), failed && skips).last().is_some_and(|last| ends(&last)),
             begun: !requests.is_empty(),
             failed,
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
@@ -142,6 +145,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
     client.checkout.give_back();
+    let ends_unit = ends_unit || loss.ends && client.input.passing == 0;
     client.input.unsynced = (client.input.unsynced || loss.open) && !ends_unit;
     if client.login_phase().is_some() {
         // The words of the server are for the log, not for strangers.

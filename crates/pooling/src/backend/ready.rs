@@ -1,6 +1,7 @@
 //! The end of a unit: its effects on the session, and the clients that learn of them.
 
 use crate::model::client::Discard;
+use crate::model::exchange::Exchange;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::session::Unfollowed;
@@ -134,6 +135,12 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     let Some(client_key) = server.client() else { return };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     let tracked = &core.parameters.tracked;
+    // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun, but for a block that
+    // the Sync loses.
+    let Exchange { requests, sync_waits, loses_block, .. } = &server.exchange;
+    if ready.is_some() && requests.is_empty() && !sync_waits && loses_block.is_none() {
+        client.input.unsynced &= client.input.passing > 0 || client.input.discard != Discard::No;
+    }
     // What its client says up to the next Sync still runs with the server's own values.
     if status == Status::Transaction && !client.input.unsynced && client.session.is_to_restore(tracked) {
         if client.input.passing > 0 {
@@ -162,10 +169,6 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         // The client has not ended its unit: its messages up to the end are void.
         None if failed => client.input.discard = Discard::ToSync,
         None => (),
-    }
-    // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun.
-    if ready.is_some() && status == Status::Idle && server.exchange.requests.is_empty() && !server.exchange.sync_waits {
-        client.input.unsynced &= client.input.passing > 0 || client.input.discard != Discard::No;
     }
     emit_invented(server, Some(client));
     let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();

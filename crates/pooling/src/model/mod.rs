@@ -19,7 +19,8 @@
 //!   each at a moment without a statement or transaction under way.
 //! - [`Ledger`] counts the server connections of one pool, so that all workers together keep within its size. A free
 //!   connection is handed to the worker whose clients have waited longest.
-//! - [`tally::Tally`] counts the server connections under the limits that several pools share.
+//! - [`tally::Tally`] counts the server connections under the limits that several pools share, and keeps places for
+//!   pools whose clients have waited for long ([`claims`]).
 //!
 //! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
 
@@ -27,6 +28,7 @@ pub mod busy_poll;
 pub mod cancel;
 pub mod channels;
 pub mod checkout;
+pub mod claims;
 pub mod client;
 pub mod digest;
 pub mod exchange;

@@ -15,3 +15,30 @@ impl Quota {
         self == Self::default()
     }
 }
+
+/// A limit that several pools share.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Limit {
+    /// `max_db_connections` of this database.
+    Database(Box<str>),
+    /// `max_user_connections` of this user.
+    User(Box<str>),
+}
+
+impl Limit {
+    /// Whether the limit counts the connections of the pool of this database and user.
+    pub fn covers(&self, database: &str, user: &str) -> bool {
+        match self {
+            Self::Database(name) => **name == *database,
+            Self::User(name) => **name == *user,
+        }
+    }
+
+    /// The setting that has the limit.
+    pub fn setting(&self) -> &'static str {
+        match self {
+            Self::Database(_) => "max_db_connections",
+            Self::User(_) => "max_user_connections",
+        }
+    }
+}

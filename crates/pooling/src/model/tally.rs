@@ -5,35 +5,8 @@
 
 use std::collections::HashMap;
 
-use crate::model::Micros;
-use crate::model::quota::Quota;
-
-/// A limit that several pools share.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Limit {
-    /// `max_db_connections` of this database.
-    Database(Box<str>),
-    /// `max_user_connections` of this user.
-    User(Box<str>),
-}
-
-impl Limit {
-    /// Whether the limit counts the connections of the pool of this database and user.
-    pub fn covers(&self, database: &str, user: &str) -> bool {
-        match self {
-            Self::Database(name) => **name == *database,
-            Self::User(name) => **name == *user,
-        }
-    }
-
-    /// The setting that has the limit.
-    pub fn setting(&self) -> &'static str {
-        match self {
-            Self::Database(_) => "max_db_connections",
-            Self::User(_) => "max_user_connections",
-        }
-    }
-}
+use crate::model::claims::Claims;
+use crate::model::quota::{Limit, Quota};
 
 /// The use of a server connection, by which it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,25 +55,12 @@ impl Parts {
     }
 }
 
-/// The claim of a pool whose clients have waited for long: the next places that become free under its limits are kept for
-/// it. Of two claims the one that has waited longer comes first, so that claims never wait for each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// The time since when a client waits.
-    pub since: Micros,
-    /// The pool's database.
-    pub database: Box<str>,
-    /// The pool's user.
-    pub user: Box<str>,
-}
-
 /// The server connections of all workers under the limits that pools share.
 #[derive(Debug, Default)]
 pub struct Tally {
     databases: HashMap<Box<str>, Parts>,
     users: HashMap<Box<str>, Parts>,
-    /// The claims and their workers; the first comes first.
-    claims: Vec<(usize, Claim)>,
+    claims: Claims,
 }
 
 impl Tally {
@@ -113,35 +73,21 @@ impl Tally {
 
     /// The limit that keeps the pool of this database and user on a worker from one more connection, if one does.
     pub fn reached(&self, worker: usize, (database, user): (&str, &str), quota: Quota, what: Use) -> Option<Limit> {
-        let own = self.claim_of(worker, (database, user)).unwrap_or(self.claims.len());
-        let ahead = &self.claims[..own];
-        let full = |parts: Option<&Parts>, most: usize, is_kept: &dyn Fn(&Claim) -> bool| {
-            let kept = ahead.iter().filter(|(_, claim)| is_kept(claim)).count();
-            most > 0 && parts.map_or(0, Parts::all) + kept >= most
+        let full = |parts: Option<&Parts>, most: usize, limit: Limit| {
+            let all = parts.map_or(0, Parts::all);
+            let is_full = most > 0 && (all >= most || all + self.claims.kept(worker, (database, user), &limit) >= most);
+            is_full.then_some(limit)
         };
         if let Some(limit) = self.bars(database, user, quota, what) {
             return Some(limit);
         }
-        if full(self.databases.get(database), quota.database, &|claim| *claim.database == *database) {
-            return Some(Limit::Database(database.into()));
-        }
-        full(self.users.get(user), quota.user, &|claim| *claim.user == *user).then(|| Limit::User(user.into()))
+        let of_database = full(self.databases.get(database), quota.database, Limit::Database(database.into()));
+        of_database.or_else(|| full(self.users.get(user), quota.user, Limit::User(user.into())))
     }
 
-    fn claim_of(&self, worker: usize, (database, user): (&str, &str)) -> Option<usize> {
-        let is_own =
-            |(by, claim): &(usize, Claim)| *by == worker && *claim.database == *database && *claim.user == *user;
-        self.claims.iter().position(is_own)
-    }
-
-    /// Replaces the claims of a worker, of which a pool has one at most.
-    pub fn claim(&mut self, worker: usize, claims: Vec<Claim>) {
-        if claims.is_empty() && self.claims.is_empty() {
-            return;
-        }
-        self.claims.retain(|(by, _)| *by != worker);
-        self.claims.extend(claims.into_iter().map(|claim| (worker, claim)));
-        self.claims.sort_by_key(|(worker, claim)| (claim.since, *worker));
+    /// The claims of pools to the next places that become free.
+    pub fn claims(&mut self) -> &mut Claims {
+        &mut self.claims
     }
 
     /// The limit that has no place for a connection of this use, whatever connections of pools become free: one that serves
@@ -167,8 +113,8 @@ impl Tally {
         if let Some(limit) = self.reached(worker, (database, user), quota, what) {
             return Err(limit);
         }
-        if let Some(met) = self.claim_of(worker, (database, user)) {
-            self.claims.remove(met);
+        if what == Use::Pool {
+            self.claims.meet(worker, (database, user));
         }
         for (counts, name) in [(&mut self.databases, database), (&mut self.users, user)] {
             let part = counts.entry(name.into()).or_default().part(worker);
@@ -235,6 +181,8 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Micros;
+    use crate::model::claims::Claim;
 
     const ONE: (&str, &str) = ("d", "r1");
     const TWO: (&str, &str) = ("d", "r2");
@@ -272,16 +220,17 @@ mod tests {
     #[test]
     fn places_are_kept_for_the_claim_that_has_waited_longest() {
         let (mut tally, limits) = (Tally::default(), quota(1, 1));
-        let claim = |since: u64, (database, user): (&str, &str)| Claim {
+        let claim = |since, (database, user): (&str, &str), both| Claim {
             since: Micros(since),
             database: database.into(),
             user: user.into(),
+            both,
         };
         let (d, u) = (Limit::Database("d".into()), Limit::User("u".into()));
         tally.take(0, ("d", "v"), limits, Use::Pool).unwrap();
         tally.take(1, ("e", "u"), limits, Use::Pool).unwrap();
-        tally.claim(0, vec![claim(5, ("d", "u")), claim(7, ("d", "w"))]);
-        tally.claim(1, vec![claim(6, ("e", "u"))]);
+        tally.claims().replace(0, vec![claim(5, ("d", "u"), true), claim(7, ("d", "w"), false)], Micros(9));
+        tally.claims().replace(1, vec![claim(6, ("e", "u"), false)], Micros(9));
         // Both limits leave room one after the other, and the places are kept in the meantime.
         tally.give_back(0, ("d", "v"), Use::Pool);
         assert_eq!(tally.take(0, ("d", "v"), limits, Use::Pool), Err(d.clone()));
@@ -290,11 +239,15 @@ mod tests {
         assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Err(u.clone()));
         tally.give_back(1, ("e", "u"), Use::Pool);
         assert_eq!(tally.take(1, ("e", "u"), limits, Use::Pool), Err(u));
+        assert_eq!(tally.take(0, ("d", "u"), limits, Use::Relay), Ok(()));
+        // Only a connection that serves clients in turn meets a claim.
+        assert!(tally.claims().stands(0, ("d", "u")));
+        tally.give_back(0, ("d", "u"), Use::Relay);
         assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Ok(()));
-        // A claim is met once, and what is given up keeps nothing.
         tally.give_back(0, ("d", "u"), Use::Pool);
+        // A claim is met once.
         assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Err(d));
-        tally.claim(0, Vec::new());
+        tally.claims().replace(0, Vec::new(), Micros(10));
         assert_eq!(tally.take(0, ("d", "v"), limits, Use::Pool), Ok(()));
         assert_eq!(tally.take(1, ("e", "u"), limits, Use::Pool), Ok(()));
     }

@@ -1,7 +1,7 @@
 //! The number of further connections that a pool opens.
 
 use crate::model::keys::PoolKey;
-use crate::model::tally::Limit;
+use crate::model::quota::Limit;
 use crate::model::turn::After;
 
 use crate::backend::connect;

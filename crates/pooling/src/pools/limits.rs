@@ -6,15 +6,15 @@
 //! is idle because clients follow each other, a client that has waited for [`STARVING`] is served nonetheless: the pools
 //! that have more connections are *in debt*, and the first of their connections that becomes free is closed. No
 //! connection is chosen before: a client may keep the chosen one for ever. Other workers that have connections under the
-//! limit are asked likewise. The places that become free are kept for the client's pool by a [`Claim`]. If both its
-//! limits are reached, the place under one is kept unused until the other leaves room, which may be never: so such a claim
-//! stands for a quarter of the wait only, each time that the wait has doubled: at last for longer than transactions take.
+//! limit are asked likewise. The places that become free are kept for the client's pool by a [`Claim`].
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use crate::model::claims::Claim;
 use crate::model::keys::{PoolKey, ServerKey, WorkerId};
+use crate::model::quota::Limit;
 use crate::model::quota::Quota;
-use crate::model::tally::{Claim, Limit, Use};
+use crate::model::tally::Use;
 
 use crate::backend::close;
 use crate::berth::Berth;
@@ -31,9 +31,6 @@ const STARVING: Duration = Duration::from_secs(1);
 
 /// The time after which a debt is forgotten, unless the client still starves.
 const LAPSE: Duration = Duration::from_millis(500);
-
-/// The shortest time for which a pool under two limits keeps a place under one until the other leaves room, too.
-const KEPT: Duration = Duration::from_millis(500);
 
 /// The limit that keeps a pool from one more server connection.
 pub fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
@@ -158,7 +155,7 @@ pub fn make_room_for_another(core: &mut Core, limit: Limit, fewer: Option<usize>
         close::close_server(core, idle, &why);
         core.shared.tell(asker, Message::Room(limit));
     } else if let Some(fewer) = fewer {
-        put_in_debt(core, &limit, fewer, asker);
+        put_in_debt(core, &limit, fewer, asker, None);
     }
 }
 
@@ -178,44 +175,42 @@ fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<Se
 pub fn find_debtors(core: &mut Core) {
     let exceeded: Vec<Limit> = core.pools.iter().filter_map(|(_, pool)| limit_exceeded(core, pool)).collect();
     for limit in exceeded {
-        put_in_debt(core, &limit, 0, core.id);
+        put_in_debt(core, &limit, 0, core.id, None);
     }
-    let (mut claims, mut found) = (Vec::new(), Vec::new());
-    for (_, pool) in core.pools.iter() {
-        let Some((since, waited)) = starves(core, pool) else { continue };
+    let starving: Vec<(PoolKey, Claim)> =
+        core.pools.iter().filter_map(|(key, pool)| Some((PoolKey(key), claim(core, pool)?))).collect();
+    let claims = starving.iter().map(|(_, claim)| claim.clone()).collect();
+    lock(&core.shared.counts.servers).claims().replace(core.id.0, claims, neighbours::micros(core, core.now));
+    for (key, claim) in starving {
+        let Some(pool) = core.pools.get(key.0) else { continue };
+        let names = (&*claim.database, &*claim.user);
+        let stands = lock(&core.shared.counts.servers).claims().stands(core.id.0, names);
         let reached: Vec<Limit> = limits_of(pool).filter(|limit| is_reached(core, limit)).collect();
-        let doubled = Duration::from_secs(1 << waited.as_secs().max(1).ilog2());
-        let is_turn = waited < doubled + (doubled / 4).max(KEPT);
-        if is_turn || limits_of(pool).count() == 1 {
-            let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
-            claims.push(Claim { since: neighbours::micros(core, since), database, user });
+        let fewer = taking_turns(core, pool);
+        // Room under one limit is of no use while the other is reached, too, and the claim does not stand.
+        for limit in reached.iter().filter(|_| stands || reached.len() == 1) {
+            put_in_debt(core, limit, fewer, core.id, Some(key));
+            ask_others(core, limit, Some(fewer));
         }
-        if is_turn || reached.len() == 1 {
-            let fewer = taking_turns(core, pool);
-            found.extend(reached.into_iter().map(|limit| (limit, fewer)));
-        }
-    }
-    lock(&core.shared.counts.servers).claim(core.id.0, claims);
-    for (limit, fewer) in found {
-        put_in_debt(core, &limit, fewer, core.id);
-        ask_others(core, &limit, Some(fewer));
     }
 }
 
-/// The time since when, and for which, a client of a pool has waited too long, if only limits keep the pool from one more
-/// connection.
-fn starves(core: &Core, pool: &Pool) -> Option<(Instant, Duration)> {
+/// The claim of a pool a client of which has waited too long, if only limits keep the pool from one more connection.
+fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
     // Units that wait where the members of a cluster have their home wait for a server, and not for room.
     let since =
         if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
-    let waited = core.now.saturating_duration_since(since);
     let retry = core.config.settings.server_login_retry.0;
     let failing = pool.connections.failure.as_ref().is_some_and(|failure| failure.holds(core.now, retry));
     let may_open = !pool.limits.paused
         && pool.connections.connecting == 0
         && !failing
         && pool.common.total() < size::most(core, pool);
-    (waited >= STARVING && !pool.limits.quota.is_unlimited() && may_open).then_some((since, waited))
+    let starves =
+        core.now.saturating_duration_since(since) >= STARVING && !pool.limits.quota.is_unlimited() && may_open;
+    let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
+    let both = limits_of(pool).count() > 1;
+    starves.then(|| Claim { since: neighbours::micros(core, since), database, user, both })
 }
 
 /// The number of a pool's connections that serve clients in turn: not those that a client has kept for long.
@@ -227,12 +222,13 @@ fn taking_turns(core: &Core, pool: &Pool) -> usize {
     pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| !is_kept(server))).count()
 }
 
-/// Puts the pools in debt that a limit covers and that have more connections than this taking turns.
-fn put_in_debt(core: &mut Core, limit: &Limit, fewer: usize, to: WorkerId) {
-    let owes = |pool: &Pool| covers(limit, pool) && taking_turns(core, pool) > fewer;
-    let debtors: Vec<PoolKey> = core.pools.iter().filter(|(_, pool)| owes(pool)).map(|(key, _)| PoolKey(key)).collect();
-    for debtor in debtors {
-        let Some(pool) = core.pools.get_mut(debtor.0) else { continue };
+/// Puts the pools in debt, apart from this one, that a limit covers and that have more connections than a pool that starves
+/// has taking turns. Only a connection that becomes free pays.
+fn put_in_debt(core: &mut Core, limit: &Limit, fewer: usize, to: WorkerId, apart: Option<PoolKey>) {
+    for (key, pool) in core.pools.iter_mut() {
+        if !covers(limit, pool) || pool.connections.servers.len() <= fewer || apart == Some(PoolKey(key)) {
+            continue;
+        }
         pool.connections.debt = Some(Debt { limit: limit.clone(), to, until: core.now + LAPSE });
         // A pipelined connection would never be free if units always followed. The next one is closed when this one's
         // units take long.
