@@ -207,6 +207,7 @@ fn send_down(
     let client = core.clients.get_mut(key.0)?;
     client.input.unsynced = false;
     client.route.waiting_since = None;
+    client.route.owed.until = None;
     if client.checkout.pipelined().is_none() {
         client.times.request_since = now;
     }

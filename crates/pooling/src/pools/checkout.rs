@@ -96,6 +96,7 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     server.check_out(key, core.now);
     let since = client.checkout.take(server_key);
     client.times.request_since = core.now;
+    client.route.owed.until = None;
     let waited = since.map_or_else(Default::default, |since| core.now.saturating_duration_since(since));
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.counts.totals.wait_time += waited;

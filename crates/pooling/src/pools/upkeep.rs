@@ -144,7 +144,7 @@ fn send_away(core: &mut Core, key: PoolKey) {
     let members: Vec<PoolKey> = pool.cluster_of.members.iter().map(|(_, member)| *member).collect();
     let pools: Vec<PoolKey> = members.into_iter().chain([key]).collect();
     for &pool in &pools {
-        reroute::leave_queue(core, pool);
+        reroute::reroute(core, pool);
     }
     let pools = pools.into_iter().filter_map(|pool| core.pools.get(pool.0));
     let servers: Vec<ServerKey> = pools.flat_map(|pool| pool.connections.servers.iter().copied()).collect();

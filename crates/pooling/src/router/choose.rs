@@ -129,7 +129,7 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     match member {
         Ok(member) => {
             client.route.pool = Some(member);
-            (client.route.owed.until, client.route.owed.sees) = (None, stamp);
+            client.route.owed.sees = stamp;
             true
         }
         Err(why) => {

@@ -13,7 +13,7 @@ use crate::state::client::Client;
 use crate::state::traveller::Bound;
 
 /// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
-/// a home because another server may.
+/// a home because another server may. Those that go to another pool go there.
 pub fn reroute(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let waiting = std::mem::take(&mut pool.queue.waiting);
@@ -29,6 +29,7 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
             client.route.tried.add(id);
         }
         client.route.pool = Some(home);
+        may_leave(client);
         if client.is_ready() {
             turns::give_turn(core, Turn::Client(key));
         } else {
@@ -39,16 +40,9 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
     welcome::welcome_from_a_member(core, home);
 }
 
-/// Takes clients out of a pool's queue that go to another pool, with the message that they wait with; the others choose
-/// again.
-pub fn leave_queue(core: &mut Core, key: PoolKey) {
-    let Some(pool) = core.pools.get(key.0) else { return };
-    let queued: Vec<ClientKey> = pool.queue.waiting.iter().chain(&pool.queue.sharing).copied().collect();
-    reroute(core, key);
-    for client in queued {
-        let Some(client) = core.clients.get_mut(client.0).filter(|client| client.moves_to == Some(Bound::Pool)) else {
-            continue;
-        };
+/// Lets a client that has left a queue, and is to go to another pool, do so with the message that it has waited with.
+fn may_leave(client: &mut Client) {
+    if client.moves_to == Some(Bound::Pool) {
         let since = client.route.waiting_since.take();
         if !may_change_pool(client) {
             client.route.waiting_since = since;
