@@ -177,6 +177,27 @@ impl Pooler {
         self.knowledge.iter().for_each(|known| known.confirm(0, self.now));
     }
 
+    /// Reads a configuration again in which the entry of a database gives this user, or none.
+    pub fn give_user(&mut self, database: &str, user: Option<&str>) {
+        let mut config = Config::clone(&self.shared.config());
+        if let Some(entry) = config.databases.get_mut(database) {
+            entry.user = user.map(str::to_owned);
+        }
+        self.shared.adopt(config);
+        self.shared.board.reload();
+        self.shared.tell_all(|| Message::Reload);
+    }
+
+    /// The process ids of the server connections, and the users of their pools.
+    pub fn logins(&self) -> impl Iterator<Item = (i32, &str)> {
+        let all = self.workers.iter().flat_map(|(core, _)| core.servers.iter().map(move |(_, server)| (core, server)));
+        let pooled = all.filter(|(_, server)| server.cancels.target.is_none());
+        pooled.filter_map(|(core, server)| {
+            let pool = core.pools.get(server.pool.0)?;
+            Some((server.cancels.key.pid, &*pool.name.user))
+        })
+    }
+
     /// Gives the monitor an observation of one server of several.
     pub fn find(&mut self, server: usize, finding: Finding) {
         let at = self.shared.board.moment(self.now);

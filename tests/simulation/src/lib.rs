@@ -14,6 +14,7 @@
 //! - no client reads a row, or has a value read, by another description of a prepared statement than it was told;
 //! - servers have no more connections of a database or a user than its limit, and who waits while all others go on with
 //!   their work is served before long;
+//! - after a reload clients are served as the user that their database's entry gives, or as themselves;
 //! - the lines of a COPY are its client's, in order, and all of them;
 //! - of the clients that wait for one server connection, the first one is not passed over for long;
 //! - each client hears what is said on the channels that it listens to, in order and once, and nothing else, or is closed.

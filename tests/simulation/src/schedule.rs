@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::dice::Dice;
 use crate::setup::{Quota, Setup};
-use crate::world::{COPIES, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, World};
+use crate::world::{COPIES, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, USERS, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum Step {
     Order { what: usize },
     /// Time passes.
     Pass { time: Duration },
+    /// A reload: the entry of the database gives this of some users, or none.
+    Reload { user: usize },
     /// For a while all clients work without a pause, as these dice have it.
     Bustle { seed: u64 },
     /// All that has been said is answered.
@@ -80,6 +82,7 @@ pub fn take(world: &mut World, step: &Step) {
         Step::Mutter { who, what } => world.mutter(*who, *what),
         Step::Order { what } => world.order(*what),
         Step::Pass { time } => world.pass(*time),
+        Step::Reload { user } => world.reload(*user),
         Step::Bustle { seed } => world.bustle(&mut Dice::new(*seed)),
         Step::Settle => world.settle(),
         Step::Turn => world.turn(),
@@ -132,6 +135,10 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     if seed % 8 == 3 && setup.servers == 1 && !setup.session_mode {
         share_limits(&mut dice, &mut setup);
     }
+    let reloads = if seed % 8 == 7 || seed % 16 == 3 { dice.of(&[1, 3]) } else { 0 };
+    if reloads > 0 {
+        setup.pools = setup.pools.max(2);
+    }
     // Many clients that never all rest, for one connection: nobody may be passed over for long.
     let crowded = setup.has_one_connection() && seed.is_multiple_of(5);
     if crowded {
@@ -155,63 +162,70 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let mut steps = Vec::with_capacity(count * 2);
     while steps.len() < count {
         let who = dice.below(setup.clients);
-        steps.push(match dice.below(100 + deaths + orders + restarts + tides + failovers + shifts + losses) {
-            0..28 => {
-                let mut statements: Vec<usize> =
-                    (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
-                if crowded && dice.below(4) > 0 {
-                    statements = vec![READ];
-                }
-                if rereads && dice.below(2) == 0 {
-                    statements[0] = dice.of(&READ_BY);
-                }
-                let copies = dice.below(100) < copies;
-                let form = match () {
-                    () if shifts > 0 && dice.below(5) > 1 => SHIFTING,
-                    () if rereads && dice.below(2) == 0 => {
-                        // One that is prepared already, mostly.
-                        statements.resize(dice.of(&[1, 3, 3, 3]), READ);
-                        PREPARED
+        steps.push(
+            match dice.below(100 + deaths + orders + restarts + tides + failovers + shifts + losses + reloads) {
+                0..28 => {
+                    let mut statements: Vec<usize> =
+                        (0..=dice.below(3)).map(|_| statement(&mut dice, talks, setup.servers > 1)).collect();
+                    if crowded && dice.below(4) > 0 {
+                        statements = vec![READ];
                     }
-                    () if copies => COPIES + dice.below(SHIFTING - COPIES),
-                    () => dice.below(COPIES),
-                };
-                Step::Say { who, form, statements }
-            }
-            28..34 => Step::Send { who, bytes: dice.below(64) },
-            34..50 => Step::Send { who, bytes: usize::MAX },
-            50..64 => Step::Work { who, messages: dice.below(4) + 1 },
-            64..68 => Step::Tell { who, bytes: dice.below(40) },
-            68..80 => Step::Tell { who, bytes: usize::MAX },
-            80..83 => Step::Strike { who, how: dice.below(3) },
-            83..86 => Step::Cancel { who },
-            86..88 => Step::TakeCancels,
-            88..90 => Step::Leave { who },
-            90..92 => Step::Mutter { who, what: dice.below(3) },
-            92..95 => Step::Pass { time: Duration::from_millis(dice.of(&[1, 15, 30, 120, 700, 2500, 6000, 25_000])) },
-            95..97 if !crowded => Step::Settle,
-            95..100 => Step::Turn,
-            kind if kind < 100 + deaths => Step::Kill { who },
-            kind if kind < 100 + deaths + orders => Step::Order { what: dice.below(ORDERS.len()) },
-            kind if kind < 100 + deaths + orders + restarts => match kind - 100 - deaths - orders {
-                0 => Step::Stop { who },
-                _ => Step::Start { who },
+                    if rereads && dice.below(2) == 0 {
+                        statements[0] = dice.of(&READ_BY);
+                    }
+                    let copies = dice.below(100) < copies;
+                    let form = match () {
+                        () if shifts > 0 && dice.below(5) > 1 => SHIFTING,
+                        () if rereads && dice.below(2) == 0 => {
+                            // One that is prepared already, mostly.
+                            statements.resize(dice.of(&[1, 3, 3, 3]), READ);
+                            PREPARED
+                        }
+                        () if copies => COPIES + dice.below(SHIFTING - COPIES),
+                        () => dice.below(COPIES),
+                    };
+                    Step::Say { who, form, statements }
+                }
+                28..34 => Step::Send { who, bytes: dice.below(64) },
+                34..50 => Step::Send { who, bytes: usize::MAX },
+                50..64 => Step::Work { who, messages: dice.below(4) + 1 },
+                64..68 => Step::Tell { who, bytes: dice.below(40) },
+                68..80 => Step::Tell { who, bytes: usize::MAX },
+                80..83 => Step::Strike { who, how: dice.below(3) },
+                83..86 => Step::Cancel { who },
+                86..88 => Step::TakeCancels,
+                88..90 => Step::Leave { who },
+                90..92 => Step::Mutter { who, what: dice.below(3) },
+                92..95 => {
+                    Step::Pass { time: Duration::from_millis(dice.of(&[1, 15, 30, 120, 700, 2500, 6000, 25_000])) }
+                }
+                95..97 if !crowded => Step::Settle,
+                95..100 => Step::Turn,
+                kind if kind < 100 + deaths => Step::Kill { who },
+                kind if kind < 100 + deaths + orders => Step::Order { what: dice.below(ORDERS.len()) },
+                kind if kind < 100 + deaths + orders + restarts => match kind - 100 - deaths - orders {
+                    0 => Step::Stop { who },
+                    _ => Step::Start { who },
+                },
+                kind if kind < 100 + deaths + orders + restarts + tides => match dice.below(10) {
+                    0..3 => Step::Replay { who, count: dice.below(4) + 1 },
+                    3..6 => Step::Look { who },
+                    _ => Step::Ask { who },
+                },
+                kind if kind < 100 + deaths + orders + restarts + tides + failovers => match dice.below(3) {
+                    0 => Step::Promote { who },
+                    1 => Step::Stop { who },
+                    _ => Step::Start { who },
+                },
+                kind if kind < 100 + deaths + orders + restarts + tides + failovers + shifts => {
+                    Step::Shift { to: dice.below(3) }
+                }
+                kind if kind < 100 + deaths + orders + restarts + tides + failovers + shifts + losses => {
+                    Step::GiveUpPlans
+                }
+                _ => Step::Reload { user: dice.below(USERS.len()) },
             },
-            kind if kind < 100 + deaths + orders + restarts + tides => match dice.below(10) {
-                0..3 => Step::Replay { who, count: dice.below(4) + 1 },
-                3..6 => Step::Look { who },
-                _ => Step::Ask { who },
-            },
-            kind if kind < 100 + deaths + orders + restarts + tides + failovers => match dice.below(3) {
-                0 => Step::Promote { who },
-                1 => Step::Stop { who },
-                _ => Step::Start { who },
-            },
-            kind if kind < 100 + deaths + orders + restarts + tides + failovers + shifts => {
-                Step::Shift { to: dice.below(3) }
-            }
-            _ => Step::GiveUpPlans,
-        });
+        );
         if crowded && matches!(steps.last(), Some(Step::Say { .. })) {
             steps.push(Step::Send { who, bytes: usize::MAX });
         }
@@ -220,7 +234,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
             steps.push(Step::Turn);
         }
     }
-    if setup.pools > 1 {
+    if setup.pools > 2 && reloads == 0 {
         steps.push(Step::Bustle { seed });
     }
     (setup, steps)

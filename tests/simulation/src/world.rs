@@ -4,6 +4,7 @@ mod client;
 mod connection;
 mod copy;
 mod ears;
+mod entry;
 mod hosts;
 mod judge;
 mod ledger;
@@ -24,10 +25,12 @@ use crate::model::reported;
 use crate::setup::{Quota, Setup};
 use crate::trace::trace;
 
+pub use entry::USERS;
 pub use said::{COPIES, PREPARED, READ, READ_BY, SENTENCES, SHIFTING};
 
 use client::Client;
 use connection::Connection;
+use entry::Entry;
 use hosts::Host;
 use ledger::Ledger;
 use said::{DISCARD_ALL, ROLLBACK};
@@ -60,6 +63,8 @@ pub struct World {
     /// How many pools there are, and the limits that they share.
     pools: usize,
     quota: Quota,
+    /// The entry of the database.
+    entry: Entry,
     /// The shape of the relation that shifts.
     shape: usize,
     /// Counts turns of the pooler, where there is an order in which its clients are served.
@@ -90,6 +95,7 @@ impl World {
             kept: setup.kept,
             pools: setup.pools,
             quota: setup.quota,
+            entry: Entry::default(),
             shape: 0,
             moment: setup.has_one_connection().then_some(0),
         };
@@ -107,6 +113,7 @@ impl World {
     /// Time passes.
     pub fn pass(&mut self, time: Duration) {
         self.pooler.pass(time);
+        self.note_time(time);
     }
 
     /// Somebody gives an order at the console: each order on a connection of its own, since some wait.
@@ -147,6 +154,7 @@ impl World {
             if !again {
                 self.check_beliefs();
                 self.note_waits();
+                self.settle_entry();
                 return;
             }
         }

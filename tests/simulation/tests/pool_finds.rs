@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
-use simulation::schedule::Step::{self, Bustle, Cancel, Kill, Leave, Say, Send, Settle, Stop, Turn};
+use simulation::schedule::Step::{
+    self, Ask, Bustle, Cancel, Kill, Leave, Look, Pass, Reload, Say, Send, Settle, Start, Stop, Turn,
+};
 use simulation::search::run;
 use simulation::setup::{Quota, Setup};
 
@@ -80,6 +82,99 @@ fn who_was_struck_once_does_not_go_first_for_ever() {
         Kill { who: 5 },
         Cancel { who: 3 },
         Bustle { seed: 6779 },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A read waits for a replica to replay its session's commits when the entry of the database gives another user. It goes to the
+/// pool of that user, and does not choose in the former one for ever.
+#[test]
+fn a_read_that_waits_for_replay_goes_to_the_pool_of_the_new_user() {
+    let setup = Setup {
+        servers: 3,
+        pool_size: 2,
+        lifetime: 20,
+        idle_in_transaction: 3,
+        reports_search_path: false,
+        queue_while_down: false,
+        replay_wait: 3000,
+        kept: 2,
+        pools: 2,
+        ..Setup::default()
+    };
+    let steps = [
+        Ask { who: 0 },
+        Say { who: 0, form: 2, statements: vec![99, 229, 28] },
+        Ask { who: 0 },
+        Settle,
+        Say { who: 0, form: 3, statements: vec![28, 26, 28] },
+        Ask { who: 2 },
+        Ask { who: 2 },
+        Send { who: 0, bytes: usize::MAX },
+        Turn,
+        Reload { user: 2 },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client whose wait for a server of a cluster was in vain is served as the new user when it asks again.
+#[test]
+fn who_has_waited_in_vain_is_served_as_the_new_user() {
+    let setup = Setup { servers: 2, wait: 5, ban: 1_000_000, pools: 2, ..Setup::default() };
+    let second = || Pass { time: Duration::from_millis(1200) };
+    let steps = [
+        Settle,
+        Stop { who: 0 },
+        Look { who: 0 },
+        Turn,
+        Say { who: 1, form: 0, statements: vec![26] },
+        Send { who: 1, bytes: usize::MAX },
+        Turn,
+        Pass { time: Duration::from_secs(6) },
+        Turn,
+        Start { who: 0 },
+        Look { who: 0 },
+        Reload { user: 3 },
+        Turn,
+        second(),
+        Turn,
+        second(),
+        Turn,
+        Say { who: 1, form: 0, statements: vec![26] },
+        Send { who: 1, bytes: usize::MAX },
+        Turn,
+    ];
+    holds(&setup, &steps);
+}
+
+/// A client that listens stays in the pool of the former user, whose connections are closed each second: its read waits for a
+/// replica no longer than it may.
+#[test]
+fn a_read_that_stays_in_the_former_pool_waits_for_replay_once() {
+    let setup = Setup {
+        clients: 6,
+        servers: 3,
+        check_after: Some(Duration::from_secs(2)),
+        lifetime: 20,
+        reports_search_path: false,
+        replay_wait: 3000,
+        stall: Duration::from_millis(20),
+        pools: 2,
+        ..Setup::default()
+    };
+    let say = |form, statements: &[usize]| Say { who: 5, form, statements: statements.to_vec() };
+    let ask = |who| Ask { who };
+    let steps = [
+        Reload { user: 1 },
+        say(4, &[33, 243]),
+        ask(0),
+        Send { who: 5, bytes: usize::MAX },
+        Turn,
+        ask(2),
+        ask(3),
+        say(0, &[125, 33]),
+        ask(5),
+        Reload { user: 2 },
     ];
     holds(&setup, &steps);
 }

@@ -10,6 +10,7 @@ use wire::{backend, frame};
 use super::connection::STRAY;
 use super::copy::text_of;
 use super::ears::{Ears, channel_of, notification};
+use super::entry::{Served, Service};
 use super::ledger::{Ledger, Said};
 use super::said::{
     self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together,
@@ -19,6 +20,7 @@ use super::shapes::{CHANGED, Held, Use};
 use super::turns::Turn;
 use super::{World, hear, is_open, pools};
 use crate::model::{Session, Values, put, reported};
+use crate::setup::Quota;
 use crate::trace::trace;
 
 /// The length of a Sync.
@@ -47,8 +49,10 @@ pub(super) struct Unit {
     pub(super) complaint: String,
     /// It waits to be asked for the lines of a COPY.
     pub(super) waits: Option<Waits>,
-    /// How many bytes its client has sent in all when it is sent.
+    /// How many bytes its client has sent in all before it, and when it is sent.
+    pub(super) start: usize,
     pub(super) end: usize,
+    pub(super) served: Served,
     pub(super) turn: Turn,
 }
 
@@ -56,6 +60,8 @@ pub(super) struct Client {
     /// How many had left when it came.
     pub(super) born: usize,
     pub(super) database: &'static str,
+    pub(super) user: &'static str,
+    pub(super) service: Service,
     pub(super) socket: End,
     /// What it has not sent yet, and how many bytes it has sent.
     pub(super) unsent: VecDeque<u8>,
@@ -109,32 +115,40 @@ fn name_of(client: usize, place: usize, unit: usize) -> String {
     format!("{client}.{place}.{unit}")
 }
 
+/// The parameters of its own that a client begins with, and what they make of its session.
+fn own_parameters(kind: usize) -> (Vec<(&'static str, &'static str)>, Values) {
+    let mut base = Values::new();
+    let own = match kind % 3 {
+        1 => {
+            put(&mut base, "my.a", Some("base"));
+            vec![("options", "-c my.a=base")]
+        }
+        2 => {
+            put(&mut base, "timezone", Some("base"));
+            vec![("TimeZone", "base")]
+        }
+        _ => Vec::new(),
+    };
+    (own, base)
+}
+
 impl World {
-    /// A client connects; in some places it has a parameter of its own. The clients of one pool of several have the same: else
+    /// A client connects; in some places it has a parameter of its own. The clients of a pool under limits have the same: else
     /// those for which a connection is in line may go before others so often that this takes a minute.
     pub(super) fn arrive(&mut self, place: usize) -> Client {
         let socket = self.connect();
         let (database, user) = pools::account(place % self.pools);
-        let mut parameters = vec![("user", user), ("database", database)];
-        let mut base = Values::new();
-        let kind = if self.pools > 1 { place % self.pools } else { place };
-        match kind % 3 {
-            1 => {
-                parameters.push(("options", "-c my.a=base"));
-                put(&mut base, "my.a", Some("base"));
-            }
-            2 => {
-                parameters.push(("TimeZone", "base"));
-                put(&mut base, "timezone", Some("base"));
-            }
-            _ => (),
-        }
+        let kind = if self.quota != Quota::default() { place % self.pools } else { place };
+        let (mut parameters, base) = own_parameters(kind);
+        parameters.extend([("user", user), ("database", database)]);
         let mut hello = Vec::new();
         startup::write_startup(&mut hello, parameters);
         let zones = [reported(&base, "TimeZone")].into();
         Client {
             born: self.left,
             database,
+            user,
+            service: Service::of(&self.entry, database, user),
             socket,
             unsent: hello.into(),
             sent: 0,
@@ -219,6 +233,7 @@ impl World {
         let count = count.min(client.unsent.len());
         let bytes: Vec<u8> = client.unsent.drain(..count).collect();
         client.sent += count;
+        client.note_sent(self.entry.settled);
         if !client.gone {
             // The pooler may have closed it.
             let _ = client.socket.write_all(&bytes);
@@ -279,7 +294,9 @@ impl Client {
             heard: Vec::new(),
             complaint: String::new(),
             waits: None,
+            start: self.sent + self.unsent.len(),
             end: self.sent + self.unsent.len() + out.len(),
+            served: Served::default(),
             turn: Turn::of(&out),
         });
         self.unsent.extend(out);
@@ -320,13 +337,15 @@ impl Client {
             }
             b'Z' if !self.greeted => self.greeted = true,
             b'Z' => {
-                self.status = body[0];
+                let before = std::mem::replace(&mut self.status, body[0]);
                 self.end_unit(ledger);
+                self.excuse_next(before);
             }
             b'E' => {
                 let report = backend::report(body).unwrap();
                 if report.severity == "FATAL" {
                     trace!("gone: {report:?}");
+                    self.judge_farewell(&report);
                     assert_ne!(report.code, "57014", "a client is sent away for what has struck the pooler's own");
                     self.gone = true;
                     return;
@@ -392,6 +411,7 @@ impl Client {
         let unit = self.units.pop_front().expect("an end of a unit that was not asked");
         assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
         ledger.judge(&unit.name, &unit.heard, self.status, &unit.complaint);
+        self.service.failed = unit.errors > 0;
         if let Some(place) = self.unheard.iter().position(|(name, _)| *name == unit.name) {
             let (_, before) = self.unheard.drain(..=place).next_back().expect("that");
             // It was lost, and with it what was told behind it.

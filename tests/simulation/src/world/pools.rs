@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::World;
 use super::said::{DISCARD_ALL, READ, ROLLBACK};
+use super::{Connection, World};
 use crate::dice::Dice;
 use crate::setup::Quota;
 use crate::trace::trace;
@@ -16,8 +16,8 @@ const ACCOUNTS: [(&str, &str); 4] = [("d", "u"), ("d", "v"), ("e", "u"), ("e", "
 /// How long the clients work without a pause, and how long none of them may wait meanwhile: in each second somebody's
 /// turn comes, and eight clients of four pools may be before one. Under two limits it may take a pool some seconds to get a
 /// place under both, and four pools go in pairs.
-const BUSTLE: [Duration; 2] = [Duration::from_secs(40), Duration::from_secs(80)];
-const LONGEST: [Duration; 2] = [Duration::from_secs(25), Duration::from_secs(60)];
+const BUSTLE: [Duration; 2] = [Duration::from_secs(60), Duration::from_secs(80)];
+const LONGEST: [Duration; 2] = [Duration::from_secs(45), Duration::from_secs(60)];
 
 /// What clients do then, unit by unit: all that is begun is ended.
 const PLANS: [&[usize]; 4] = [&[READ], &[26], &[13, 26, 15], &[13, READ, 16]];
@@ -30,6 +30,14 @@ pub(super) fn databases(pools: usize) -> &'static [&'static str] {
 /// The database and the user of the clients of a pool.
 pub(super) fn account(pool: usize) -> (&'static str, &'static str) {
     ACCOUNTS[pool]
+}
+
+fn database_of(connection: &Connection) -> &str {
+    &connection.database
+}
+
+fn user_of(connection: &Connection) -> &str {
+    &connection.user
 }
 
 /// A client that works without a pause: it says a unit as soon as it has been told of the end of the one before. (One that does
@@ -49,15 +57,11 @@ impl World {
         if self.quota == Quota::default() {
             return;
         }
-        for (database, user) in ACCOUNTS {
-            let count = |is: &dyn Fn(&super::Connection) -> bool| {
-                self.connections.iter().filter(|connection| connection.is_logged_in && is(connection)).count()
-            };
-            for (most, found, of) in [
-                (self.quota.database, count(&|connection| connection.database == database), database),
-                (self.quota.user, count(&|connection| connection.user == user), user),
-            ] {
-                assert!(most == 0 || found <= most, "{found} server connections of {of}, which may have {most}");
+        for (most, of) in [(self.quota.database, database_of as fn(&Connection) -> &str), (self.quota.user, user_of)] {
+            let names = self.connections.iter().filter(|connection| connection.is_logged_in).map(of);
+            for name in names.clone() {
+                let found = names.clone().filter(|other| *other == name).count();
+                assert!(most == 0 || found <= most, "{found} server connections of {name}, which may have {most}");
             }
         }
     }

@@ -62,6 +62,7 @@ impl World {
                 connection.arrived.drain(..).map(move |owner| (id, owner))
             })
             .collect();
+        arrived.iter().for_each(|(id, owner)| self.note_service(*id, owner));
         if self.moment.is_none() {
             return;
         }
