@@ -312,7 +312,11 @@ BLOCKS = {
     "begun and failed": [[*ran("BEGIN"), query("SELECT 2"), query("SELECT 1/0"), SYNC], [query("ROLLBACK")]],
     "begun again": [[*ran("SELECT 1"), query("SELECT 2"), *ran("SELECT 3"), SYNC]],
     "prepared behind": [[*ran("SELECT 1"), query("SELECT 2"), parse("", "SELECT 3"), SYNC]],
-    "begun by a long query": [[*ran("SELECT 1"), query(f"{LONG}; BEGIN"), SYNC], [query("SELECT 3")], [query("COMMIT")]],
+    "begun by a long query": [
+        [*ran("SELECT 1"), query(f"{LONG}; BEGIN"), SYNC],
+        [query("SELECT 3")],
+        [query("COMMIT")],
+    ],
     "begun by the next": [[*ran("SELECT 1"), query("SELECT 2"), query("START TRANSACTION"), SYNC], [query("COMMIT")]],
     "chained": [[*ran("BEGIN"), query("SELECT 2"), query("COMMIT AND CHAIN"), SYNC], [query("COMMIT")]],
 }
@@ -424,6 +428,32 @@ def test_a_unit_that_a_query_ends_without_a_sync_is_over(server, unit, pipelinin
         wait_until(lambda: not pooler.show("SERVERS"))
         assert one.sql("SELECT 4") == "T D:4 C:SELECT 1 Z:I"
         assert one.ask(SYNC) == "Z:I", "a Sync behind the unit is one of its own"
+
+
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_server_that_dies_in_a_query_behind_a_flush_ends_the_unit(server, more, pipelining):
+    with Pooler(server, pipelining=pipelining) as pooler, Raw(pooler.port) as client, direct(server) as eye:
+        client.send(*ran("SELECT 1"), FLUSH)
+        client.until(b"C")
+        client.send(query("SELECT pg_sleep(76)"), *[query("SELECT 2")] * more)
+        running = "FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(76)' AND state = 'active'"
+        wait_until(lambda: eye.value(f"SELECT count(*) {running}") == "1")
+        eye.sql(f"SELECT pg_terminate_backend(pid) {running}")
+        assert client.ask() == "T E:57P01 Z:I"
+        assert [client.ask() for _ in range(more)] == ["E:57P01 Z:I"] * more
+        assert client.sql("SELECT 3") == "T D:3 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("first", [parse("", "SELECT 1"), close("nowhere")])
+def test_a_query_ends_its_unit_within_a_block_too(server, first):
+    told = []
+    with Pooler(server) as pooler, Raw(pooler.port) as pooled, direct(server) as straight:
+        for client in (straight, pooled):
+            said = [client.ask(parse("s", "SELECT 7"), SYNC), client.ask(first, query("BEGIN"))]
+            said += map(client.sql, ("DEALLOCATE s", "SET DateStyle = 'SQL, MDY'", "COMMIT", "SHOW DateStyle"))
+            told.append([*said, client.ask(parse("s", "SELECT 8"), SYNC)])
+    assert told[0] == told[1]
 
 
 def test_a_client_that_is_silent_behind_a_flush_is_closed(server):

@@ -4,6 +4,7 @@
 # ruff: noqa: SIM117
 
 import contextlib
+import itertools
 import socket
 import threading
 import time
@@ -140,21 +141,22 @@ IN_USE = (
 
 
 @contextlib.contextmanager
-def busy(pooler, count, database, user):
-    """Clients who never pause between their transactions."""
-    done = threading.Event()
+def busy(pooler, count, database, user, seconds=0.01):
+    """Clients who never pause between their transactions, which take so many seconds; gives a list of their ends."""
+    done, ends = threading.Event(), []
 
     def work():
         with Raw(pooler.port, database, user=user) as client:
             while not done.is_set():
-                assert client.sql("BEGIN; SELECT pg_sleep(0.01); COMMIT").endswith("C:COMMIT Z:I")
+                assert client.sql(f"BEGIN; SELECT pg_sleep({seconds}); COMMIT").endswith("C:COMMIT Z:I")
+                ends.append(time.monotonic())
 
     threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
     try:
         time.sleep(0.5)
-        yield
+        yield ends
     finally:
         done.set()
         for thread in threads:
@@ -221,6 +223,55 @@ def test_a_pool_keeps_no_place_for_long_for_a_limit_that_never_leaves_room(with_
             assert worst < 1.5
             holder.sql("COMMIT")
             assert raw.show(late.until(b"Z")) == DONE
+
+
+def test_clients_that_cannot_be_served_leave_most_of_a_limit_to_others(with_many_users):
+    """Each waits for a place under two limits, of which its user's is held by a transaction, gives up and tries again."""
+    databases = {"postgres": ""} | {f"other{number}": "dbname=postgres" for number in range(4)}
+    limits = {"max_db_connections": 1, "max_user_connections": 1, "query_wait_timeout": 1.6}
+    with Pooler(with_many_users, databases, workers=1, **limits) as pooler, contextlib.ExitStack() as stack:
+        late = [stack.enter_context(Raw(pooler.port, "postgres", user=user)) for user in USERS[:4]]
+        for number, user in enumerate(USERS[:4]):
+            stack.enter_context(Raw(pooler.port, f"other{number}", user=user)).sql("BEGIN")
+        ends = stack.enter_context(busy(pooler, 2, "postgres", USERS[4]))
+        for client in late:
+            client.send(*[query(TRANSACTION)] * 5)
+        begun = time.monotonic()
+        for client in late:
+            for _ in range(5):
+                assert raw.show(client.until(b"Z")) == "E:53300 Z:I"
+        took = time.monotonic() - begun
+        gaps = [
+            later - earlier for earlier, later in itertools.pairwise([begun, *(end for end in ends if end > begun)])
+        ]
+        assert sum(gap for gap in gaps if gap > 0.2) < 0.5 * took
+
+
+@pytest.mark.parametrize("seconds", [1.7, 2.2])
+def test_a_pool_of_long_statements_gives_up_the_connection_that_becomes_free(with_many_users, seconds):
+    with of_users(with_many_users, workers=1, query_wait_timeout=20, max_db_connections=1) as pooler:
+        late = Raw(pooler.port, user=USERS[0])
+        with late, busy(pooler, 3, "postgres", USERS[1], seconds):
+            started = time.monotonic()
+            assert late.sql(TRANSACTION) == DONE
+            assert time.monotonic() - started < 4 * seconds
+
+
+def test_a_pool_whose_last_login_has_failed_is_served_again(with_many_users):
+    limits = {"max_db_connections": 1, "query_wait_timeout": 10, "server_login_retry": 0.5}
+    with of_users(with_many_users, workers=1, **limits) as pooler, direct(with_many_users) as eye:
+        with Raw(pooler.port, user=USERS[0]) as late:
+            late.sql("SELECT 1")
+            eye.sql(f"ALTER ROLE {USERS[0]} NOLOGIN")
+            try:
+                pooler.psql("RECONNECT", "pgbouncer")
+                wait_until(lambda: not pooler.show("SERVERS"))
+                assert late.sql("SELECT 1") == "E:28000 Z:I"
+            finally:
+                eye.sql(f"ALTER ROLE {USERS[0]} LOGIN")
+            time.sleep(1)
+            with busy(pooler, 3, "postgres", USERS[1]):
+                assert late.sql(TRANSACTION) == DONE
 
 
 def test_a_pool_whose_connection_is_held_gets_another(with_many_users):

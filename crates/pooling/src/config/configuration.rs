@@ -98,6 +98,12 @@ impl Config {
         self.database(database).and_then(|entry| entry.user.as_deref()).unwrap_or(user)
     }
 
+    /// Whether passwords may be looked up as this user.
+    pub fn looks_up_as(&self, user: &str) -> bool {
+        self.settings.auth_user == user
+            || self.databases.values().any(|entry| entry.auth_user.as_deref() == Some(user))
+    }
+
     /// The server connections that a user may have, whatever the database; 0 for no limit.
     pub fn user_servers(&self, user: &str) -> usize {
         let own = self.users.get(user).and_then(|entry| entry.max_user_connections);

@@ -3,8 +3,8 @@
 //!
 //! A pool under one limit takes such a place at once. A pool under two keeps the place under one limit unused until the
 //! other leaves room, which may be never. Of such claims one at a time stands under a limit, for a quarter of the time that
-//! its client has waited. Then none stands there for three times as long, so that a limit loses a quarter of its places'
-//! time at most. They take turns: the next to stand is the one that began to wait, or has stood, the longest time ago.
+//! its client has waited. Then none stands there for twice as long, so that a limit loses a third of its places' time at
+//! most. They take turns: the next to stand is the one that began to wait, or has stood, the longest time ago.
 
 use crate::model::Micros;
 use crate::model::quota::Limit;
@@ -108,7 +108,7 @@ impl Claims {
     /// Leaves the limits of a claim that has stood in vain to others.
     fn rest(&mut self, claim: &Claim, stood: Option<(Micros, Micros)>, now: Micros) {
         let Some((from, _)) = stood.filter(|_| claim.both) else { return };
-        let until = Micros(now.0 + 3 * now.0.saturating_sub(from.0));
+        let until = Micros(now.0 + 2 * now.0.saturating_sub(from.0));
         let limits = [Limit::Database(claim.database.clone()), Limit::User(claim.user.clone())];
         self.rests.extend(limits.map(|limit| (limit, until)));
     }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_loses_a_quarter_of_its_time_at_most_and_all_take_turns() {
+    fn a_limit_loses_a_third_of_its_time_at_most_and_all_take_turns() {
         let mut claims = Claims::default();
         let users = ["a", "b", "c", "d", "e"];
         let (mut stood, mut turns) = (0, std::collections::BTreeMap::new());
@@ -197,7 +197,7 @@ mod tests {
             last = now;
         }
         // The rest of the last turn is not over.
-        assert!(stood <= 1200 / 4 + 60, "{stood} of 1200");
+        assert!(stood <= 1200 / 3 + 60, "{stood} of 1200");
         assert!(turns.contains_key(&Some(&"e")), "{turns:?}");
     }
 

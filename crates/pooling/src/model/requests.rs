@@ -37,6 +37,8 @@ pub struct Requests {
     unnamed_parse: Latest,
     /// The latest that ends a unit, and the latest that ends one whose requests are skipped.
     ends: [Latest; 2],
+    /// The latest that has been answered and ends a unit.
+    ended: Latest,
     /// The latest that may take in one COPY, the latest that may take in several, and the latest end of one.
     copies: Copying,
     /// The latest question of the pooler's own for the shape of a statement.
@@ -112,6 +114,9 @@ impl Requests {
     /// Takes the request at the head.
     pub fn pop_front(&mut self) -> Option<Request> {
         let request = self.queue.pop_front()?;
+        if request.ends_unit() {
+            self.ended = Latest(self.last.0 - self.queue.len() as u64);
+        }
         self.room.lengths = self.room.lengths.saturating_sub(request.length());
         self.counts.bound_and_answered += u64::from(matches!(request, Request::Bind(_)));
         self.counts.begun += u64::from(request.begins_implicitly());
@@ -164,9 +169,10 @@ impl Requests {
         self.has(self.runs.may_set)
     }
 
-    /// Whether one of the requests may be a statement that begins or ends a transaction.
+    /// Whether a statement may begin or end a transaction in a unit whose end has not been answered: the status of the
+    /// server is known only then.
     pub fn may_hold_transaction(&self) -> bool {
-        self.has(self.runs.transaction)
+        self.runs.transaction > self.ended
     }
 
     /// Whether one of the requests may be a statement that opens a transaction block.
@@ -542,7 +548,7 @@ mod tests {
                 any(&|request| matches!(request, Request::Call { .. }) || may(request, sets_reading)),
             ),
             (requests.may_set(), any(&Request::may_set)),
-            (requests.may_hold_transaction(), any(&|request| may(request, |verdict| verdict.transaction))),
+            (requests.has(requests.runs.transaction), any(&|request| may(request, |verdict| verdict.transaction))),
             (requests.may_leave_open(), any(&|request| may(request, may_leave_open))),
             (requests.reset(), any(&Request::resets)),
             (requests.are_about_unnamed(), any(&Request::is_about_unnamed)),
@@ -591,6 +597,19 @@ mod tests {
         while requests.pop_front().is_some() {}
         assert_eq!(requests.room.lengths, 0);
         assert_eq!(requests.replace_unnamed(&first, |_| true), None);
+    }
+
+    #[test]
+    fn a_transaction_is_uncertain_up_to_the_end_of_the_unit() {
+        let mut requests: Requests =
+            [Request::Sync, Request::Bind(None), Request::Execute(None), Request::Sync, Request::Bind(None)]
+                .into_iter()
+                .collect();
+        let mut uncertain = || {
+            requests.pop_front();
+            requests.may_hold_transaction()
+        };
+        assert_eq!([(); 5].map(|()| uncertain()), [true, true, true, false, false]);
     }
 
     #[test]

@@ -99,12 +99,11 @@ fn is_misplaced(core: &Core, client: &Client) -> bool {
 /// Whether a pool has no clients, and only a former entry of its database needed it. (The user of look-ups of passwords
 /// need not be that of the entry.)
 fn is_left(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
-    let Pool { connections, limits, .. } = pool;
-    let is_empty = connections.servers.is_empty() && connections.failure.is_none();
     let is_given = entry.user.as_deref() == Some(&*pool.name.user);
+    let is_former = entry.user.is_some() && !core.config.looks_up_as(&pool.name.user);
     !is_given
         && pool.cluster_of.home.is_none()
-        && (limits.kept || entry.user.is_some() && is_empty)
+        && (pool.limits.kept || is_former)
         && !core.clients.iter().any(|(_, client)| client.route.home == Some(key) || client.route.pool == Some(key))
 }
 

@@ -337,9 +337,9 @@ impl Client {
             }
             b'Z' if !self.greeted => self.greeted = true,
             b'Z' => {
-                let before = std::mem::replace(&mut self.status, body[0]);
+                self.status = body[0];
                 self.end_unit(ledger);
-                self.excuse_next(before);
+                self.excuse_next();
             }
             b'E' => {
                 let report = backend::report(body).unwrap();

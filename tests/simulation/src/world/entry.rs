@@ -166,11 +166,10 @@ impl Client {
         }
     }
 
-    /// A unit has ended, before which the status was this. What was sent behind one that has failed may be worked on in the
-    /// same turn as what is left of that; and what was sent behind one in a transaction, before the answer has come that
-    /// this has ended. Of these nothing is judged.
-    pub(super) fn excuse_next(&mut self, before: u8) {
-        let excused = self.service.failed || before != b'I';
+    /// A unit has ended. What was sent behind one that has failed may be worked on in the same turn as what is left of that:
+    /// of this nothing is judged.
+    pub(super) fn excuse_next(&mut self) {
+        let excused = self.service.failed;
         let sent = self.sent;
         for unit in self.units.iter_mut().filter(|unit| excused && unit.start < sent) {
             unit.served.sent = Some(None);
