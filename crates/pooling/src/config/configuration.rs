@@ -100,8 +100,7 @@ impl Config {
 
     /// Whether passwords may be looked up as this user.
     pub fn looks_up_as(&self, user: &str) -> bool {
-        self.settings.auth_user == user
-            || self.databases.values().any(|entry| entry.auth_user.as_deref() == Some(user))
+        self.settings.auth_user == user || self.databases.values().any(|entry| entry.auth_user.as_deref() == Some(user))
     }
 
     /// The server connections that a user may have, whatever the database; 0 for no limit.
