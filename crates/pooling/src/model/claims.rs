@@ -80,9 +80,9 @@ impl Claims {
         self.rests.retain(|(_, until)| *until > now);
         let mut turns = std::mem::take(&mut self.turns);
         for turn in &mut turns {
-            if let Some((from, _)) = turn.stands.take_if(|(_, until)| turn.claim.both && *until <= now) {
-                turn.ended = Some(now);
-                self.rest(&turn.claim, Some((from, now)), now);
+            if let Some((from, until)) = turn.stands.take_if(|(_, until)| turn.claim.both && *until <= now) {
+                turn.ended = Some(until);
+                self.rest(&turn.claim, Some((from, until)), now);
             }
         }
         self.turns = turns;
@@ -107,10 +107,11 @@ impl Claims {
 
     /// Leaves the limits of a claim that has stood in vain to others.
     fn rest(&mut self, claim: &Claim, stood: Option<(Micros, Micros)>, now: Micros) {
-        let Some((from, _)) = stood.filter(|_| claim.both) else { return };
-        let until = Micros(now.0 + 2 * now.0.saturating_sub(from.0));
+        let Some((from, until)) = stood.filter(|_| claim.both) else { return };
+        let end = until.min(now).0;
+        let until = Micros(end + 2 * end.saturating_sub(from.0));
         let limits = [Limit::Database(claim.database.clone()), Limit::User(claim.user.clone())];
-        self.rests.extend(limits.map(|limit| (limit, until)));
+        self.rests.extend(limits.map(|limit| (limit, until)).into_iter().filter(|(_, until)| *until > now));
     }
 
     /// The number of places that are kept under a limit from a pool of a worker: those of the claims that stand and have
@@ -222,15 +223,23 @@ mod tests {
     }
 
     #[test]
+    fn a_turn_whose_end_is_seen_late_rests_for_no_longer() {
+        let mut claims = Claims::default();
+        claims.replace(0, vec![claim(0, "d", "u", true)], Micros(SECOND));
+        claims.replace(0, vec![claim(0, "d", "u", true)], Micros(26 * SECOND));
+        assert!(claims.stands(0, ("d", "u")));
+    }
+
+    #[test]
     fn what_is_met_or_given_up_leaves_nothing() {
         let mut claims = Claims::default();
         claims.replace(0, vec![claim(0, "d", "u", false)], Micros(SECOND));
         claims.replace(1, vec![claim(1, "d", "u", true)], Micros(SECOND));
         claims.meet(0, ("d", "u"));
         assert_eq!(claims.kept(0, ("d", "u"), &database("d")), 1);
-        claims.replace(1, Vec::new(), Micros(2 * SECOND));
+        claims.replace(1, Vec::new(), Micros(SECOND + SECOND / 2));
         assert_eq!(claims.kept(0, ("d", "u"), &database("d")), 0);
-        claims.replace(1, vec![claim(1, "d", "u", true)], Micros(3 * SECOND));
+        claims.replace(1, vec![claim(1, "d", "u", true)], Micros(2 * SECOND));
         assert!(!claims.stands(1, ("d", "u")), "the limits rest");
         claims.replace(1, vec![claim(1, "d", "u", true)], Micros(5 * SECOND));
         assert!(claims.stands(1, ("d", "u")));
