@@ -21,7 +21,7 @@ pub struct Claim {
     pub database: Box<str>,
     /// The pool's user.
     pub user: Box<str>,
-    /// Whether both the database and the user have a limit.
+    /// Whether both the limit of the database and that of the user leave no room, or hardly any.
     pub both: bool,
 }
 

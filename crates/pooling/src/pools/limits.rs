@@ -185,10 +185,9 @@ pub fn find_debtors(core: &mut Core) {
         let Some(pool) = core.pools.get(key.0) else { continue };
         let names = (&*claim.database, &*claim.user);
         let stands = lock(&core.shared.counts.servers).claims().stands(core.id.0, names);
-        let reached: Vec<Limit> = limits_of(pool).filter(|limit| is_reached(core, limit)).collect();
+        let reached: Vec<Limit> = limits_of(pool).filter(|limit| stands && is_reached(core, limit)).collect();
         let fewer = taking_turns(core, pool);
-        // Room under one limit is of no use while the other is reached, too, and the claim does not stand.
-        for limit in reached.iter().filter(|_| stands || reached.len() == 1) {
+        for limit in &reached {
             put_in_debt(core, limit, fewer, core.id, Some(key));
             ask_others(core, limit, Some(fewer));
         }
@@ -209,7 +208,9 @@ fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
     let starves =
         core.now.saturating_duration_since(since) >= STARVING && !pool.limits.quota.is_unlimited() && may_open;
     let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
-    let both = limits_of(pool).count() > 1;
+    // With its last place free, a limit is reached again as soon as another pool has a client.
+    let has_room = |limit: &Limit| lock(&core.shared.counts.servers).count(limit) + 1 < most(core, limit);
+    let both = limits_of(pool).filter(|limit| !has_room(limit)).count() > 1;
     starves.then(|| Claim { since: neighbours::micros(core, since), database, user, both })
 }
 
