@@ -21,13 +21,23 @@ pub struct Claim {
     pub database: Box<str>,
     /// The pool's user.
     pub user: Box<str>,
-    /// Whether both the limit of the database and that of the user leave no room, or hardly any.
-    pub both: bool,
+    /// Whether the limit of the database leaves no room, or hardly any.
+    pub of_database: bool,
+    /// The same of the user's.
+    pub of_user: bool,
 }
 
 impl Claim {
+    /// Whether places under this limit are kept for the pool.
     fn is_under(&self, limit: &Limit) -> bool {
-        limit.covers(&self.database, &self.user)
+        match limit {
+            Limit::Database(name) => self.of_database && *name == self.database,
+            Limit::User(name) => self.of_user && *name == self.user,
+        }
+    }
+
+    fn is_of_both(&self) -> bool {
+        self.of_database && self.of_user
     }
 
     fn shares_with(&self, other: &Self) -> bool {
@@ -80,7 +90,7 @@ impl Claims {
         self.rests.retain(|(_, until)| *until > now);
         let mut turns = std::mem::take(&mut self.turns);
         for turn in &mut turns {
-            if let Some((from, until)) = turn.stands.take_if(|(_, until)| turn.claim.both && *until <= now) {
+            if let Some((from, until)) = turn.stands.take_if(|(_, until)| turn.claim.is_of_both() && *until <= now) {
                 turn.ended = Some(until);
                 self.rest(&turn.claim, Some((from, until)), now);
             }
@@ -93,8 +103,8 @@ impl Claims {
         for place in 0..self.turns.len() {
             let Some(Turn { claim, stands: None, .. }) = self.turns.get(place) else { continue };
             let rests = self.rests.iter().any(|(limit, _)| claim.is_under(limit));
-            let mut others = self.turns.iter().filter(|turn| turn.claim.both && turn.stands.is_some());
-            if claim.both && (rests || others.any(|turn| turn.claim.shares_with(claim))) {
+            let mut others = self.turns.iter().filter(|turn| turn.claim.is_of_both() && turn.stands.is_some());
+            if claim.is_of_both() && (rests || others.any(|turn| turn.claim.shares_with(claim))) {
                 continue;
             }
             let waited = now.0.saturating_sub(claim.since.0);
@@ -107,7 +117,7 @@ impl Claims {
 
     /// Leaves the limits of a claim that has stood in vain to others.
     fn rest(&mut self, claim: &Claim, stood: Option<(Micros, Micros)>, now: Micros) {
-        let Some((from, until)) = stood.filter(|_| claim.both) else { return };
+        let Some((from, until)) = stood.filter(|_| claim.is_of_both()) else { return };
         let end = until.min(now).0;
         let until = Micros(end + 2 * end.saturating_sub(from.0));
         let limits = [Limit::Database(claim.database.clone()), Limit::User(claim.user.clone())];
@@ -152,7 +162,8 @@ mod tests {
     const SECOND: u64 = 1_000_000;
 
     fn claim(since: u64, database: &str, user: &str, both: bool) -> Claim {
-        Claim { since: Micros(since), database: database.into(), user: user.into(), both }
+        let (database, user) = (database.into(), user.into());
+        Claim { since: Micros(since), database, user, of_database: true, of_user: both }
     }
 
     fn database(name: &str) -> Limit {
@@ -175,6 +186,14 @@ mod tests {
         let kept = |names| claims.kept(0, names, &database("d"));
         assert_eq!([kept(("d", "u")), kept(("d", "y")), kept(("d", "w")), kept(("d", "v"))], [0, 1, 2, 2]);
         claims.meet(0, ("d", "u"));
+        assert_eq!(claims.kept(0, ("d", "v"), &database("d")), 1);
+    }
+
+    #[test]
+    fn a_claim_keeps_no_place_under_a_limit_that_has_room() {
+        let mut claims = Claims::default();
+        claims.replace(0, vec![claim(0, "d", "u", false), claim(0, "e", "u", false)], Micros(SECOND));
+        assert_eq!(claims.kept(0, ("f", "u"), &Limit::User("u".into())), 0);
         assert_eq!(claims.kept(0, ("d", "v"), &database("d")), 1);
     }
 

@@ -224,13 +224,14 @@ mod tests {
             since: Micros(since),
             database: database.into(),
             user: user.into(),
-            both,
+            of_database: true,
+            of_user: both,
         };
         let (d, u) = (Limit::Database("d".into()), Limit::User("u".into()));
         tally.take(0, ("d", "v"), limits, Use::Pool).unwrap();
         tally.take(1, ("e", "u"), limits, Use::Pool).unwrap();
         tally.claims().replace(0, vec![claim(5, ("d", "u"), true), claim(7, ("d", "w"), false)], Micros(9));
-        tally.claims().replace(1, vec![claim(6, ("e", "u"), false)], Micros(9));
+        tally.claims().replace(1, vec![claim(6, ("e", "u"), true)], Micros(9));
         // Both limits leave room one after the other, and the places are kept in the meantime.
         tally.give_back(0, ("d", "v"), Use::Pool);
         assert_eq!(tally.take(0, ("d", "v"), limits, Use::Pool), Err(d.clone()));

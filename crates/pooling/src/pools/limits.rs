@@ -205,13 +205,19 @@ fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
         && pool.connections.connecting == 0
         && !failing
         && pool.common.total() < size::most(core, pool);
-    let starves =
-        core.now.saturating_duration_since(since) >= STARVING && !pool.limits.quota.is_unlimited() && may_open;
-    let (database, user) = ((*pool.name.database).into(), (*pool.name.user).into());
+    if core.now.saturating_duration_since(since) < STARVING || pool.limits.quota.is_unlimited() || !may_open {
+        return None;
+    }
     // With its last place free, a limit is reached again as soon as another pool has a client.
-    let has_room = |limit: &Limit| lock(&core.shared.counts.servers).count(limit) + 1 < most(core, limit);
-    let both = limits_of(pool).filter(|limit| !has_room(limit)).count() > 1;
-    starves.then(|| Claim { since: neighbours::micros(core, since), database, user, both })
+    let is_short = |limit: &Limit| lock(&core.shared.counts.servers).count(limit) + 1 >= most(core, limit);
+    let short: Vec<Limit> = limits_of(pool).filter(is_short).collect();
+    (!short.is_empty()).then(|| Claim {
+        since: neighbours::micros(core, since),
+        database: (*pool.name.database).into(),
+        user: (*pool.name.user).into(),
+        of_database: short.iter().any(|limit| matches!(limit, Limit::Database(_))),
+        of_user: short.iter().any(|limit| matches!(limit, Limit::User(_))),
+    })
 }
 
 /// The number of a pool's connections that serve clients in turn: not those that a client has kept for long.
