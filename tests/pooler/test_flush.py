@@ -286,6 +286,14 @@ LONG = f"SELECT CASE WHEN true THEN 2 END /* {'-' * 200_000} */"
 BEHIND = {"query": query("SELECT 2"), "call": LO_CREAT, "long query": query(LONG)}
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_block_that_has_ended_hides_no_lost_one(server, end):
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
+        one.send(*ran("BEGIN"), *ran(end), *ran("SELECT 1"), query("SELECT 2"), SYNC)
+        assert [one.ask().split()[-1], one.ask()] == ["Z:T", "E:40000 Z:I"]
+        assert two.sql("SELECT 9") == "T D:9 C:SELECT 1 Z:I"
+
+
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server, behind):
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""

@@ -525,6 +525,40 @@ def test_a_client_that_is_never_at_rest_leaves_the_pool_of_a_former_user(with_ma
                 thread.join()
 
 
+def test_a_client_that_reads_slowly_leaves_the_pool_of_a_former_user(with_many_users):
+    statement = query("SELECT current_user, repeat('x', 100000)")
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={USERS[2]}"}, workers=1) as pooler:
+        with Raw(pooler.port, "given", user=USERS[0]) as client:
+            client.send(*[statement] * 150)
+            time.sleep(1)
+            pooler.databases = {"given": f"dbname=postgres user={USERS[3]}"}
+            pooler.reload()
+            time.sleep(1.5)
+            client.send(*[statement] * 20)
+            users = []
+            for _ in range(170):
+                time.sleep(0.002)
+                users += [body[6 : 6 + len(USERS[2])].decode() for kind, body in client.until(b"Z") if kind == b"D"]
+            assert (len(users), set(users[150:])) == (170, {USERS[3]})
+
+
+def test_waits_for_one_limit_keep_no_place_under_another(with_many_users):
+    names = "abcd"
+    databases = dict.fromkeys(names, "dbname=postgres max_db_connections=1") | {"e": "dbname=postgres"}
+    limits = {"max_user_connections": 4, "query_wait_timeout": 8, "server_idle_timeout": 0.5}
+    with Pooler(with_many_users, databases, workers=1, **limits) as pooler, contextlib.ExitStack() as stack:
+        late = [stack.enter_context(Raw(pooler.port, name, user=USERS[0])) for name in ("e", *names)]
+        for name in names:
+            assert stack.enter_context(Raw(pooler.port, name, user=USERS[1])).sql("BEGIN") == "C:BEGIN Z:T"
+        wait_until(lambda: all(row["user"] == USERS[1] for row in pooler.show("SERVERS")))
+        for client in late[1:]:
+            client.send(query("SELECT 1"))
+        time.sleep(2.5)
+        started = time.monotonic()
+        assert late[0].sql(TRANSACTION) == DONE
+        assert time.monotonic() - started < 2
+
+
 def pools(pooler):
     """The pools of the database `given`, by user."""
     return {row["user"]: row for row in pooler.show("POOLS") if row["database"] == "given"}

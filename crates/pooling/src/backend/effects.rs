@@ -50,7 +50,13 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
-            server.exchange.opens_block |= matches!(text, b"BEGIN" | b"START TRANSACTION");
+            match text {
+                b"BEGIN" | b"START TRANSACTION" => server.exchange.opens_block = true,
+                // With AND CHAIN, and ROLLBACK TO, the tags are the same: a block that goes on outlasts the Sync, and none
+                // is taken for lost.
+                b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION" => server.exchange.opens_block = false,
+                _ => (),
+            }
             command_complete(core, key, text, known, place);
         }
         End::Suspended => client.session.pins.finished(b"", known),

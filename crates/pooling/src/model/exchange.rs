@@ -73,7 +73,7 @@ pub struct Exchange {
     /// Whether a statement of the unit at the head that may have changed settings has finished; the server reports them
     /// when the unit ends.
     pub has_set: bool,
-    /// Whether a statement of the unit at the head has opened a transaction block.
+    /// Whether a statement of the unit at the head has opened a transaction block, and none after that has ended one.
     pub opens_block: bool,
     /// The number of times that a client has sent requests while none was unanswered.
     pub begun: u64,

@@ -200,12 +200,18 @@ fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
     let since =
         if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
     let retry = core.config.settings.server_login_retry.0;
-    let failing = pool.connections.failure.as_ref().is_some_and(|failure| failure.holds(core.now, retry));
-    let may_open = !pool.limits.paused
-        && pool.connections.connecting == 0
-        && !failing
-        && pool.common.total() < size::most(core, pool);
-    if core.now.saturating_duration_since(since) < STARVING || pool.limits.quota.is_unlimited() || !may_open {
+    let may_open = |pool: &Pool| {
+        let failure = pool.connections.failure.as_ref();
+        !failure.is_some_and(|failure| failure.holds(core.now, retry)) && pool.common.total() < size::most(core, pool)
+    };
+    let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(member.0));
+    let (connecting, may_open) = if pool.is_cluster() {
+        (members.clone().any(|member| member.connections.connecting > 0), members.clone().any(may_open))
+    } else {
+        (pool.connections.connecting > 0, may_open(pool))
+    };
+    let is_long = core.now.saturating_duration_since(since) >= STARVING;
+    if !is_long || pool.limits.quota.is_unlimited() || pool.limits.paused || connecting || !may_open {
         return None;
     }
     // With its last place free, a limit is reached again as soon as another pool has a client.

@@ -25,7 +25,7 @@ use crate::sync::lock;
 
 /// Whether nothing of a client's is under way, and it may leave its worker.
 pub fn may_travel(client: &Client) -> bool {
-    may_change_pool(client) && client.io.rest.is_empty()
+    may_change_pool(client) && client.io.rest.is_empty() && client.io.pending() == 0
 }
 
 /// Whether nothing of a client's is under way, and it may go to another pool of its worker, with what it has sent and
@@ -46,7 +46,6 @@ pub fn may_change_pool(client: &Client) -> bool {
         && client.session.pending.is_empty()
         && client.route.waiting_since.is_none()
         && client.input.console_waits.is_none()
-        && client.io.pending() == 0
         && !client.io.hangup
 }
 
