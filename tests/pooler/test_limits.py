@@ -244,7 +244,8 @@ def test_clients_that_cannot_be_served_leave_most_of_a_limit_to_others(with_many
         gaps = [
             later - earlier for earlier, later in itertools.pairwise([begun, *(end for end in ends if end > begun)])
         ]
-        assert sum(gap for gap in gaps if gap > 0.2) < 0.5 * took
+        # A third of the time by the rule; the rest is for a busy machine.
+        assert sum(gap for gap in gaps if gap > 0.2) < 0.6 * took
 
 
 @pytest.mark.parametrize("seconds", [1.7, 2.2])
