@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
@@ -294,7 +295,7 @@ def test_a_backend_is_killed(calm, state):
                 time.sleep(0.1)
         wait_until(lambda: sorted(standing(pooler)) == ["primary", "replica", "replica"], 20)
         # The bystanders may have been faster than the server, which restarts all its processes.
-        wait_until(calm.primary.answers, 30)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists() and calm.primary.answers(), 30)
         assert calm.primary.psql("SELECT count(*) FROM ledger WHERE client = 1") == "0", "it had not been committed"
         for replica in calm.replicas:
             assert calm.writes_on_standby(replica) == []
