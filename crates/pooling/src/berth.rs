@@ -4,8 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::model::keys::WorkerId;
-use crate::model::quota::Limit;
-use crate::model::quota::Quota;
+use crate::model::quota::{Limit, Quota};
 use crate::model::tally::Use;
 
 use crate::seat::Counts;

@@ -1,10 +1,11 @@
 //! The claims of pools whose clients have waited for long: the next places that become free under the limits that pools
 //! share are kept for them.
 //!
-//! A pool under one limit takes such a place at once. A pool under two keeps the place under one limit unused until the
-//! other leaves room, which may be never. Of such claims one at a time stands under a limit, for a quarter of the time that
-//! its client has waited. Then none stands there for twice as long, so that a limit loses a third of its places' time at
-//! most. They take turns: the next to stand is the one that began to wait, or has stood, the longest time ago.
+//! A pool that one limit leaves no room takes such a place at once. A pool that two leave none keeps the place under one
+//! unused until the other leaves room, which may be never. Of such claims one at a time stands under a limit, for a
+//! quarter of the time that its client has waited (within [`STANDS`]). Then none stands there for twice as long: a limit
+//! loses a third of the time of one place at most. These claims take turns: the next to stand is the one that began to
+//! wait, or has stood, the longest time ago.
 
 use crate::model::Micros;
 use crate::model::quota::Limit;
@@ -124,8 +125,8 @@ impl Claims {
         self.rests.extend(limits.map(|limit| (limit, until)).into_iter().filter(|(_, until)| *until > now));
     }
 
-    /// The number of places that are kept under a limit from a pool of a worker: those of the claims that stand and have
-    /// waited longer than the pool's own.
+    /// The number of places that are kept under a limit from a pool of a worker: those of the claims that stand and
+    /// have waited longer than the pool's own.
     pub fn kept(&self, worker: usize, (database, user): (&str, &str), limit: &Limit) -> usize {
         let own = self.place(worker, (database, user)).and_then(|place| self.turns.get(place));
         let before = |turn: &&Turn| match own.filter(|own| own.stands.is_some()) {

@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use crate::model::claims::Claim;
 use crate::model::keys::{PoolKey, ServerKey, WorkerId};
-use crate::model::quota::Limit;
-use crate::model::quota::Quota;
+use crate::model::quota::{Limit, Quota};
 use crate::model::tally::Use;
 
 use crate::backend::close;
