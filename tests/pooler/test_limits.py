@@ -494,6 +494,21 @@ def test_a_client_that_waits_goes_to_the_pool_of_the_user_that_a_reload_gives(wi
             assert raw.values(third.until(b"Z")) == [present]
 
 
+def test_a_client_that_changes_pool_at_a_reload_waits_no_longer_than_it_may(with_many_users):
+    settings = {"max_db_connections": 1, "query_wait_timeout": 4}
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={USERS[2]}"}, **settings) as pooler:
+        with Raw(pooler.port, "given", user=USERS[0]) as first, Raw(pooler.port, "given", user=USERS[0]) as second:
+            first.sql("BEGIN")
+            begin = time.monotonic()
+            second.send(query("SELECT 1"))
+            time.sleep(2)
+            pooler.databases = {"given": f"dbname=postgres user={USERS[3]}"}
+            pooler.reload()
+            wait_until(lambda: pools(pooler)[USERS[3]]["cl_waiting"] == "1")
+            assert raw.show(second.until(b"E")) == "E:53300"
+            assert time.monotonic() - begin < 5.5
+
+
 @pytest.mark.parametrize("after", [" user=limited_3", ""])
 @pytest.mark.parametrize("statement", ["SELECT current_user", "SELECT current_user FOR UPDATE", "BEGIN"])
 def test_a_client_that_is_never_at_rest_leaves_the_pool_of_a_former_user(with_many_users, statement, after):

@@ -488,3 +488,42 @@ fn who_has_sent_lines_behind_another_unit_is_told_of_the_death_once() {
     ];
     holds(&setup, &steps);
 }
+
+/// A cancel request that comes during a SUSPEND, of more than `client_login_timeout`, is not over before it has arrived: its
+/// client would be struck in what it says next.
+#[test]
+fn a_cancel_request_is_over_when_it_has_arrived() {
+    let setup = Setup { clients: 12, stall: Duration::from_millis(20), lifetime: 20, ..Setup::default() };
+    let pass = |milliseconds| Pass { time: Duration::from_millis(milliseconds) };
+    let work = |who, messages| Work { who, messages };
+    let steps = [
+        say(9, 5, &[44, 119, 125]),
+        Send { who: 9, bytes: ALL },
+        Turn,
+        Order { what: 5 },
+        Cancel { who: 9 },
+        work(0, 3),
+        Turn,
+        pass(2500),
+        pass(25_000),
+        say(9, 11, &[28]),
+        pass(2500),
+        pass(25_000),
+        Send { who: 9, bytes: ALL },
+        work(11, 2),
+        work(8, 1),
+        pass(6000),
+        work(4, 4),
+        work(9, 3),
+        Strike { who: 5, how: 0 },
+        Order { what: 6 },
+        Turn,
+        pass(120),
+        work(2, 3),
+        Tell { who: 0, bytes: ALL },
+        Turn,
+        say(9, 2, &[28]),
+        work(6, 4),
+    ];
+    holds(&setup, &steps);
+}

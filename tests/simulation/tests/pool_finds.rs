@@ -5,7 +5,8 @@
 use std::time::Duration;
 
 use simulation::schedule::Step::{
-    self, Ask, Bustle, Cancel, Kill, Leave, Look, Pass, Reload, Say, Send, Settle, Start, Stop, Turn,
+    self, Ask, Bustle, Cancel, Kill, Leave, Look, Order, Pass, Reload, Say, Send, Settle, Start, Stop, Strike, Tell,
+    Turn, Work,
 };
 use simulation::search::run;
 use simulation::setup::{Quota, Setup};
@@ -175,6 +176,72 @@ fn a_read_that_stays_in_the_former_pool_waits_for_replay_once() {
         say(0, &[125, 33]),
         ask(5),
         Reload { user: 2 },
+    ];
+    holds(&setup, &steps);
+}
+
+/// A COPY fails while its client is still within a line; behind the line comes a unit, in the same bytes: the unit is the new
+/// user's.
+#[test]
+fn a_unit_behind_a_copy_that_has_failed_is_the_new_users() {
+    let setup = Setup {
+        pipelining: false,
+        check_after: Some(Duration::from_secs(2)),
+        reports_search_path: false,
+        kept: 2,
+        pools: 2,
+        ..Setup::default()
+    };
+    let say = |form, statements: &[usize]| Say { who: 0, form, statements: statements.to_vec() };
+    let later = || Pass { time: Duration::from_millis(700) };
+    let steps = [
+        say(7, &[28, 224]),
+        Settle,
+        Send { who: 0, bytes: 29 },
+        Order { what: 2 },
+        Turn,
+        Strike { who: 1, how: 2 },
+        Reload { user: 3 },
+        later(),
+        Turn,
+        later(),
+        Turn,
+        later(),
+        say(11, &[185, 30, 92]),
+        Work { who: 1, messages: 2 },
+        Tell { who: 0, bytes: usize::MAX },
+        Turn,
+    ];
+    holds(&setup, &steps);
+}
+
+/// A server dies within a unit; its client ends the unit and begins the next in the same bytes: that is the new user's.
+#[test]
+fn a_unit_behind_one_whose_server_has_died_is_the_new_users() {
+    let setup =
+        Setup { pool_size: 3, stall: Duration::from_millis(20), wait: 5, kept: 2, pools: 2, ..Setup::default() };
+    let say = |form, statements: &[usize]| Say { who: 2, form, statements: statements.to_vec() };
+    let all = || Send { who: 2, bytes: usize::MAX };
+    let steps = [
+        Stop { who: 0 },
+        all(),
+        Turn,
+        Start { who: 2 },
+        Reload { user: 1 },
+        all(),
+        Turn,
+        Work { who: 2, messages: 3 },
+        say(9, &[119]),
+        Tell { who: 2, bytes: usize::MAX },
+        all(),
+        Turn,
+        Reload { user: 3 },
+        Pass { time: Duration::from_secs(25) },
+        Kill { who: 1 },
+        Turn,
+        Pass { time: Duration::from_secs(25) },
+        say(0, &[28, 28]),
+        Turn,
     ];
     holds(&setup, &steps);
 }

@@ -15,7 +15,7 @@ use crate::config::{self, AuthType};
 use crate::error::Error;
 use crate::frontend::leave;
 use crate::homes::{CONSOLE, Place};
-use crate::pools::{size, welcome};
+use crate::pools::{size, upkeep, welcome};
 use crate::reactor::{sockets, turns};
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
@@ -197,6 +197,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     client.pass_to(State::Ready);
     client.route.waiting_since = None;
     client.times.request_since = core.now;
+    upkeep::place(core, key);
     sockets::flush_client(core, key);
     turns::give_turn(core, Turn::Client(key));
 }

@@ -4,7 +4,7 @@ use crate::model::client::Discard;
 use crate::model::exchange::Copying;
 use crate::model::keys::ClientKey;
 use crate::model::request::Request;
-use crate::model::turn::{After, Step};
+use crate::model::turn::{After, Step, Turn};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
@@ -16,8 +16,8 @@ use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
 use crate::frontend::{deallocate, leave, names, shapes};
 use crate::pipeline::send;
-use crate::pools::checkout;
-use crate::reactor::{sockets, turns};
+use crate::pools::{checkout, free};
+use crate::reactor::{moves, sockets, turns};
 use crate::router::route;
 use crate::state::Core;
 use crate::state::traveller::Bound;
@@ -98,19 +98,22 @@ fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step>
     let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
     if client.input.passing == 0 {
         messages::long_query_ended(core, key);
-        // The unit may have ended while its client was still within a message.
-        if let Some(server) = server_key {
+        // The unit may have ended while its client was still within a message. What comes next is another unit, for which
+        // the client has to ask for a connection again.
+        if let Some(server) = server_key.filter(|server| free::may_be_given_back(core, *server)) {
+            let client = core.clients.get_mut(key.0)?;
+            client.checkout.behind_own = true;
             turns::later(core, After::Free(server));
         }
     }
     Some(step)
 }
 
-/// Holds a client back while a statement of the pooler's own is under way on its connection.
+/// Holds a client back while a statement of the pooler's own is under way on its connection, or this is to be given back.
 fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get(client.checkout.server()?.0)?;
-    if server.is_aligning() {
+    if server.is_aligning() || client.checkout.behind_own {
         return Some(Step::Stop);
     }
     // The next message is void if names before it have failed.
@@ -205,6 +208,10 @@ fn is_of_copy(tag: u8) -> bool {
 fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
     // The data of a COPY belongs to the unit under way.
     let copied = is_of_copy(tag) || tag == tag::TERMINATE;
+    if !copied && goes_first(core, key) {
+        turns::give_turn(core, Turn::Client(key));
+        return Some(Step::Stop);
+    }
     if !copied && (a_repeated_cancel_may_strike(core, key) || must_follow(core, key)) {
         if let Some(client) = core.clients.get_mut(key.0) {
             client.checkout.behind_own = true;
@@ -333,6 +340,12 @@ fn a_repeated_cancel_may_strike(core: &Core, key: ClientKey) -> bool {
     server.is_some_and(|server| {
         server.cancels.repeats && server.exchange.requests.last().is_none_or(Request::ends_clients_unit)
     })
+}
+
+/// Whether a client goes to another pool before its next message is looked at: nothing of it is under way.
+fn goes_first(core: &Core, key: ClientKey) -> bool {
+    let client = core.clients.get(key.0).filter(|client| client.moves_to == Some(Bound::Pool));
+    client.is_some_and(moves::may_change_pool)
 }
 
 /// Whether the next unit of a client may be sent only when those before it on the connection that it has have been

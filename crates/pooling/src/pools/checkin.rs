@@ -2,8 +2,10 @@
 
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::session::{Pending, Unfollowed};
+use crate::model::turn::Turn;
 
 use crate::config::PoolMode;
+use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::server::Residue;
 
@@ -41,5 +43,9 @@ pub fn detach(core: &mut Core, key: ServerKey) {
     if session {
         server.known.session_residue = server.known.residue;
         server.known.residue = Residue::Session;
+    }
+    let client = core.clients.get_mut(client_key.0);
+    if client.is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
+        turns::give_turn(core, Turn::Client(client_key));
     }
 }

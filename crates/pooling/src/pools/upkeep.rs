@@ -93,7 +93,16 @@ fn misplaced(core: &Core) -> HashSet<PoolKey> {
 
 fn is_misplaced(core: &Core, client: &Client) -> bool {
     let Some(pool) = client.route.home.and_then(|home| core.pools.get(home.0)) else { return false };
-    core.config.pool_user(&pool.name.database, &client.identity.user) != &*pool.name.user
+    let (database, user) = (&pool.name.database, &client.identity.user);
+    core.config.database(database).is_some() && core.config.pool_user(database, user) != &*pool.name.user
+}
+
+/// Has a client that is new in its pool go to another one if the configuration has changed since this one was chosen for it.
+pub fn place(core: &mut Core, key: ClientKey) {
+    let leaves = core.clients.get(key.0).is_some_and(|client| is_misplaced(core, client));
+    if let Some(client) = core.clients.get_mut(key.0).filter(|_| leaves) {
+        client.moves_to = Some(Bound::Pool);
+    }
 }
 
 /// Whether a pool has no clients, and only a former entry of its database needed it. (The user of look-ups of passwords

@@ -36,10 +36,13 @@ fn change_pool(core: &mut Core, key: ClientKey) -> bool {
         leave::fatal(core, key, &error);
         return true;
     }
+    let since = core.clients.get(key.0).and_then(|client| client.route.waiting_since);
     let Some(mut traveller) = moves::pack(core, key) else { return false };
     let CarriedIdentity { database, user, served_as, .. } = &mut traveller.identity;
     *served_as = core.config.pool_user(database, user).to_owned();
-    moves::settle_in(core, traveller);
+    if let Some(client) = moves::settle_in(core, traveller).and_then(|key| core.clients.get_mut(key.0)) {
+        client.route.waiting_since = since;
+    }
     true
 }
 

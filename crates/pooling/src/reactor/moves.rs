@@ -15,7 +15,7 @@ use crate::model::vars::Vars;
 
 use crate::error::Error;
 use crate::frontend::leave;
-use crate::pools::{size, welcome};
+use crate::pools::{size, upkeep, welcome};
 use crate::reactor::{sockets, turns};
 use crate::router::fingerprints;
 use crate::state::Core;
@@ -25,7 +25,10 @@ use crate::sync::lock;
 
 /// Whether nothing of a client's is under way, and it may leave its worker.
 pub fn may_travel(client: &Client) -> bool {
-    may_change_pool(client) && client.io.rest.is_empty() && client.io.pending() == 0
+    may_change_pool(client)
+        && client.io.rest.is_empty()
+        && client.io.pending() == 0
+        && client.route.waiting_since.is_none()
 }
 
 /// Whether nothing of a client's is under way, and it may go to another pool of its worker, with what it has sent and
@@ -44,7 +47,6 @@ pub fn may_change_pool(client: &Client) -> bool {
         && client.ears.is_none()
         && client.relay.is_none()
         && client.session.pending.is_empty()
-        && client.route.waiting_since.is_none()
         && client.input.console_waits.is_none()
         && !client.io.hangup
 }
@@ -191,6 +193,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         leave::fatal(core, key, &Error::Killed);
         return None;
     }
+    upkeep::place(core, key);
     turns::give_turn(core, Turn::Client(key));
     Some(key)
 }

@@ -100,7 +100,8 @@ fn tick_clients(core: &mut Core) {
             of_ready(core, &config, client, if config.users.is_empty() { of_all } else { own() })
         }
         ClientState::Closing => past(core.now, client.identity.since, Some(LINGER)).then_some(Due::GiveUp),
-        ClientState::Console | ClientState::Relay => None,
+        // A cancel request ends when it has arrived, or by `cancel_wait_timeout`: its client must not take it for over before.
+        ClientState::Console | ClientState::Relay | ClientState::Cancels => None,
         _ => of_login(core.now, &config, client),
     };
     let over = core.clients.iter().filter_map(|(key, client)| Some((ClientKey(key), due(client)?)));

@@ -6,11 +6,9 @@ use crate::model::turn::Turn;
 use crate::backend::close;
 use crate::monitor::Refreshed;
 use crate::pools::{checkout, welcome};
-use crate::reactor::moves::may_change_pool;
 use crate::reactor::turns;
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::traveller::Bound;
 
 /// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
 /// a home because another server may. Those that go to another pool go there.
@@ -29,7 +27,6 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
             client.route.tried.add(id);
         }
         client.route.pool = Some(home);
-        may_leave(client);
         if client.is_ready() {
             turns::give_turn(core, Turn::Client(key));
         } else {
@@ -38,16 +35,6 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         }
     }
     welcome::welcome_from_a_member(core, home);
-}
-
-/// Lets a client that has left a queue, and is to go to another pool, do so with the message that it has waited with.
-fn may_leave(client: &mut Client) {
-    if client.moves_to == Some(Bound::Pool) {
-        let since = client.route.waiting_since.take();
-        if !may_change_pool(client) {
-            client.route.waiting_since = since;
-        }
-    }
 }
 
 /// Lets clients choose again that wait in a member for a write: its server may have been the primary.

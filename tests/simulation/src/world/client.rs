@@ -339,7 +339,6 @@ impl Client {
             b'Z' => {
                 self.status = body[0];
                 self.end_unit(ledger);
-                self.excuse_next();
             }
             b'E' => {
                 let report = backend::report(body).unwrap();
@@ -411,7 +410,6 @@ impl Client {
         let unit = self.units.pop_front().expect("an end of a unit that was not asked");
         assert!(unit.errors <= 1, "{} errors for {}", unit.errors, unit.name);
         ledger.judge(&unit.name, &unit.heard, self.status, &unit.complaint);
-        self.service.failed = unit.errors > 0;
         if let Some(place) = self.unheard.iter().position(|(name, _)| *name == unit.name) {
             let (_, before) = self.unheard.drain(..=place).next_back().expect("that");
             // It was lost, and with it what was told behind it.

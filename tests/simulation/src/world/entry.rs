@@ -37,12 +37,9 @@ pub(super) struct Service {
     pub(super) listens: bool,
     /// The entry has given another user than this client is since it came.
     may_go: bool,
-    /// Its last unit has failed.
-    pub(super) failed: bool,
     /// The user of the connection that its last unit came to.
     user: Option<String>,
-    /// How long ago it was greeted, and how long it has had nothing under way, as the pooler has seen it.
-    greeted: Duration,
+    /// How long it has had nothing under way, as the pooler has seen it.
     rests: Duration,
 }
 
@@ -149,12 +146,10 @@ impl Client {
     fn note_rest(&mut self, time: Duration) {
         let rests = self.greeted && self.units.is_empty() && self.status == b'I';
         self.service.rests = if rests { self.service.rests + time } else { Duration::ZERO };
-        self.service.greeted += if self.greeted { time } else { Duration::ZERO };
     }
 
     /// It has sent so many bytes in all.
     pub(super) fn note_sent(&mut self, settled: Option<usize>) {
-        let settled = settled.filter(|_| self.service.greeted >= SETTLES);
         let sent = self.sent;
         for unit in self.units.iter_mut().filter(|unit| unit.start < sent) {
             if unit.served.sent.is_none() {
@@ -163,16 +158,6 @@ impl Client {
             }
             unit.served.sent.get_or_insert(settled);
             self.service.listens |= unit.turn.is_apart;
-        }
-    }
-
-    /// A unit has ended. What was sent behind one that has failed may be worked on in the same turn as what is left of that:
-    /// of this nothing is judged.
-    pub(super) fn excuse_next(&mut self) {
-        let excused = self.service.failed;
-        let sent = self.sent;
-        for unit in self.units.iter_mut().filter(|unit| excused && unit.start < sent) {
-            unit.served.sent = Some(None);
         }
     }
 
