@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::dice::Dice;
 use crate::setup::{Quota, Setup};
-use crate::world::{COPIES, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, USERS, World};
+use crate::world::{COPIES, MIXED, ORDERS, PREPARED, READ, READ_BY, SENTENCES, SHIFTING, USERS, World};
 
 /// One thing that happens. Whose it is, `who`, is a client's place, or a server connection's among those that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +157,8 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     if rereads && !crowded && !setup.session_mode {
         setup.clients = 6;
     }
+    // In some, units end by a Query.
+    let mixes = seed % 8 == 4 || seed % 16 == 15;
     let losses = if rereads { dice.of(&[0, 1, 4]) } else { 0 };
     let count = if crowded { count * 4 } else { count };
     let mut steps = Vec::with_capacity(count * 2);
@@ -181,6 +183,7 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
                             statements.resize(dice.of(&[1, 3, 3, 3]), READ);
                             PREPARED
                         }
+                        () if mixes && dice.below(3) == 0 => MIXED,
                         () if copies => COPIES + dice.below(SHIFTING - COPIES),
                         () => dice.below(COPIES),
                     };

@@ -26,7 +26,7 @@ use crate::setup::{Quota, Setup};
 use crate::trace::trace;
 
 pub use entry::USERS;
-pub use said::{COPIES, PREPARED, READ, READ_BY, SENTENCES, SHIFTING};
+pub use said::{COPIES, MIXED, PREPARED, READ, READ_BY, SENTENCES, SHIFTING};
 
 use client::Client;
 use connection::Connection;
@@ -174,7 +174,8 @@ impl World {
                 again |= !self.connections[who].answers.is_empty();
                 self.answer(who, usize::MAX);
             }
-            if !again {
+            // In a SUSPEND answers wait.
+            if !again && (self.suspends > 0 || !self.end_skipped()) {
                 return;
             }
         }
@@ -233,6 +234,9 @@ impl World {
             (0..self.hosts.len()).for_each(|host| self.look(host));
             (0..4 * self.hosts.len()).for_each(|host| self.ask(host / 2));
             self.settle();
+            if self.end_skipped() {
+                self.settle();
+            }
             let rests = |client: &Client| client.greeted && client.units.is_empty() && client.status == b'I';
             if self.clients.iter().all(|client| client.gone || rests(client)) {
                 break;

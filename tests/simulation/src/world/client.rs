@@ -5,7 +5,7 @@ use std::io::Write;
 
 use pooling::memory::End;
 use wire::startup::{self, CancelKey};
-use wire::{backend, frame};
+use wire::{backend, frame, frontend};
 
 use super::connection::STRAY;
 use super::copy::text_of;
@@ -13,7 +13,7 @@ use super::ears::{Ears, channel_of, notification};
 use super::entry::{Served, Service};
 use super::ledger::{Ledger, Said};
 use super::said::{
-    self, DEFINITIONS, DISCARD_ALL, FORMS, PREPARED, SENTENCES, SHIFTING, echo, extended, query, together,
+    self, DEFINITIONS, DISCARD_ALL, FORMS, MIXED, PREPARED, SENTENCES, SHIFTING, echo, extended, mixed, query, together,
 };
 use super::server::HUM;
 use super::shapes::{CHANGED, Held, Use};
@@ -49,6 +49,8 @@ pub(super) struct Unit {
     pub(super) complaint: String,
     /// It waits to be asked for the lines of a COPY.
     pub(super) waits: Option<Waits>,
+    /// It ends by a Query, unless what comes before that fails: then by a Sync, which has not been sent yet.
+    is_mixed: bool,
     /// How many bytes its client has sent in all before it, and when it is sent.
     pub(super) start: usize,
     pub(super) end: usize,
@@ -177,8 +179,8 @@ impl World {
     /// A client says a unit, which is sent by and by.
     pub fn say(&mut self, who: usize, form: usize, choices: &[usize]) {
         let client = &mut self.clients[who];
-        // What it says while it waits for a COPY to begin would be taken for lines of that.
-        let waits = client.units.back().is_some_and(|unit| unit.waits.is_some());
+        // What it says while it waits for a COPY to begin would be taken for lines of that, or be skipped.
+        let waits = client.units.back().is_some_and(|unit| unit.waits.is_some() || unit.is_mixed);
         if client.gone || waits || client.units.len() > 8 {
             return;
         }
@@ -210,6 +212,7 @@ impl World {
             4 => together(&name, choices),
             5 => extended(&name, choices, Some(b'E')),
             6 => extended(&name, choices, Some(b'P')),
+            MIXED => mixed(&name, choices),
             copy => {
                 let (out, behind) = said::copy(&name, copy, choices);
                 waits = behind;
@@ -218,7 +221,7 @@ impl World {
         };
         trace!("client {who} says {}", String::from_utf8_lossy(&out).replace('\0', " "));
         let unit = client.utter(name, out);
-        (unit.names, unit.waits) = (names, waits);
+        (unit.names, unit.waits, unit.is_mixed) = (names, waits, form % FORMS == MIXED);
         unit.discards = choices.iter().any(|choice| choice % SENTENCES == DISCARD_ALL);
     }
 
@@ -238,6 +241,21 @@ impl World {
             // The pooler may have closed it.
             let _ = client.socket.write_all(&bytes);
         }
+    }
+
+    /// Everything has been said and answered: clients whose Query was skipped, since what came before it in their unit has
+    /// failed, end the unit. Whether there were any.
+    pub(super) fn end_skipped(&mut self) -> bool {
+        let mut any = false;
+        for client in self.clients.iter_mut().filter(|client| !client.gone) {
+            let Some(unit) = client.units.front_mut().filter(|unit| unit.is_mixed && unit.errors > 0) else { continue };
+            unit.is_mixed = false;
+            let mut end = Vec::new();
+            frontend::write_sync(&mut end);
+            client.unsent.extend(end);
+            any = true;
+        }
+        any
     }
 
     /// A client asks to cancel what it does.
@@ -294,6 +312,7 @@ impl Client {
             heard: Vec::new(),
             complaint: String::new(),
             waits: None,
+            is_mixed: false,
             start: self.sent + self.unsent.len(),
             end: self.sent + self.unsent.len() + out.len(),
             served: Served::default(),

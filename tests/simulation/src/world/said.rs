@@ -7,15 +7,17 @@ use super::copy::line;
 
 /// Forms in which a client says a unit: a Query (twice), the extended protocol, a statement that is prepared once, a Query
 /// of several statements, and the extended protocol with a Flush behind each statement, or behind each Parse. Then
-/// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`]. The last is that
-/// of what [`SHIFTING`] says.
-pub(super) const FORMS: usize = 13;
+/// those of a COPY: a Query, one of several statements, and thrice the extended protocol; see [`copy`]. The last two are
+/// that of what [`SHIFTING`] says, and [`MIXED`].
+pub(super) const FORMS: usize = 14;
 /// This one is of a statement that is prepared once.
 pub const PREPARED: usize = 3;
 /// From here on they are of a COPY.
 pub const COPIES: usize = 7;
 /// This one is of a statement whose columns change; see [`shapes`](super::shapes).
 pub const SHIFTING: usize = 12;
+/// This one begins by the extended protocol and ends by a Query, without a Sync.
+pub const MIXED: usize = 13;
 /// Statements that there are to say.
 pub const SENTENCES: usize = 40;
 /// Three of them.
@@ -112,6 +114,25 @@ pub(super) fn extended(name: &str, choices: &[usize], flush: Option<u8>) -> Vec<
         flush(&mut out, b'E');
     }
     frontend::write_sync(&mut out);
+    out
+}
+
+/// A statement in the extended protocol, now and then with a Flush behind it, and the others in a Query, which ends the unit
+/// unless the first has failed.
+pub(super) fn mixed(name: &str, choices: &[usize]) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_parse(&mut out, &signed(choices[0], name, 0));
+    write_run(&mut out);
+    if choices.len().is_multiple_of(2) {
+        frame::write(&mut out, b'H', |_| ());
+    }
+    let mut rest: Vec<String> = (1..).zip(&choices[1..]).map(|(at, choice)| signed(*choice, name, at)).collect();
+    // Versions of PostgreSQL differ in whether it may stand there.
+    rest.retain(|statement| !statement.starts_with("DISCARD ALL"));
+    if rest.is_empty() {
+        rest.push(signed(READ, name, 1));
+    }
+    frontend::write_query(&mut out, &rest[0]);
     out
 }
 
