@@ -342,6 +342,21 @@ def test_a_block_with_a_query_behind_an_execute_ends_as_postgresql_ends_it(serve
         assert told[: len(told) // 2] == told[len(told) // 2 :]
 
 
+def test_a_reset_behind_which_a_query_ends_the_unit_leads_back_to_the_clients_own_value(server):
+    """In a block that COMMIT AND CHAIN has opened: its tag does not tell that from the end of a block."""
+    own = {"TimeZone": "Asia/Tokyo"}
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port, **own) as pooled:
+        with direct(server, **own) as straight:
+            told = []
+            for client in (straight, pooled):
+                told.append(client.sql("BEGIN; COMMIT AND CHAIN"))
+                told.append(client.ask(*ran("SET TimeZone = 'Asia/Kolkata'"), query("SHOW TimeZone")))
+                told.append(client.ask(*ran("RESET TimeZone"), query("SELECT 1")))
+                told.append(client.sql("SHOW TimeZone"))
+                told.append(client.sql("COMMIT"))
+    assert told[:5] == told[5:]
+
+
 WITHIN = {
     "a setting": [*ran("SELECT 1"), query("SET my.block = 'left'")],
     "a role": [*ran("SELECT 1"), query("SET ROLE pg_monitor")],

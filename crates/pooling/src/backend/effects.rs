@@ -51,10 +51,10 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
         End::Command(text) => {
             server.exchange.finished += 1;
             match text {
-                b"BEGIN" | b"START TRANSACTION" => server.exchange.opens_block = true,
+                b"BEGIN" | b"START TRANSACTION" => server.exchange.block.opens = true,
                 // With AND CHAIN, and ROLLBACK TO, the tags are the same: a block that goes on outlasts the Sync, and none
                 // is taken for lost.
-                b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION" => server.exchange.opens_block = false,
+                b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION" => server.exchange.block.opens = false,
                 _ => (),
             }
             command_complete(core, key, text, known, place);

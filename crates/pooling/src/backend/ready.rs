@@ -33,11 +33,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     undo(server, false, client.as_deref_mut(), unanswered);
     server.exchange.pop_copy_ends();
     server.settle_definition();
-    // An error rolls the block back too, and its client has been told of that.
-    let lost = loses_block(server, before, &ended) && !server.exchange.failed;
-    if let Some(client) = client.as_deref_mut().filter(|_| lost) {
-        Error::BlockLost.write(client.io.out(), Severity::Error);
-    }
+    let lost = loses_block(server, client.as_deref_mut(), before, &ended);
     let failed = std::mem::take(&mut server.exchange.failed) || lost;
     match ended {
         Request::Prelude => (),
@@ -86,29 +82,20 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     Ok(())
 }
 
-/// Whether the transaction that has ended is rolled back though the server says nothing of that. PostgreSQL 18 opens a
-/// block at a Query behind an Execute without a Sync; a Sync that follows at once ends the block, commits nothing of it, and
-/// the next command fails: no other client may get the connection. A block of the client's own outlasts the Sync, and a
-/// Query may end either.
-fn loses_block(server: &mut Server, before: Status, ended: &Request) -> bool {
-    let exchange = &mut server.exchange;
-    let opens_block = std::mem::take(&mut exchange.opens_block);
-    let begun = exchange.requests.begun();
+/// Tells a client that the server has rolled its transaction back without a word of that ([`Exchange::loses_block`]); whether
+/// it has.
+fn loses_block(server: &mut Server, client: Option<&mut Client>, before: Status, ended: &Request) -> bool {
     let is_sync = matches!(ended, Request::Sync | Request::HiddenSync);
-    match server.status {
-        Status::Idle => {
-            let lost = exchange.loses_block.take() == Some(begun) && is_sync;
-            server.life.retire |= lost;
-            return lost;
-        }
-        Status::Transaction if !is_sync && !opens_block => {
-            if before == Status::Idle || exchange.loses_block.is_some() {
-                exchange.loses_block = Some(begun);
-            }
-        }
-        _ => exchange.loses_block = None,
+    let lost = server.exchange.loses_block(before, server.status, is_sync);
+    server.life.retire |= lost;
+    // An error rolls the block back too, and its client has been told of that.
+    if !lost || server.exchange.failed {
+        return false;
     }
-    false
+    if let Some(client) = client {
+        Error::BlockLost.write(client.io.out(), Severity::Error);
+    }
+    true
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.
@@ -137,8 +124,8 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     let tracked = &core.parameters.tracked;
     // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun, but for a block that
     // the Sync loses.
-    let Exchange { requests, sync_waits, loses_block, .. } = &server.exchange;
-    if ready.is_some() && requests.is_empty() && !sync_waits && loses_block.is_none() {
+    let Exchange { requests, sync_waits, block, .. } = &server.exchange;
+    if ready.is_some() && requests.is_empty() && !sync_waits && block.lost.is_none() {
         client.input.unsynced &= client.input.passing > 0 || client.input.discard != Discard::No;
     }
     // What its client says up to the next Sync still runs with the server's own values.

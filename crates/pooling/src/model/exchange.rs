@@ -1,6 +1,6 @@
 //! The requests that were sent to a server, and how far it has answered them.
 
-use wire::backend::{Report, tag};
+use wire::backend::{Report, Status, tag};
 
 use crate::model::known::Known;
 use crate::model::request::Request;
@@ -73,8 +73,6 @@ pub struct Exchange {
     /// Whether a statement of the unit at the head that may have changed settings has finished; the server reports them
     /// when the unit ends.
     pub has_set: bool,
-    /// Whether a statement of the unit at the head has opened a transaction block, and none after that has ended one.
-    pub opens_block: bool,
     /// The number of times that a client has sent requests while none was unanswered.
     pub begun: u64,
     /// Whether the server has answered any of the requests since then.
@@ -91,12 +89,44 @@ pub struct Exchange {
     pub own_error: Option<Report>,
     /// Whether the requests may have written, and their end has not been seen.
     pub writes: bool,
+    /// What is known of the block that is open.
+    pub block: Block,
+}
+
+/// What is known of the transaction block that is open.
+#[derive(Debug, Default)]
+pub struct Block {
+    /// Whether a statement of the unit at the head has opened a block, and none after that has ended one.
+    pub opens: bool,
     /// The number of requests that had begun a transaction ([`Requests::begun`]) when the server came to lose the block:
     /// if none follows up to its end, the server rolls the block back, and says so to the next command only.
-    pub loses_block: Option<u64>,
+    pub lost: Option<u64>,
+    /// The same number at the end of the last unit.
+    begun: u64,
 }
 
 impl Exchange {
+    /// Notes that a unit has ended, with a Sync or not, by which the status of the session has become `after`. Whether the
+    /// transaction that has ended is rolled back though the server says nothing of that.
+    ///
+    /// PostgreSQL 18 opens a block at a Query behind an Execute without a Sync; a Sync that follows at once ends the block,
+    /// commits nothing of it, and the next command fails: no other client may get the connection. A block of the client's
+    /// own outlasts the Sync, and a Query may end either.
+    pub fn loses_block(&mut self, before: Status, after: Status, is_sync: bool) -> bool {
+        let (opens, begun) = (std::mem::take(&mut self.block.opens), self.requests.begun());
+        let is_behind = std::mem::replace(&mut self.block.begun, begun) < begun;
+        match after {
+            Status::Idle => return self.block.lost.take() == Some(begun) && is_sync,
+            Status::Transaction if !is_sync && !opens => {
+                if before == Status::Idle && is_behind || self.block.lost.is_some() {
+                    self.block.lost = Some(begun);
+                }
+            }
+            _ => self.block.lost = None,
+        }
+        false
+    }
+
     /// Whether a message of this type answers the request at the head.
     pub fn is_answered_by(&self, tag: u8) -> bool {
         matches!(
@@ -255,6 +285,29 @@ mod tests {
         let (ended, unanswered) = exchange.end_unit().unwrap();
         assert!(matches!(ended, Request::Call { .. }) && unanswered.is_empty());
         assert!(exchange.end_unit().is_none(), "nothing was asked");
+    }
+
+    #[test]
+    fn a_block_is_lost_that_a_query_behind_an_execute_has_opened_and_a_sync_ends() {
+        use Status::{Idle, Transaction};
+        let query = || Request::Query(None, None);
+        let end = |exchange: &mut Exchange, before, after| {
+            let (ended, _) = exchange.end_unit().unwrap();
+            exchange.loses_block(before, after, matches!(ended, Request::Sync))
+        };
+        let mut exchange = asked([Request::Bind(None), Request::Execute(None), query(), Request::Sync]);
+        exchange.requests.pop_front();
+        exchange.requests.pop_front();
+        assert!(!end(&mut exchange, Idle, Transaction) && exchange.block.lost.is_some());
+        assert!(end(&mut exchange, Transaction, Idle));
+        exchange.requests.extend([query(), Request::Sync]);
+        assert!(!end(&mut exchange, Idle, Transaction), "as behind COMMIT AND CHAIN: nothing has begun before it");
+        assert!(exchange.block.lost.is_none());
+        assert!(!end(&mut exchange, Transaction, Idle));
+        exchange.requests.extend([Request::Execute(None), query(), Request::Sync]);
+        exchange.requests.pop_front();
+        exchange.block.opens = true;
+        assert!(!end(&mut exchange, Idle, Transaction) && exchange.block.lost.is_none(), "the client's own");
     }
 
     fn class(sql: &str) -> Option<Arc<Verdict>> {
