@@ -2,8 +2,12 @@
 only prepares, and without a replica held by who then writes.
 """
 
+# The pooler first, then its clients: nested on purpose.
+# ruff: noqa: SIM117
+
 import contextlib
 import struct
+import time
 
 import pytest
 
@@ -278,6 +282,11 @@ def test_a_query_behind_a_failed_message_and_a_flush_is_skipped(server):
             assert (one.ask(), one.ask()) == ("Z:I", "T D:next C:SELECT 1 Z:I")
 
 
+def ran(sql):
+    """A statement in the extended protocol, without a Sync."""
+    return parse("", sql), bind(""), EXECUTE
+
+
 LO_CREAT = message(b"F", struct.pack("!IHHHIiH", 957, 1, 1, 1, 4, -1, 1))
 
 
@@ -294,6 +303,57 @@ def test_a_block_that_has_ended_hides_no_lost_one(server, end):
         assert two.sql("SELECT 9") == "T D:9 C:SELECT 1 Z:I"
 
 
+@pytest.mark.parametrize("before", ["SELECT 8", "SELECT 1/0"])
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_unit_that_ends_its_clients_own_block_hides_no_lost_one(server, end, before):
+    server.psql("DROP TABLE IF EXISTS kept; CREATE TABLE kept (number int)")
+    with Pooler(server, default_pool_size=1) as pooler, Raw(pooler.port) as one, Raw(pooler.port) as two:
+        one.sql("BEGIN")
+        one.sql(before)
+        one.send(*ran(end), *ran("INSERT INTO kept VALUES (1)"), query("SELECT 2"), SYNC)
+        assert [one.ask().split()[-1], one.ask()] == ["Z:T", "E:40000 Z:I"]
+        assert two.sql("SELECT count(*) FROM kept") == "T D:0 C:SELECT 1 Z:I"
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_a_parse_of_a_known_text_keeps_what_stands_before_it(server, pipelining, apart):
+    """PostgreSQL commits a unit whose last message but the Sync is a Parse."""
+    told = []
+    known = [close("n"), parse("n", "SELECT 3")]
+    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler, direct(server) as eye:
+        with direct(server) as straight, Raw(pooler.port) as pooled:
+            for client in (straight, pooled):
+                eye.sql("DROP TABLE IF EXISTS kept")
+                eye.sql("CREATE TABLE kept (number int)")
+                client.ask(*known, bind("n"), EXECUTE, SYNC)
+                client.send(*ran("INSERT INTO kept VALUES (1)"), query("SELECT 2"))
+                told.append(client.ask() if apart else "")
+                for part in (*known, SYNC):
+                    client.send(part)
+                    time.sleep(0.02 if apart else 0)
+                told.append(client.ask(units=1 if apart else 2))
+                told.append(eye.value("SELECT count(*) FROM kept"))
+                told.append(client.sql("SELECT 9"))
+    assert told[:4] == told[4:]
+
+
+@pytest.mark.parametrize("end", [query("SELECT 1/0"), b"".join((*ran("SELECT 1/0"), SYNC))], ids=["query", "execute"])
+@pytest.mark.parametrize("pipelining", [True, False])
+def test_a_parse_of_a_known_text_is_refused_in_a_block_that_has_just_failed(server, pipelining, end):
+    told = []
+    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler, Raw(pooler.port) as other:
+        pooler.wait_for_catalog()
+        other.ask(parse("k", "SELECT 2"), bind("k"), EXECUTE, SYNC)
+        with direct(server) as straight, Raw(pooler.port) as pooled:
+            for client in (straight, pooled):
+                client.sql("BEGIN")
+                client.send(end, parse("n", "SELECT 2"), query("ROLLBACK"), SYNC, query("ROLLBACK"))
+                told.append(client.ask(units=3))
+                told.append(client.ask(parse("n", "SELECT 2"), bind("n"), EXECUTE, SYNC))
+        assert told[:2] == told[2:]
+
+
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server, behind):
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""
@@ -305,11 +365,6 @@ def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next
             assert one.sql("SELECT coalesce(current_setting('my.block', true), '')") == "T D: C:SELECT 1 Z:I"
             assert two.sql("BEGIN") == "C:BEGIN Z:T"
             assert two.sql("ROLLBACK") == "C:ROLLBACK Z:I"
-
-
-def ran(sql):
-    """A statement in the extended protocol, without a Sync."""
-    return parse("", sql), bind(""), EXECUTE
 
 
 BLOCKS = {

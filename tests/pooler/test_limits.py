@@ -509,6 +509,38 @@ def test_a_client_that_changes_pool_at_a_reload_waits_no_longer_than_it_may(with
             assert time.monotonic() - begin < 5.5
 
 
+@pytest.mark.parametrize("more", [(), (raw.parse("", "SELECT 3"),)], ids=["lost", "kept"])
+def test_what_stands_behind_the_sync_of_an_implicit_block_is_the_new_users(with_many_users, more):
+    """A Query behind an Execute without a Sync: PostgreSQL 18 opens a block, which the Sync ends."""
+    who = query("SELECT current_user FOR UPDATE")
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={USERS[2]}"}) as pooler:
+        with Raw(pooler.port, "given", user=USERS[0]) as client:
+            client.send(raw.parse("", "SELECT 1"), raw.bind(""), raw.EXECUTE, query("SELECT 2"))
+            client.until(b"Z")
+            pooler.databases = {"given": f"dbname=postgres user={USERS[3]}"}
+            pooler.reload()
+            time.sleep(1.5)
+            client.send(*more, raw.SYNC, who, who, who)
+            assert USERS[2] not in client.ask(units=4)
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_the_last_unit_of_a_client_that_leaves_is_run_behind_a_reload(with_many_users, changes):
+    with_many_users.psql("DROP TABLE IF EXISTS kept; CREATE TABLE kept (number int); GRANT ALL ON kept TO public")
+    users = [USERS[2], USERS[3] if changes else USERS[2]]
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={users[0]}"}) as pooler:
+        with Raw(pooler.port, "given") as client, Raw(pooler.port, "given") as other:
+            client.sql("SELECT 1")
+            pooler.databases = {"given": f"dbname=postgres user={users[1]}"}
+            pooler.reload()
+            wait_until(lambda: other.value("SELECT current_user FOR UPDATE") == users[1])
+            with pooler.frozen():
+                client.send(query("INSERT INTO kept VALUES (1)"), raw.message(b"X"))
+                client.socket.close()
+            with direct(with_many_users) as eye:
+                wait_until(lambda: eye.value("SELECT count(*) FROM kept") == "1")
+
+
 @pytest.mark.parametrize("after", [" user=limited_3", ""])
 @pytest.mark.parametrize("statement", ["SELECT current_user", "SELECT current_user FOR UPDATE", "BEGIN"])
 def test_a_client_that_is_never_at_rest_leaves_the_pool_of_a_former_user(with_many_users, statement, after):

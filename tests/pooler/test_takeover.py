@@ -256,6 +256,30 @@ def test_a_process_that_hangs_does_not_keep_the_clients_that_it_was_to_fetch(ser
             assert time.monotonic() - begun < 5
 
 
+@pytest.mark.parametrize("hangs", [False, True])
+@pytest.mark.parametrize("given", ["", " user=later"])
+def test_a_reload_reaches_clients_that_were_to_go_to_another_process(server, given, hangs):
+    """The process that was to fetch them hangs, or has ended."""
+    server.psql("".join(f"DROP ROLE IF EXISTS {user}; CREATE ROLE {user} LOGIN;" for user in ("former", "later")))
+    with Pooler(server, {"given": "dbname=postgres user=former"}) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port, "given", user="nobody")) for _ in range(100)]
+        with contextlib.ExitStack() as while_it_hangs:
+            heir = while_it_hangs.enter_context(Raw(unix(pooler), "pgbouncer", user="pgbouncer"))
+            for order in ("TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS"):
+                assert "E:" not in heir.sql(order)
+            time.sleep(0.5)
+            if not hangs:
+                while_it_hangs.close()
+            pooler.databases = {"given": f"dbname=postgres{given}"}
+            pooler.reload()
+            time.sleep(1.5)
+            told = set()
+            for client in clients:
+                with contextlib.suppress(AssertionError, OSError):
+                    told.add(client.value("SELECT current_user"))
+            assert told == ({"later"} if given else set())
+
+
 def test_nobody_loses_a_statement_while_processes_follow_each_other(server):
     """Clients that stay connected and ask without a pause, through three takeovers."""
     with contextlib.ExitStack() as stack:

@@ -1,7 +1,7 @@
 //! The messages of clients, passed on to their servers.
 
 use crate::model::client::Discard;
-use crate::model::exchange::Copying;
+use crate::model::exchange::{Copying, Exchange};
 use crate::model::keys::ClientKey;
 use crate::model::request::Request;
 use crate::model::turn::{After, Step, Turn};
@@ -373,7 +373,8 @@ fn must_follow(core: &Core, key: ClientKey) -> bool {
         PoolMode::Statement if server.exchange.requests.may_leave_open() => true,
         // Within a transaction the next unit belongs to it. The answer shows whether a transaction is open.
         _ => {
-            let between = server.status == Status::Idle || server.exchange.requests.may_hold_transaction();
+            let Exchange { requests, block, .. } = &server.exchange;
+            let between = server.status == Status::Idle || requests.may_hold_transaction() || block.lost.is_some();
             (elsewhere || leaves) && between && !client.session.pins.any()
         }
     }

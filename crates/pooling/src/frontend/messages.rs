@@ -205,7 +205,8 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     }
     client.prepared.statements.insert(name.clone(), Held::new(statement.clone()));
     server.known.statements.renew_reread(&statement);
-    if server.known.statements.uses(&statement).is_some() {
+    let must_parse = !server.is_pipelined() && server.exchange.must_parse(server.status);
+    if server.known.statements.uses(&statement).is_some() && !must_parse {
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
         send_parse(server, &statement, limit, Some(name), false, None);

@@ -93,11 +93,20 @@ pub struct Exchange {
     pub block: Block,
 }
 
+/// A change of the transaction block that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A statement has opened a block.
+    Opened,
+    /// A statement has ended a block, as far as its tag shows: with AND CHAIN the tag is the same.
+    Ended,
+}
+
 /// What is known of the transaction block that is open.
 #[derive(Debug, Default)]
 pub struct Block {
-    /// Whether a statement of the unit at the head has opened a block, and none after that has ended one.
-    pub opens: bool,
+    /// The last change by a statement of the unit at the head.
+    pub change: Option<Change>,
     /// The number of requests that had begun a transaction ([`Requests::begun`]) when the server came to lose the block:
     /// if none follows up to its end, the server rolls the block back, and says so to the next command only.
     pub lost: Option<u64>,
@@ -113,12 +122,13 @@ impl Exchange {
     /// commits nothing of it, and the next command fails: no other client may get the connection. A block of the client's
     /// own outlasts the Sync, and a Query may end either.
     pub fn loses_block(&mut self, before: Status, after: Status, is_sync: bool) -> bool {
-        let (opens, begun) = (std::mem::take(&mut self.block.opens), self.requests.begun());
+        let (change, begun) = (self.block.change.take(), self.requests.begun());
         let is_behind = std::mem::replace(&mut self.block.begun, begun) < begun;
         match after {
             Status::Idle => return self.block.lost.take() == Some(begun) && is_sync,
-            Status::Transaction if !is_sync && !opens => {
-                if before == Status::Idle && is_behind || self.block.lost.is_some() {
+            Status::Transaction if !is_sync && change != Some(Change::Opened) => {
+                let is_new = before == Status::Idle || change == Some(Change::Ended);
+                if is_new && is_behind || self.block.lost.is_some() {
                     self.block.lost = Some(begun);
                 }
             }
@@ -140,6 +150,16 @@ impl Exchange {
                     tag::COMMAND_COMPLETE | tag::EMPTY_QUERY_RESPONSE | tag::PORTAL_SUSPENDED
                 )
         )
+    }
+
+    /// Whether a Parse of a statement that the server has must be sent all the same: the server refuses one in a block that
+    /// has failed, as one may have by what is not answered yet, and does not lose a block behind one. `status` is the last
+    /// that the server has told.
+    pub fn must_parse(&self, status: Status) -> bool {
+        let in_block = status != Status::Idle || self.requests.may_hold_transaction();
+        self.block.lost.is_some()
+            || self.requests.query_since_sync()
+            || in_block && self.requests.end_failed_unit(false)
     }
 
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
@@ -306,8 +326,16 @@ mod tests {
         assert!(!end(&mut exchange, Transaction, Idle));
         exchange.requests.extend([Request::Execute(None), query(), Request::Sync]);
         exchange.requests.pop_front();
-        exchange.block.opens = true;
+        exchange.block.change = Some(Change::Opened);
         assert!(!end(&mut exchange, Idle, Transaction) && exchange.block.lost.is_none(), "the client's own");
+        assert!(!end(&mut exchange, Transaction, Transaction), "it outlasts the Sync");
+        exchange.requests.extend([Request::Execute(None), Request::Execute(None), query(), Request::Sync]);
+        exchange.requests.pop_front();
+        exchange.requests.pop_front();
+        exchange.block.change = Some(Change::Ended);
+        assert!(!end(&mut exchange, Transaction, Transaction) && exchange.must_parse(Transaction));
+        assert!(end(&mut exchange, Transaction, Idle), "its COMMIT came first");
+        assert!(!exchange.must_parse(Idle));
     }
 
     fn class(sql: &str) -> Option<Arc<Verdict>> {

@@ -217,6 +217,12 @@ impl Requests {
         self.has(if skips { skipped } else { end })
     }
 
+    /// Whether the last of the requests that end a unit is no Sync.
+    pub fn query_since_sync(&self) -> bool {
+        let [end, sync] = self.ends;
+        self.has(end) && end > sync
+    }
+
     /// Whether one of the requests may take in a COPY whose end is not among the requests behind it. `ended`: the client
     /// has ended the one that the request at the head takes in.
     pub fn may_copy(&self, ended: bool) -> bool {

@@ -129,10 +129,7 @@ pub fn no_longer_served(core: &Core, key: ClientKey) -> Option<Error> {
 /// none; those of them that have nothing under way go at once. Connections of a former user's pool are closed as they
 /// become free.
 fn send_away(core: &mut Core, key: PoolKey) {
-    let leaves = |client: &Client| {
-        let stays = client.route.home != Some(key) || !client.is_ready() || client.moves_to == Some(Bound::Successor);
-        !stays && is_misplaced(core, client)
-    };
+    let leaves = |client: &Client| client.route.home == Some(key) && client.is_ready() && is_misplaced(core, client);
     let leaving: Vec<ClientKey> =
         core.clients.iter().filter(|(_, client)| leaves(client)).map(|(key, _)| ClientKey(key)).collect();
     for &client in &leaving {

@@ -47,7 +47,7 @@ fn change_pool(core: &mut Core, key: ClientKey) -> bool {
 }
 
 /// Marks all clients that can go to the process that has taken the sockets over, and sends those off that have nothing
-/// under way.
+/// under way. Those that are to go to another pool do that first, since it is not certain that the process takes them.
 pub fn mark_heirs(core: &mut Core) {
     if !core.shared.succession.has_heir() {
         return;
@@ -55,7 +55,9 @@ pub fn mark_heirs(core: &mut Core) {
     let goes = |client: &Client| client.is_ready() && client.io.tls().is_none();
     let mut ready = Vec::new();
     for (key, client) in core.clients.iter_mut().filter(|(_, client)| goes(client)) {
-        client.moves_to = Some(Bound::Successor);
+        if client.moves_to != Some(Bound::Pool) {
+            client.moves_to = Some(Bound::Successor);
+        }
         ready.push(ClientKey(key));
     }
     for key in ready {

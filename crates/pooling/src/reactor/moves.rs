@@ -29,6 +29,7 @@ pub fn may_travel(client: &Client) -> bool {
         && client.io.rest.is_empty()
         && client.io.pending() == 0
         && client.route.waiting_since.is_none()
+        && !client.io.hangup
 }
 
 /// Whether nothing of a client's is under way, and it may go to another pool of its worker, with what it has sent and
@@ -48,7 +49,6 @@ pub fn may_change_pool(client: &Client) -> bool {
         && client.relay.is_none()
         && client.session.pending.is_empty()
         && client.input.console_waits.is_none()
-        && !client.io.hangup
 }
 
 /// Marks the clients that are to move to other workers. Each moves when it next sends something; until then it stays
