@@ -139,6 +139,7 @@ class Speaker:
             self._failing: 8,
             self._copy: 5,
             self._portal: 2,
+            self._block: 3,
             self._again: 5,
         }
         return self.dice.choices(list(makers), list(makers.values()))[0]()
@@ -227,6 +228,28 @@ class Speaker:
                 parts.append(self.dice.choice([H, S, self._of_portal(), self._of_portal()]))
             parts.append(S)
         return parts
+
+    def _block(self):
+        """A block that may fail, with Parses of a text that the server has, and that may end behind an Execute."""
+        known = [(f"P {name!r} SELECT 'known'", parse(name, "SELECT 'known'")) for name in ("s1", "s2")]
+        closed = [(f"C {name!r}", raw.close(name)) for name in ("s1", "s2")]
+        pieces = [
+            [S],
+            [S],
+            [self._query(self.dice.choice(["SELECT 1/0", "ROLLBACK", "COMMIT", "BEGIN", "SELECT 2"]))],
+            [closed[0], known[0]],
+            [closed[1], known[1], self._bind("s2"), self._execute()],
+            [known[0]],
+            self._run(self.dice.choice(["SELECT 1/0", "ROLLBACK", "COMMIT", "BEGIN", "SELECT 3", "COMMIT AND CHAIN"])),
+            self._run(self._filled("INSERT INTO public.t{c} VALUES ({n})")),
+        ]
+        parts = [self._query("BEGIN")] if self.dice.random() < 0.7 else []
+        for _ in range(self.dice.choice([2, 4, 8])):
+            parts += self.dice.choice(pieces)
+        return [*parts, S]
+
+    def _run(self, text):
+        return [(f"P '' {text}", parse("", text)), self._bind(""), self._execute()]
 
     def _copy(self):
         """A COPY with lines, some of which are refused."""
