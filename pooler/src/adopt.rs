@@ -37,7 +37,9 @@ pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
                 }
             }
             Err(why) => {
-                pooling::info!("-R: took over {count} clients; the old pooler offers no more: {why}");
+                pooling::info!(
+                    "-R: took over {count} clients; the old pooler has ended its console connection ({why})"
+                );
                 return;
             }
         }

@@ -178,6 +178,29 @@ def test_a_signal_ends_it_when_what_is_under_way_is_done(server, number):
             assert pooler.process.wait(10) == 0
 
 
+@pytest.mark.parametrize("mode", ["session", "transaction"])
+def test_an_orderly_end_waits_for_no_client_that_only_keeps_its_connection(server, mode):
+    with Pooler(server, default_pool_size=3, pool_mode=mode) as pooler:
+        with Raw(pooler.port) as idle, Raw(pooler.port) as busy:
+            for client in (idle, busy):
+                client.sql("CREATE TEMP TABLE kept (number int)")
+            busy.sql("BEGIN")
+            pooler.process.send_signal(signal.SIGINT)
+            assert raw.code(idle.until(b"E")[-1][1]) == "57P01"
+            assert busy.value("SELECT count(*) FROM kept") == "0"
+            assert pooler.process.poll() is None
+            busy.sql("COMMIT")
+            assert pooler.process.wait(10) == 0
+
+
+def test_orders_are_in_the_log_with_the_client_that_gave_them(pooler):
+    pooler.psql("RECONNECT postgres", "pgbouncer")
+    pooler.psql("SHOW POOLS", "pgbouncer")
+    log = pooler.log.read_text()
+    assert re.search(r'pgbouncer/\w+.*console: "RECONNECT postgres"', log), log
+    assert 'console: "SHOW' not in log
+
+
 def by_socket(pooler, sql, database="pgbouncer"):
     """What psql answers by the pooler's Unix socket."""
     return pooler.psql(sql, database, host=pooler.folder, check=False)

@@ -40,6 +40,11 @@ def test_who_begins_a_transaction_block_is_closed_and_nothing_is_left_of_it(pool
         assert code(answer[-1][1]) == "0A000" and b"FATAL" in answer[-1][1]
         assert b"transaction blocks not allowed in statement pooling mode" in answer[-1][1]
         assert not [body for kind, body in answer if kind == b"Z"]
+        # Drivers take the error behind the end of a BEGIN for another result.
+        assert (
+            not [body for kind, body in answer if kind == b"C" and body.startswith((b"BEGIN", b"START"))]
+            or ";" in begun
+        )
         assert client.next() is None
         assert other.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
     assert server.psql("SELECT count(*) FROM lone") == "0"

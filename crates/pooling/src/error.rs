@@ -227,6 +227,21 @@ pub enum Error {
         /// Clients that wait.
         waiting: usize,
     },
+    /// All server connections of the pool are in use, and the last attempt to make one more has failed.
+    #[error(
+        "all {servers} server connections of database \"{database}\" and user \"{user}\" are in use, and the pool gets no \
+         more: {}", cause.why
+    )]
+    NoMore {
+        /// The database of the pool.
+        database: String,
+        /// Its user.
+        user: String,
+        /// Server connections that it has.
+        servers: usize,
+        /// The reason why it has no more.
+        cause: Cause,
+    },
     /// The last attempt to connect to the server has failed, while a client waited.
     #[error("the server cannot be reached: {}", .0.why)]
     Unreachable(Cause),
@@ -511,7 +526,7 @@ impl Error {
         "42501" insufficient_privilege, Client, no: NotOnConsole;
         "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull NoRoom;
         "53300" too_many_connections, Administrator, yes: Paused;
-        "53300" too_many_connections, Server, yes: NoServer;
+        "53300" too_many_connections, Server, yes: NoServer NoMore;
         "53400" configuration_limit_exceeded, Client, no: NotificationsFull;
         // Who has cancelled a statement does not want it again.
         "57014" query_canceled, Client, no: Cancelled;

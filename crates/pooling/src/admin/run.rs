@@ -22,7 +22,13 @@ pub fn run(core: &mut Core, key: ClientKey, text: &str) {
     let is_admin = client.identity.admin;
     let outcome = match Command::read(text) {
         Ok(command) if !is_admin && !command.only_looks() => Err(Error::NotAdmin),
-        Ok(command) => begin(core, key, command),
+        Ok(command) => {
+            // A new process asks for clients again and again.
+            if !command.only_looks() && !matches!(command, Command::TakeoverClients) {
+                crate::info!(of core.name_client(key); "console: {:?}", text.trim());
+            }
+            begin(core, key, command)
+        }
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {

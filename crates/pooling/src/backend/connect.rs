@@ -353,7 +353,7 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
     let logs = failure.logs();
     pool.connections.failure = Some(failure);
     if logs {
-        crate::warning!(of core.name_pool(key); "{}", cause.why);
+        crate::warning!(of core.name_pool(key); "no server connection could be made: {}", cause.why);
     }
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let entry = core.config.database(&pool.name.database);

@@ -112,12 +112,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
-        // No further message of the server is passed on.
-        server.life.doomed = Some(Error::NoBlocks.to_string());
-        if let Some(client) = server.client() {
-            turns::later(core, After::Expel(client, Box::new(Error::NoBlocks)));
-        }
-        return;
+        return refuse_block(core, key);
     }
     let Some(client_key) = server.client() else { return };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
@@ -164,6 +159,16 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         turns::give_turn(core, Turn::Client(client));
     }
     turns::later(core, After::Free(key));
+}
+
+/// Closes a client that has opened a transaction block in statement pooling.
+pub fn refuse_block(core: &mut Core, key: ServerKey) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    // No further message of the server is passed on.
+    server.life.doomed = Some(Error::NoBlocks.to_string());
+    if let Some(client) = server.client() {
+        turns::later(core, After::Expel(client, Box::new(Error::NoBlocks)));
+    }
 }
 
 /// Sets again, within the transaction, the parameters that its client has reset in it. Whether the client gets the end

@@ -64,6 +64,7 @@ fn all() -> Vec<Error> {
             servers: 0,
             waiting: 7,
         },
+        Error::NoMore { database: database(), user: user(), servers: 3, cause: cause() },
         Error::Unreachable(cause()),
         Error::NoServer { database: database(), why: why() },
         Error::NoServerForLogin { database: database(), why: why() },

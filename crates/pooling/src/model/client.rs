@@ -49,6 +49,13 @@ pub struct Input {
     pub console_waits: Option<u64>,
 }
 
+impl Input {
+    /// Whether the client has ended its last unit and has begun no other.
+    pub fn is_between_units(&self) -> bool {
+        !self.unsynced && self.passing == 0 && self.dropping == 0 && self.discard == Discard::No
+    }
+}
+
 /// The effects that settings in a startup packet had on a server.
 #[derive(Debug)]
 pub struct Verified {

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use crate::model::keys::ClientKey;
+use wire::backend::Status;
 
 use crate::error::{Error, Severity};
 use crate::frontend::leave;
@@ -17,12 +18,21 @@ pub fn close_idle_clients(core: &mut Core) {
     if *lock(&core.shared.orders.way) == Ending::WaitForClients {
         return;
     }
-    let goes = |client: &Client| client.is_ready() && client.is_idle();
+    let goes = |client: &Client| client.is_ready() && (client.is_idle() || is_at_rest(core, client));
     let keys = core.clients.iter().map(|(key, client)| (ClientKey(key), goes(client)));
     let idle: Vec<ClientKey> = keys.filter(|(key, goes)| *goes || drains(core, *key)).map(|(key, _)| key).collect();
     for key in idle {
         leave::fatal(core, key, &Error::Ending);
     }
+}
+
+/// Whether a client that keeps its server connection, as in session pooling, has nothing under way there.
+fn is_at_rest(core: &Core, client: &Client) -> bool {
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    server.is_some_and(|server| {
+        server.exchange.requests.is_empty() && server.status == Status::Idle && !server.is_aligning()
+    }) && client.input.is_between_units()
+        && client.io.rest.is_empty()
 }
 
 /// Sends the remaining clients the error that the pooler has ended.

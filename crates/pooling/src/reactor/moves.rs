@@ -38,12 +38,10 @@ pub fn may_change_pool(client: &Client) -> bool {
     client.is_ready()
         && client.asks_nothing()
         && !client.checkout.behind_own
-        && !client.input.unsynced
+        && client.input.is_between_units()
         && !client.input.suspended
         && client.session.unfollowed == Unfollowed::Nothing
         && !client.session.pins.any()
-        && client.input.passing == 0
-        && client.input.dropping == 0
         && client.input.words.is_none()
         && client.ears.is_none()
         && client.relay.is_none()

@@ -216,6 +216,9 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
             servers: pool.common.total(),
             waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
         }
+    } else if let Some(failure) = failure.filter(|_| pool.common.total() < pool.limits.size) {
+        let (user, servers) = (pool.name.user.to_string(), pool.connections.servers.len());
+        Error::NoMore { database, user, servers, cause: failure.cause.clone() }
     } else {
         Error::PoolFull {
             database,
