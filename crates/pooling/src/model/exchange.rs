@@ -157,9 +157,9 @@ impl Exchange {
     /// that the server has told.
     pub fn must_parse(&self, status: Status) -> bool {
         let in_block = status != Status::Idle || self.requests.may_hold_transaction();
-        self.block.lost.is_some()
-            || self.requests.query_since_sync()
-            || in_block && self.requests.end_failed_unit(false)
+        let may_fail = self.requests.query_since_sync() || in_block && self.requests.end_failed_unit(false);
+        // Within a COPY a Parse would end the session.
+        self.block.lost.is_some() || may_fail && !self.requests.may_copy(matches!(self.copying, Copying::Ended { .. }))
     }
 
     /// Notes the end of a unit: gives the request that has ended it, and the requests before it that will not be
@@ -390,6 +390,15 @@ mod tests {
         exchange.requests.push_back(copy(ONE));
         assert!(exchange.may_ignore_sync(), "another COPY");
         assert!(exchange.end_unit().is_some() && exchange.copying == Copying::No);
+    }
+
+    #[test]
+    fn a_parse_is_sent_where_the_server_may_refuse_it() {
+        let query = |sql: &str| asked([copy(sql)]);
+        assert!(query("SELECT 1/0").must_parse(Status::Transaction));
+        assert!(!query(ONE).must_parse(Status::Transaction), "it may be within the COPY");
+        assert!(asked([Request::Sync]).must_parse(Status::Transaction), "the unit may have failed");
+        assert!(!asked([Request::Sync]).must_parse(Status::Idle) && !asked([]).must_parse(Status::Transaction));
     }
 
     #[test]
