@@ -354,6 +354,22 @@ def test_a_parse_of_a_known_text_is_refused_in_a_block_that_has_just_failed(serv
         assert told[:2] == told[2:]
 
 
+@pytest.mark.parametrize("then", [describe("k"), parse("k", "ROLLBACK")], ids=["described", "taken"])
+def test_a_parse_that_is_refused_in_a_block_takes_nothing_from_another_name(server, then):
+    told = []
+    text = "INSERT INTO kept VALUES (1)"
+    server.psql("DROP TABLE IF EXISTS kept; CREATE TABLE kept (number int)")
+    with Pooler(server, default_pool_size=1) as pooler, direct(server) as straight, Raw(pooler.port) as pooled:
+        pooler.wait_for_catalog()
+        for client in (straight, pooled):
+            client.ask(parse("k", text), SYNC)
+            client.sql("BEGIN")
+            told.append(client.ask(query("SELECT 1/0"), parse("x", text), SYNC, units=2))
+            told.append(client.ask(then, SYNC))
+            told.append(client.sql("ROLLBACK"))
+    assert told[:3] == told[3:]
+
+
 @pytest.mark.parametrize("behind", BEHIND.values(), ids=BEHIND)
 def test_what_stands_behind_an_execute_without_a_sync_leaves_nothing_to_the_next_client(server, behind):
     """PostgreSQL 18 does not commit such a unit, and refuses the next command of the session (XX000)."""

@@ -217,18 +217,6 @@ def test_a_pooler_that_reaches_no_server_is_not_ready(server):
         assert measured.get("/healthz")[0] == 200
 
 
-def test_an_unused_pool_hides_no_server_that_is_down(server):
-    text = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE client_port IS NOT NULL AND pid <> pg_backend_pid()"
-    with Measured(server, {"postgres": "", "gone": f"port={free_port()}"}) as measured:
-        measured.psql("SELECT 1")
-        measured.psql("SELECT 1", "gone", check=False)
-        assert measured.get("/readyz") == (200, "ok\n"), "the other one is there"
-        server.psql(text)
-        wait_until(lambda: measured.get("/readyz") == (503, "no server can be reached\n"))
-        measured.psql("SELECT 1")
-        assert measured.get("/readyz") == (200, "ok\n")
-
-
 def test_other_requests_are_refused_and_silent_ones_disturb_nobody(measured):
     assert measured.get("/")[0] == 404
     place = ("127.0.0.1", measured.http)

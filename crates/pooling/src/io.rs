@@ -394,6 +394,14 @@ impl Io {
         &mut self.out
     }
 
+    /// Takes this back if it is the end of the output, and none of it has been sent.
+    pub fn retract(&mut self, end: &[u8]) {
+        let unsent = self.out.get(self.sent..).unwrap_or_default();
+        if unsent.ends_with(end) {
+            self.out.truncate(self.out.len() - end.len());
+        }
+    }
+
     /// Bytes that have not been sent.
     pub fn pending(&self) -> usize {
         let sealed = self.tls.as_ref().map_or(0, |tls| tls.to_send().len());

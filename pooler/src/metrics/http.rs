@@ -208,11 +208,10 @@ fn unready(shared: &Shared, measured: &[Measured]) -> Option<String> {
     if let Some(trouble) = ill(shared, measured) {
         return Some(trouble);
     }
-    // One server that is down is no reason to send the clients of the others away. A pool without clients and connections
-    // does not show whether its server is there.
+    // One server that is down is no reason to send the clients of the others away. A pool that has not failed may reach its
+    // server: clients that were sent elsewhere could not show that.
     let pools = measured.iter().flat_map(|measured| &measured.pools).map(|(pool, _)| pool);
-    let shows = |pool: &&PoolSeen| pool.part != Part::Clients && (pool.failure.is_some() || pool.is_in_use());
-    let mut with_servers = pools.filter(shows).peekable();
+    let mut with_servers = pools.filter(|pool| pool.part != Part::Clients).peekable();
     let dead = with_servers.peek().is_some() && with_servers.all(PoolSeen::is_dead);
     dead.then(|| "no server can be reached".to_owned())
 }

@@ -118,16 +118,7 @@ impl PoolSeen {
 
     /// Whether the pool has no server connection and the last attempt to make one failed.
     pub fn is_dead(&self) -> bool {
-        self.failure.is_some() && self.connections() == 0
-    }
-
-    /// Whether the pool has clients or server connections.
-    pub fn is_in_use(&self) -> bool {
-        self.connections() + self.clients.active + self.clients.idle + self.clients.waiting > 0
-    }
-
-    fn connections(&self) -> usize {
-        self.servers.active + self.servers.idle + self.servers.used + self.servers.busy
+        self.failure.is_some() && self.servers.active + self.servers.idle + self.servers.used + self.servers.busy == 0
     }
 
     /// Counts a client of the pool by its activity.

@@ -1,6 +1,6 @@
 //! The answers of servers, passed on to their clients.
 
-use crate::model::exchange::{Change, Copying, Passing};
+use crate::model::exchange::{Copying, Passing};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::Step;
@@ -11,7 +11,6 @@ use wire::{Header, header};
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
 use crate::backend::{copies, errors, hub_asks, ready};
-use crate::config::PoolMode;
 use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
@@ -76,15 +75,6 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     Step::Took(message.len())
 }
 
-/// Whether a Query that is nothing but a BEGIN has been run in statement pooling.
-fn begins_a_block(core: &Core, key: ServerKey) -> bool {
-    let Some(server) = core.servers.get(key.0) else { return false };
-    let is_alone =
-        matches!(server.exchange.requests.front(), Some(Request::Query(Some(verdict), _)) if verdict.statements == 1);
-    let mode = core.pools.get(server.pool.0).map(|pool| pool.limits.mode);
-    is_alone && mode == Some(PoolMode::Statement) && server.exchange.block.change == Some(Change::Opened)
-}
-
 /// Works on the beginning of a message. A long one that needs not be seen whole is passed on as it comes.
 fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: bool) -> Step {
     let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
@@ -142,11 +132,6 @@ fn answer(
     let pipeline = core.servers.get(key.0).is_some_and(|server| server.is_pipelined());
     if tag == tag::COMMAND_COMPLETE && !pipeline {
         effects::leaves(core, key, End::Command(backend::command_complete(body)?));
-        // A client that reads the end of its BEGIN takes the error behind that for another result.
-        if begins_a_block(core, key) {
-            ready::refuse_block(core, key);
-            return Ok(());
-        }
     }
     if tag == tag::PORTAL_SUSPENDED && !pipeline {
         effects::leaves(core, key, End::Suspended);

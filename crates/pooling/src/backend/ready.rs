@@ -8,7 +8,7 @@ use crate::model::session::Unfollowed;
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Tracked;
 use balancer::Tried;
-use wire::backend::Status;
+use wire::backend::{self, Status};
 
 use crate::backend::replies::{emit_invented, undo};
 use crate::backend::{align, aligned, copies, hub_asks};
@@ -162,13 +162,21 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
 }
 
 /// Closes a client that has opened a transaction block in statement pooling.
-pub fn refuse_block(core: &mut Core, key: ServerKey) {
+fn refuse_block(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     // No further message of the server is passed on.
     server.life.doomed = Some(Error::NoBlocks.to_string());
-    if let Some(client) = server.client() {
-        turns::later(core, After::Expel(client, Box::new(Error::NoBlocks)));
+    let Some(client_key) = server.client() else { return };
+    if let Some(client) = core.clients.get_mut(client_key.0) {
+        // A client that reads the end of its BEGIN takes the error behind that for another result. The server sends the end
+        // together with the ReadyForQuery, so the client has not got it yet.
+        for tag in ["BEGIN", "START TRANSACTION"] {
+            let mut end = Vec::new();
+            backend::write_command_complete(&mut end, tag);
+            client.io.retract(&end);
+        }
     }
+    turns::later(core, After::Expel(client_key, Box::new(Error::NoBlocks)));
 }
 
 /// Sets again, within the transaction, the parameters that its client has reset in it. Whether the client gets the end

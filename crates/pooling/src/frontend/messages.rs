@@ -21,7 +21,9 @@ use wire::frame::HEADER;
 use wire::frontend::{self, Parse, Target, tag};
 
 use crate::frontend::shapes;
-use crate::frontend::statements::{There, begin, on_server, prepare, read_anew, renames, send_parse, session_reading};
+use crate::frontend::statements::{
+    There, begin, on_server, prepare, read_anew, renames, send_parse, session_reading, try_parse,
+};
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
@@ -205,8 +207,10 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     }
     client.prepared.statements.insert(name.clone(), Held::new(statement.clone()));
     server.known.statements.renew_reread(&statement);
-    let must_parse = !server.is_pipelined() && server.exchange.must_parse(server.status);
-    if server.known.statements.uses(&statement).is_some() && !must_parse {
+    if server.known.statements.uses(&statement).is_some() {
+        if !server.is_pipelined() && server.exchange.must_parse(server.status) {
+            try_parse(server, &statement);
+        }
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
         send_parse(server, &statement, limit, Some(name), false, None);

@@ -152,7 +152,7 @@ impl Exchange {
         )
     }
 
-    /// Whether a Parse of a statement that the server has must be sent all the same: the server refuses one in a block that
+    /// Whether the server must see a Parse of a statement that it has: the server refuses one in a block that
     /// has failed, as one may have by what is not answered yet, and does not lose a block behind one. `status` is the last
     /// that the server has told.
     pub fn must_parse(&self, status: Status) -> bool {

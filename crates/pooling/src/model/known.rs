@@ -73,6 +73,11 @@ impl Known {
         })
     }
 
+    /// The statement as it is known, if the server knows its current generation.
+    pub fn get(&self, statement: &Statement) -> Option<Prepared> {
+        self.by_id.get(&statement.id).filter(|prepared| prepared.is(statement)).copied()
+    }
+
     /// Notes a shape by which the server has described the copy of this number of a statement.
     pub fn described(&mut self, statement: &Statement, number: u64, shape: Shape) {
         let Some(prepared) = self.by_id.get_mut(&statement.id).filter(|prepared| prepared.copy.number == number) else {
