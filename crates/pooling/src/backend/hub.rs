@@ -280,7 +280,7 @@ pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
 /// Notes that the hub could not be had, or is lost. A hub that was lost while no client waited for it may be had again
 /// at once: the clients that are closed now come back.
 pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
-    crate::warning!(of core.name_pool(member); "the connection that listens for all clients of the pool is closed: {why}");
+    crate::warning!(of core.name_pool(member); "the pool has no connection that listens for all its clients: {why}");
     let home = members::home_of(core, member);
     let lost = core.pipelines.hubs.remove(&home);
     let failed = lost.as_ref().is_some_and(|listening| listening.hub.is_awaited()).then_some(core.now);

@@ -117,7 +117,7 @@ pub(super) fn extended(name: &str, choices: &[usize], flush: Option<u8>) -> Vec<
     out
 }
 
-/// A statement in the extended protocol, now and then with a Flush behind it, and the others in a Query, which ends the unit
+/// A statement in the extended protocol, now and then with a Flush behind it, and another one in a Query, which ends the unit
 /// unless the first has failed.
 pub(super) fn mixed(name: &str, choices: &[usize]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -126,13 +126,10 @@ pub(super) fn mixed(name: &str, choices: &[usize]) -> Vec<u8> {
     if choices.len().is_multiple_of(2) {
         frame::write(&mut out, b'H', |_| ());
     }
-    let mut rest: Vec<String> = (1..).zip(&choices[1..]).map(|(at, choice)| signed(*choice, name, at)).collect();
-    // Versions of PostgreSQL differ in whether it may stand there.
-    rest.retain(|statement| !statement.starts_with("DISCARD ALL"));
-    if rest.is_empty() {
-        rest.push(signed(READ, name, 1));
-    }
-    frontend::write_query(&mut out, &rest[0]);
+    // Versions of PostgreSQL differ in whether a DISCARD ALL may stand there.
+    let (at, choice) =
+        (1..).zip(&choices[1..]).find(|(_, choice)| **choice % SENTENCES != DISCARD_ALL).unwrap_or((1, &READ));
+    frontend::write_query(&mut out, &signed(*choice, name, at));
     out
 }
 
