@@ -168,8 +168,9 @@ fn refuse_block(core: &mut Core, key: ServerKey) {
     server.life.doomed = Some(Error::NoBlocks.to_string());
     let Some(client_key) = server.client() else { return };
     if let Some(client) = core.clients.get_mut(client_key.0) {
-        // A client that reads the end of its BEGIN takes the error behind that for another result. The server sends the end
-        // together with the ReadyForQuery, so the client has not got it yet.
+        // A client that reads the end of its BEGIN takes the error behind that for another result. The client has mostly not
+        // got the end yet, since the server sends it together with the ReadyForQuery. It stays where something stands behind
+        // it, such as a changed parameter or the warning for a second BEGIN.
         for tag in ["BEGIN", "START TRANSACTION"] {
             let mut end = Vec::new();
             backend::write_command_complete(&mut end, tag);
