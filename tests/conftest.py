@@ -9,6 +9,7 @@ import contextlib
 import pytest
 
 from devkit import postgres
+from devkit.check import versions_for
 from devkit.client import connection
 from devkit.server import Server, end_on_signals, hear_interrupts
 
@@ -33,10 +34,7 @@ def pytest_generate_tests(metafunc):
     if "time_of_many" in metafunc.fixturenames:
         metafunc.parametrize("time_of_many", range(metafunc.config.getoption("--times")), ids="")
     if "major" in metafunc.fixturenames:
-        chosen = majors(metafunc.config)
-        # What does not depend on the version is tested on the newest of those chosen: `--pg 15` alone runs it on 15.
-        if getattr(metafunc.module, "NEWEST_ONLY", False):
-            chosen = [max(chosen)]
+        chosen = versions_for(metafunc.module, majors(metafunc.config))
         metafunc.parametrize("major", chosen, ids=[f"pg{major}" for major in chosen], scope="session")
     if "older" in metafunc.fixturenames:
         chosen = majors(metafunc.config)

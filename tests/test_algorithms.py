@@ -7,8 +7,6 @@ import pytest
 from conftest import Database
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 REGRESSION = [
     "linear",
     "ridge",

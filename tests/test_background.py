@@ -13,6 +13,8 @@ from devkit import Problem, postgres
 from devkit.server import Server
 from test_names import execute
 
+EACH_VERSION = True
+
 ALICE, BOB, GROUP = "pgml_test_alice", "pgml_test_bob", "pgml_test_group"
 # A training that ends when somebody lets it: it waits for an advisory lock while it reads.
 GATE = (

@@ -11,8 +11,6 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 TAKES = """
     SELECT DISTINCT algorithm FROM pgml.hyperparameters() WHERE task = 'classification' AND name = 'class_weight' ORDER BY 1
 """

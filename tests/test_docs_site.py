@@ -7,8 +7,6 @@ import pytest
 from devkit import Problem, site
 from devkit.places import ROOT
 
-NEWEST_ONLY = True
-
 
 def test_the_site_has_the_pages_the_pictures_and_a_search():
     built = site.site()

@@ -6,8 +6,6 @@ from scipy.stats import ks_2samp
 
 from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 
-NEWEST_ONLY = True
-
 ROWS = """
     SELECT i, (i * 7919 % 1000)::real / 1000 AS even, (i % 2)::int AS half, (i % 10 = 0) AS rare,
         ('{{red,green,blue}}'::text[])[i % 3 + 1] AS colour, CASE WHEN i % 4 > 0 THEN i % 100 END AS holes,

@@ -11,8 +11,6 @@ from sklearn.calibration import calibration_curve
 from conftest import Database
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 OWNER, STRANGER = "pgml_test_evaluator", "pgml_test_evaluate_stranger"
 FUNCTIONS = {
     "evaluate": ("cancer", "pgml.breast_cancer"),

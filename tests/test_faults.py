@@ -28,7 +28,6 @@ from test_limits import started
 from test_names import ASK, ask, make_models
 from test_training import FOREVER, REGISTRY, Background, temporary_files, wait_for
 
-NEWEST_ONLY = True
 GATE = """
     CREATE FUNCTION public.pass() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
         PERFORM pg_catalog.pg_advisory_lock(1);

@@ -5,8 +5,6 @@ import pytest
 from conftest import fresh
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 
 @pytest.fixture(scope="module")
 def moments(server):

@@ -3,7 +3,6 @@
 from tests.flat import grown
 from tests.hostile import arena
 
-NEWEST_ONLY = True
 # What one leak of some bytes a prediction, or of some hundred a failure, would be far above.
 ALLOWANCE = 500_000
 

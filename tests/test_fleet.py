@@ -14,9 +14,6 @@ from bench.fleet import patroni
 from devkit import Problem, fleet, programs, shares
 from devkit.places import ROOT, runtime
 
-# Its servers are of the newest PostgreSQL, whichever the other tests run on.
-NEWEST_ONLY = True
-
 
 def test_the_guide_shows_the_settings_of_patroni_that_the_bench_runs_with():
     text = (ROOT / "docs" / "guide" / "production.md").read_text().split("```yaml\n")[1].split("```")[0]

@@ -17,7 +17,6 @@ from devkit.client import connection
 from devkit.places import ROOT
 from devkit.server import environment
 
-NEWEST_ONLY = True
 GUIDES = ROOT / "docs" / "guide"
 TABLES = ROOT / "tests" / "guides"
 # Those of the pooler, the driver and the fleet have tests of their own.

@@ -4,8 +4,6 @@ import random
 
 from tests.hostile import OWNER, STRANGER, arena, random_calls, walk
 
-NEWEST_ONLY = True
-
 
 def test_no_call_of_any_function_does_more_than_fail(server):
     with arena(server) as place:

@@ -4,8 +4,6 @@ import pytest
 
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 
 @pytest.fixture
 def digits(database):

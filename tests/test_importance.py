@@ -5,8 +5,6 @@ import xgboost
 
 from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 
-NEWEST_ONLY = True
-
 
 def booster(database, model):
     """The stored model, opened by XGBoost itself."""

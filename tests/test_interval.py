@@ -10,8 +10,6 @@ import xgboost
 from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 from test_importance import booster
 
-NEWEST_ONLY = True
-
 # Rows of y = 3a - b + noise, whose noise has long tails; each seed draws others.
 ROWS = """
     SELECT a::real, b::real, (3 * a - b + noise * abs(noise))::real AS y

@@ -6,7 +6,6 @@ from pathlib import Path
 from test_memory import anonymous
 from test_names import ASK, make_models
 
-NEWEST_ONLY = True
 MARK = "copy0000"
 # A model of noise, so that its trees are as large as they may be; a column's name tells its copies apart.
 TRAIN = f"""

@@ -12,6 +12,8 @@ import pytest
 from devkit import Problem
 from devkit.client import connection
 
+EACH_VERSION = True
+
 HYPERPARAMS = '{"n_estimators": 20, "nthread": 1}'
 ASK = "SELECT pgml.predict('line', ARRAY[8]::real[])"
 

@@ -9,8 +9,6 @@ from devkit.server import Server
 from test_background import ask, comes_back, ended
 from test_names import ASK, make_models
 
-NEWEST_ONLY = True
-
 
 def test_predictions_trainings_and_settings_are_as_without(major):
     settings = {"shared_preload_libraries": "pgml", "pgml.background_trainings": "2", "restart_after_crash": "on"}

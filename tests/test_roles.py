@@ -7,8 +7,6 @@ import pytest
 from conftest import fresh
 from devkit import Problem
 
-NEWEST_ONLY = True
-
 
 @pytest.fixture(scope="module")
 def visits(server):

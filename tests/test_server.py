@@ -15,6 +15,8 @@ from devkit import Problem, postgres
 from devkit.places import ROOT
 from devkit.server import Ports, Server, is_alive, sweep
 
+EACH_VERSION = True
+
 # A process that is started in the background ignores SIGINT, and so would this.
 STARTER = """
 import signal, sys, time

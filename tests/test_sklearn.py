@@ -8,8 +8,6 @@ import pg8000.dbapi
 import pytest
 from sklearn import metrics as sk
 
-NEWEST_ONLY = True
-
 
 def drawn(seed, classes, count=200):
     """Labels, and predictions that are often right but have their favourites, so that precision is not recall."""

@@ -4,6 +4,8 @@ import pytest
 
 from devkit import regress
 
+EACH_VERSION = True
+
 
 @pytest.mark.parametrize("name", regress.scripts())
 def test_sql(server, name, request):

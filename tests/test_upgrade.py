@@ -9,6 +9,8 @@ from conftest import Database
 from devkit import Problem
 from devkit.places import ROOT
 
+EACH_VERSION = True
+
 TABLES = """
     CREATE TABLE line AS SELECT i % 10 AS x, (i % 10) * 2.5::real AS y FROM generate_series(1, 100) i;
     CREATE TABLE soils AS SELECT (ARRAY['clay', 'sand', 'silt'])[1 + i % 3] AS soil, i % 7 AS rain,

@@ -7,7 +7,6 @@ import pytest
 
 from devkit import Problem
 
-NEWEST_ONLY = True
 TYPES = ("real", "double precision")
 
 

@@ -12,6 +12,7 @@ import pytest
 import uvloop
 
 from devkit import postgres
+from devkit.check import versions_for
 from devkit.server import Server, end_on_signals, hear_interrupts
 
 SECONDS = 90
@@ -30,10 +31,7 @@ def pytest_configure():
 
 def pytest_generate_tests(metafunc):
     if "major" in metafunc.fixturenames:
-        chosen = metafunc.config.getoption("--pg") or postgres.majors()
-        # On all of them only what they differ in: the session itself. `--pg 15` alone runs everything on 15.
-        if metafunc.module.__name__.rpartition(".")[2] != "test_session":
-            chosen = [max(chosen)]
+        chosen = versions_for(metafunc.module, metafunc.config.getoption("--pg") or postgres.majors())
         metafunc.parametrize("major", chosen, ids=[f"pg{major}" for major in chosen], scope="session")
     if inspect.iscoroutinefunction(metafunc.function):
         metafunc.fixturenames.append("event_loop_kind")

@@ -10,6 +10,8 @@ import numpy
 import pyarrow
 import pytest
 
+EACH_VERSION = True
+
 
 @pytest.fixture
 def connect(spec):

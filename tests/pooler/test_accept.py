@@ -8,8 +8,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, query, values
 from tests.pooler.strangers import startup
 
-NEWEST_ONLY = True
-
 LIMIT = 60
 
 

@@ -14,9 +14,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
 from tests.pooler.test_protocol import cancel
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 INSERT = "INSERT INTO aligned VALUES ('x')"
 # A unit, and what comes behind it once it was refused.
 FORMS = {

@@ -11,6 +11,8 @@ from devkit import Problem
 from devkit.server import SUPERUSER
 from tests.pooler.process import PASSWORD, Pooler
 
+EACH_VERSION = True
+
 
 def stored(server, user):
     return server.psql(f"SELECT rolpassword FROM pg_authid WHERE rolname = '{user}'")

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tests.pooler.process import Pooler, ask
 
-NEWEST_ONLY = True
-
 
 def looks_while(pooler, seconds, work):
     """How much the pooler looks for what comes while `work` is done every 0.3 s, in hundredths of a second.

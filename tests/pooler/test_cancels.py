@@ -15,9 +15,6 @@ from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 # A read that lasts for as long as another holds its lock, and a write that does.
 GROUND = """
 CREATE OR REPLACE FUNCTION held(k int, what text) RETURNS text STABLE LANGUAGE plpgsql AS

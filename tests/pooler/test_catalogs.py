@@ -11,7 +11,6 @@ from tests.pooler.process import wait_until
 from tests.pooler.raw import Raw, query, values
 from tests.pooler.test_metrics import Measured, value
 
-NEWEST_ONLY = True
 READERS = "FROM pg_stat_activity WHERE application_name = 'howdah catalog'"
 # Slow, and a read: what stands behind it in a shared connection is asked again after 50 ms.
 NAP = """CREATE OR REPLACE FUNCTION nap(s float) RETURNS text STABLE LANGUAGE plpgsql

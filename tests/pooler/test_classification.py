@@ -9,6 +9,8 @@ import pytest
 from devkit import Problem
 from devkit.places import ROOT
 
+EACH_VERSION = True
+
 PROGRAM = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "examples" / "judge"
 COLUMN, RECORD = "\x1f", "\x1e"
 SCHEMA = """

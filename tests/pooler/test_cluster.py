@@ -21,8 +21,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, code, describe, message, parse, query, values
 from tests.pooler.trio import Trio, processes, three
 
-NEWEST_ONLY = True
-
 # What a client may be told of a write that was under way when its server died, or found none.
 HONEST = {"08006", "57P01", "57P02", "57P03", "08001", "53300"}
 FAST = "healthcheck_interval = 0.2\nban_time = 1"

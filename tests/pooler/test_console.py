@@ -21,8 +21,6 @@ from tests.pooler import columns, raw
 from tests.pooler.process import Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
-NEWEST_ONLY = True
-
 PGBOUNCER = Path("/usr/sbin/pgbouncer")
 CONSOLES = ["howdah", "pgcat", "pgbouncer"]
 PROTOCOLS = ["simple", "extended"]

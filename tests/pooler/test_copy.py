@@ -22,9 +22,6 @@ from tests.pooler.raw import (
     show,
 )
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 COPY = "COPY copied FROM STDIN"
 EXTENDED = [parse("", COPY), bind(""), EXECUTE]
 DONE = message(b"c")

@@ -12,8 +12,6 @@ from devkit.server import free_port
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, show, startup
 
-NEWEST_ONLY = True
-
 ONE = {"d": "dbname=postgres"}
 
 

@@ -11,7 +11,6 @@ import pytest
 from devkit import postgres
 from tests.pooler.crowd import Kind, crowd, run, server_for_crowd, tree_with_tls
 
-NEWEST_ONLY = True
 SECONDS = 4
 KINDS = [
     Kind("one connection", 1, clients=30),

@@ -16,8 +16,6 @@ from tests.pooler.test_tls_clients import tls
 sys.path.insert(0, str(PACKAGE))
 import howdah
 
-NEWEST_ONLY = True
-
 
 def ask(port, sql="SELECT 42", **how):
     """One question over a connection of its own, and whether that was encrypted."""

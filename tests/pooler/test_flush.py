@@ -16,9 +16,6 @@ from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, message, parse, query, show
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 S, Q = parse("s", "SELECT 1"), query("SELECT 'q'")
 WRONG = parse("s", "SELECT nonsense")
 PORTAL = message(b"D", b"P\0")

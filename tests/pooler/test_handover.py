@@ -29,9 +29,6 @@ from tests.pooler.interpose import (
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parameters, parse, query
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 WAITERS = 4
 TERMINATED = error("57P01", "terminating connection due to administrator command", "FATAL")
 

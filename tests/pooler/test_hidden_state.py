@@ -7,9 +7,6 @@ import pytest
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, parse, query
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 # What is executed is put together, so that no text shows it.
 GROUND = """
 DROP TABLE IF EXISTS public.acct; CREATE TABLE public.acct AS SELECT 'real'::text AS v;

@@ -8,9 +8,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, field, parse, query
 from tests.pooler.test_parse_settings import GROUND, READINGS, bind_text, sessions
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 TIMES = 5
 TEXT = "SELECT w, $1::text AS given FROM one.t"
 KEPT = "SELECT count(*) FROM pg_prepared_statements WHERE statement = '{}'"

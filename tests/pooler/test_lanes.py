@@ -13,9 +13,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, message, parse, query, show, values
 from tests.pooler.test_cancels import LOCK, blocked, locked
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 GROUND = """
 CREATE OR REPLACE FUNCTION held(k int, what text) RETURNS text STABLE LANGUAGE plpgsql AS
     $$ BEGIN PERFORM pg_advisory_xact_lock_shared(k); RETURN what; END $$;

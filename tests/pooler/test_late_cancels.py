@@ -10,7 +10,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, query
 from tests.pooler.test_protocol import cancel
 
-NEWEST_ONLY = True
 CANCEL = struct.pack("!i", 80877102)
 
 

@@ -9,9 +9,6 @@ from tests.pooler.raw import Raw, direct, query
 from tests.pooler.test_cancels import GROUND, LOCK, blocked, locked
 from tests.pooler.test_protocol import cancel
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 # More rows than are held back before they are passed on.
 MANY = 300
 

@@ -8,9 +8,6 @@ import pytest
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, execute, message, parse, query
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 LOCK = 4712
 # What functions do is put together, so that no text shows it.
 GROUND = f"""

@@ -7,9 +7,6 @@ import pytest
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query, show, startup
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 LOCK = 4713
 LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK}"
 DOES = f"set_config($$role$$, $$nosy$$, false), pg_advisory_lock_shared({LOCK})"

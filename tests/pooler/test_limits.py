@@ -15,8 +15,6 @@ from tests.pooler import raw
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import Raw, direct, query
 
-NEWEST_ONLY = True
-
 USERS = [f"limited_{number}" for number in range(5)]
 
 

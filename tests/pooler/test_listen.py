@@ -18,8 +18,6 @@ from tests.pooler import raw
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, describe, direct, parse, query
 
-NEWEST_ONLY = True
-
 HUBS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'howdah listen'"
 
 

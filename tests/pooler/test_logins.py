@@ -17,8 +17,6 @@ from devkit.server import SUPERUSER, environment
 from tests.pooler.process import PASSWORD, Pooler, wait_until
 from tests.pooler.raw import Raw, code, query, values
 
-NEWEST_ONLY = True
-
 BY_TCP = {"*": "host=127.0.0.1 dbname=postgres"}
 SECURED = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 

@@ -10,8 +10,6 @@ import pytest
 from tests.pooler.process import Pooler
 from tests.pooler.raw import Raw, query, values
 
-NEWEST_ONLY = True
-
 CLIENTS = 1500
 WARM = 100
 

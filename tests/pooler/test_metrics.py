@@ -14,8 +14,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from devkit.server import SUPERUSER, free_port
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 
-NEWEST_ONLY = True
-
 
 class Measured(Pooler):
     """A pooler with an HTTP port."""

@@ -14,7 +14,6 @@ from devkit.server import free_port
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.test_metrics import Measured
 
-NEWEST_ONLY = True
 RULES = ROOT / "monitoring" / "prometheus-rules.yml"
 DASHBOARD = ROOT / "monitoring" / "grafana-dashboard.json"
 # What Prometheus itself adds to each series, and the series that it makes of each scrape.

@@ -22,8 +22,6 @@ from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
-NEWEST_ONLY = True
-
 SHOWS = [
     "CLIENTS",
     "CONFIG",

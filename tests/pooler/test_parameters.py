@@ -8,6 +8,8 @@ from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler
 from tests.pooler.raw import Raw, direct, message, parameters, query, show
 
+EACH_VERSION = True
+
 GROUND = """
 DROP SCHEMA IF EXISTS evil CASCADE; CREATE SCHEMA evil;
 DROP TABLE IF EXISTS public.price; CREATE TABLE public.price AS SELECT 100 AS v; CREATE TABLE evil.price AS SELECT 1 AS v;

@@ -17,7 +17,6 @@ from devkit.server import Server
 from tests.pooler.model import SCHEMA, WATCHED, Crowd
 from tests.pooler.process import Pooler
 
-NEWEST_ONLY = True
 CLIENTS = int(os.environ.get("HOWDAH_CLIENTS", "200"))
 SECONDS = float(os.environ.get("HOWDAH_SOAK", "20"))
 BACKENDS = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"

@@ -11,6 +11,8 @@ from tests.pooler import raw
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, parse, query
 
+EACH_VERSION = True
+
 
 @pytest.fixture
 def one_server(server):

@@ -13,8 +13,6 @@ from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, que
 from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
 from tests.pooler.trio import Trio, three
 
-NEWEST_ONLY = True
-
 LAST = "SELECT coalesce(max(a), 0) FROM kept"
 
 

@@ -22,8 +22,6 @@ from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import Raw
 
-NEWEST_ONLY = True
-
 
 def setting(pooler, name):
     """A setting as the console shows it."""

@@ -17,8 +17,6 @@ from tests.pooler import raw
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import Raw, message, query
 
-NEWEST_ONLY = True
-
 WALSENDERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"
 TEMPORARY = "CREATE_REPLICATION_SLOT {} TEMPORARY PHYSICAL"
 

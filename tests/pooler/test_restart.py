@@ -19,8 +19,6 @@ from tests.pooler import raw
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup
 
-NEWEST_ONLY = True
-
 # Each format with its own defaults: what is tested is what they say of a server that is down.
 FORMATS = {
     "pgbouncer.ini": """[databases]

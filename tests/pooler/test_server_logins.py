@@ -22,8 +22,6 @@ from tests.pooler.secured import (
 )
 from tests.pooler.test_tls_servers import only_tls
 
-NEWEST_ONLY = True
-
 # Nobody comes in by TCP without TLS, and everybody in another way.
 HBA = """
 local all all trust

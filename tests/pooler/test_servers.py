@@ -13,8 +13,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup
 from tests.pooler.trio import processes
 
-NEWEST_ONLY = True
-
 
 def watched(trio, **options):
     """A pooler in front of the three."""

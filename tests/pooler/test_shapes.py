@@ -9,9 +9,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
 from tests.pooler.trio import three
 
-# What is tested is the pooler's own.
-NEWEST_ONLY = True
-
 READ = "SELECT * FROM shaped"
 WRITE = "INSERT INTO shaped VALUES (7) RETURNING *"
 CHANGED = "E:0A000 Z:I"

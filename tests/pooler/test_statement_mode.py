@@ -7,8 +7,6 @@ import pytest
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, code, message, parse, query
 
-NEWEST_ONLY = True
-
 
 @pytest.fixture(params=[1, 0], ids=["pipelining", "without"])
 def pooler(server, request):

@@ -19,8 +19,6 @@ from tests.pooler.process import PASSWORD, PROGRAM, Pooler, wait_until
 from tests.pooler.raw import Raw, code, message, query, values
 from tests.pooler.strangers import Stranger, md5_answer, startup
 
-NEWEST_ONLY = True
-
 SCRAM = {"auth_type": "scram-sha-256"}
 QUIET = {"log_connections": 0, "log_disconnections": 0, "log_pooler_errors": 0}
 # Connections that have not logged in may be so many beyond max_client_conn.

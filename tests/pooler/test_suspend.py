@@ -15,8 +15,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, direct, query
 from tests.pooler.test_cancels import Request, interrupted
 
-NEWEST_ONLY = True
-
 SLEEPS = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
 
 

@@ -17,8 +17,6 @@ from tests.pooler import raw
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import Raw, direct, query
 
-NEWEST_ONLY = True
-
 
 def unix(pooler):
     """The path of the Unix socket."""

@@ -16,8 +16,6 @@ from tests.pooler import raw
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import Raw, query
 
-NEWEST_ONLY = True
-
 
 @contextlib.contextmanager
 def takes(least, most=None):

@@ -21,8 +21,6 @@ from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, message, query, values
 from tests.pooler.test_strangers import memory
 
-NEWEST_ONLY = True
-
 
 def tls(pair, sslmode="require", **more):
     """The settings for TLS with clients."""

@@ -14,8 +14,6 @@ import pytest
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, query, values
 
-NEWEST_ONLY = True
-
 SECURED = "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
 BUSY = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT pg_sl'"

@@ -9,9 +9,6 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, describe, direct, message, parse, query
 from tests.pooler.test_reread import call
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 LOCK = 4713
 ORIGIN = "of_a_client"
 GROUND = f"""

@@ -13,9 +13,6 @@ import pytest
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query, show, values
 
-# What is tested is the pooler's own; run them on the others by `--pg` where servers differ.
-NEWEST_ONLY = True
-
 # What every client looks at, and must find as it would without others.
 WATCHED = [
     "my.tag",

@@ -12,6 +12,13 @@ from devkit.say import note, step, timed
 from devkit.setup import XGBOOST, python_for, setup
 
 
+def versions_for(module, majors):
+    """Those of these major versions that the tests of a module run on: the newest of them (`--pg 15` alone runs all
+    tests on 15), and on each where the module says `EACH_VERSION = True`, since its subject is what versions differ in.
+    """
+    return list(majors) if getattr(module, "EACH_VERSION", False) else [max(majors)]
+
+
 def test(majors, update, pytest_arguments):
     """Runs all tiers on these major versions of PostgreSQL; raises at the first that fails."""
     setup()
