@@ -74,7 +74,7 @@ impl<T: Take> Member<T> {
             .enumerate()
             .map(|(index, column)| (index, column.name.clone(), column.type_oid))
             .collect();
-        let feeds = Feed::all(&target, |_, name| attributes.iter().find(|(_, other, _)| other == name))?;
+        let feeds = Feed::by_name(&target, &attributes)?;
         let labels = Labels::new(&target, relation, label_names)?;
         let model = &target.model;
         let at_once = (WORK_AT_ONCE / model.work()).min(VALUES_AT_ONCE / model.width().max(1)).clamp(1, ROWS_AT_ONCE);

@@ -215,8 +215,8 @@ impl Drop for RowShape {
 }
 
 impl RowShape {
-    /// The columns of the type that the model wants, by name. An anonymous row, `ROW(1, 2, 3)`, has no names: its
-    /// columns are taken in the model's order.
+    /// The columns of the type that the model wants, by name. A row constructor, `ROW(1, 2, 3)`, has no names: its
+    /// values are taken in the model's order.
     fn of(type_oid: pg_sys::Oid, typmod: i32, target: &Resolved) -> Result<RowShape> {
         // SAFETY: the type of an existing value. The copy is made in a context that outlives the call site, which frees
         // it when dropped.
@@ -228,21 +228,20 @@ impl RowShape {
         };
         let mut shape = RowShape { type_oid, typmod, descriptor, feeds: Vec::new() };
         let attributes = shape.attributes();
-        let anonymous = attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1))
-            && !target.model.columns.iter().any(|column| attributes.iter().any(|(_, name, _)| *name == column.name));
-        if anonymous && attributes.len() != target.model.columns.len() {
+        // PostgreSQL calls the values of a row constructor f1, f2, ..., as columns of the model may be called too.
+        let columns = target.model.columns.len();
+        let constructed = type_oid == pg_sys::RECORDOID
+            && attributes.iter().enumerate().all(|(i, (_, name, _))| *name == format!("f{}", i + 1));
+        shape.feeds = if !constructed {
+            Feed::by_name(target, &attributes)?
+        } else if attributes.len() == columns {
+            Feed::all(target, |index, _| Ok(attributes.get(index)))?
+        } else {
             return Err(Error::invalid(format!(
-                "the row has {} values, and {target} takes {}",
-                attributes.len(),
-                target.model.columns.len()
+                "the row has {} values, and {target} takes {columns}",
+                attributes.len()
             ))
             .hint(takes(target)));
-        }
-        let in_order = |index: usize, _: &str| attributes.get(index);
-        let by_name = |_: usize, name: &str| attributes.iter().find(|(_, other, _)| other == name);
-        shape.feeds = match anonymous {
-            true => Feed::all(target, in_order)?,
-            false => Feed::all(target, by_name)?,
         };
         Ok(shape)
     }
@@ -279,11 +278,26 @@ fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
 pub type Attribute = (usize, String, pg_sys::Oid);
 
 impl Feed {
+    /// One for each of the model's columns, found by name.
+    pub fn by_name(target: &Resolved, attributes: &[Attribute]) -> Result<Vec<Feed>> {
+        Feed::all(target, |_, name| {
+            let mut found = attributes.iter().filter(|(_, other, _)| other == name);
+            let first = found.next();
+            match found.next() {
+                None => Ok(first),
+                Some(_) => Err(Error::new(
+                    pgrx::PgSqlErrorCode::ERRCODE_AMBIGUOUS_COLUMN,
+                    format!("the row has several columns \"{name}\""),
+                )),
+            }
+        })
+    }
+
     /// One for each of the model's columns; `find` says, by its number and its name, which column of the row it is.
-    pub fn all<'a>(target: &Resolved, find: impl Fn(usize, &str) -> Option<&'a Attribute>) -> Result<Vec<Feed>> {
+    fn all<'a>(target: &Resolved, find: impl Fn(usize, &str) -> Result<Option<&'a Attribute>>) -> Result<Vec<Feed>> {
         let mut feeds = Vec::with_capacity(target.model.columns.len());
         for (index, column) in target.model.columns.iter().enumerate() {
-            let Some((source, _, attribute_type)) = find(index, &column.name) else {
+            let Some((source, _, attribute_type)) = find(index, &column.name)? else {
                 return Err(Error::new(
                     pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
                     format!("the row has no column \"{}\", which {target} was trained with", column.name),

@@ -68,6 +68,19 @@ SELECT bool_and(pgml.predict('two', p) = pgml.predict('two', ARRAY[x, y])) AS sa
 SELECT pgml.predict('two', ROW(4, 2)) = pgml.predict('two', ARRAY[4, 2]) AS same,
     pgml.predict('two', ROW(NULL::int, 2.0)) = pgml.predict('two', ARRAY[NULL, 2]) AS missing;
 SELECT round(pgml.predict('two', ROW(NULL::int, NULL::int))::numeric, 0) IS NOT NULL AS all_missing;
+-- Also where the model's columns have the names that PostgreSQL gives to the values of ROW(). Rows of a type have names.
+CREATE TABLE named AS SELECT i AS f2, i * 10 AS f1, (i * 7) % 13 AS n, 100 * i + (i * 7) % 13 AS y FROM generate_series(1, 100) i;
+SELECT pgml.train('swapped', 'regression', '(SELECT f2, f1, y FROM named)', 'y', 'linear');
+SELECT pgml.train('shifted', 'regression', '(SELECT n, f1, f2, y FROM named)', 'y', 'linear');
+SELECT bool_and(pgml.predict('swapped', (f2, f1)) = pgml.predict('swapped', f2, f1)) AS tuple,
+    bool_and(pgml.predict('swapped', ROW(f2, f1)) = pgml.predict('swapped', f2, f1)) AS "row",
+    bool_and(pgml.predict('swapped', named) = pgml.predict('swapped', f2, f1)) AS by_name,
+    bool_and(pgml.predict('shifted', (n, f1, f2)) = pgml.predict('shifted', n, f1, f2)) AS shifted FROM named;
+CREATE TYPE pair_by_name AS (f1 int, f2 int);
+SELECT pgml.predict('swapped', ROW(20, 2)::pair_by_name) = pgml.predict('swapped', 2, 20) AS by_name;
+SELECT * FROM attempt('SELECT pgml.predict(''swapped'', (1, 2, 3))');
+SELECT * FROM attempt('SELECT pgml.predict(''shifted'', (1, 2))');
+SELECT * FROM attempt('SELECT pgml.predict(''swapped'', r) FROM (SELECT 1 AS f1, 2 AS f2, 3 AS f1) r');
 
 -- Scalars, of types of their own; a NULL among them is a missing value; VARIADIC takes an array.
 SELECT bool_and(pgml.predict('two', x, y) = pgml.predict('two', ARRAY[x, y])) AS same,
