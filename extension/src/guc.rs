@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, pg_sys};
+use pgrx::{GucContext, GucFlags, GucRegistry, GucSetting, PostgresGucEnum, pg_sys};
 
 static XGBOOST_LIBRARY: GucSetting<Option<CString>> =
     GucSetting::<Option<CString>>::new(Some(c"$libdir/pgml/xgboost/lib/libxgboost.so"));
@@ -13,6 +13,20 @@ static BACKGROUND_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(1);
 static QUEUED_TRAININGS: GucSetting<i32> = GucSetting::<i32>::new(100);
 static KEEP_JOBS: GucSetting<i32> = GucSetting::<i32>::new(30);
 static OMP_NUM_THREADS: GucSetting<i32> = GucSetting::<i32>::new(1);
+static STRICT: GucSetting<bool> = GucSetting::<bool>::new(false);
+static REFIT: GucSetting<Refit> = GucSetting::<Refit>::new(Refit::Auto);
+
+/// Whether trainings that do not say so fit the model again on all rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PostgresGucEnum)]
+pub enum Refit {
+    /// Where it costs little.
+    #[name = c"auto"]
+    Auto,
+    #[name = c"on"]
+    On,
+    #[name = c"off"]
+    Off,
+}
 
 /// Defines the settings; called once, when the library is loaded.
 pub fn define() {
@@ -84,6 +98,22 @@ pub fn define() {
         GucContext::Sighup,
         GucFlags::default(),
     );
+    GucRegistry::define_bool_guc(
+        c"pgml.strict",
+        c"Whether a training refuses columns that it would otherwise prepare or leave out by itself.",
+        c"If off, missing values are imputed where the algorithm takes none, and keys and text of unique values are left out; a notice names the columns.",
+        &STRICT,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
+    GucRegistry::define_enum_guc(
+        c"pgml.refit",
+        c"Whether trainings whose argument refit is NULL fit the model again on all rows once its score is known.",
+        c"With auto, they do so where that costs little.",
+        &REFIT,
+        GucContext::Userset,
+        GucFlags::default(),
+    );
     // SAFETY: called from _PG_init, on the backend's main thread; the prefix is a static C string.
     unsafe {
         #[cfg(not(any(feature = "pg13", feature = "pg14")))]
@@ -118,6 +148,16 @@ fn path(setting: &GucSetting<Option<CString>>) -> String {
 /// Threads of a training, at least 1.
 pub fn omp_num_threads() -> i32 {
     OMP_NUM_THREADS.get()
+}
+
+/// Whether a training refuses what it would otherwise prepare or leave out by itself.
+pub fn strict() -> bool {
+    STRICT.get()
+}
+
+/// Whether trainings that do not say so fit the model again on all rows.
+pub fn refit() -> Refit {
+    REFIT.get()
 }
 
 /// Trainings in the background that run at once in a database.

@@ -36,6 +36,12 @@ pub struct Request {
     pub materialize_snapshot: bool,
     /// What is to be done to columns, each of which [`Spec::parse`] can read.
     pub preprocess: Map<String, Value>,
+    /// By what models are compared; what the project has, or the task, where it is `None`.
+    pub metric: Option<String>,
+    /// Of a classification, the class that is looked for.
+    pub positive_class: Option<String>,
+    /// Whether the model is fitted again on all rows once its score is known; what `pgml.refit` says where it is `None`.
+    pub refit: Option<bool>,
 }
 
 impl Request {
@@ -91,6 +97,9 @@ impl Request {
             automatic_deploy: call.bool(12).unwrap_or(true),
             materialize_snapshot: call.bool(13).unwrap_or(false),
             preprocess,
+            metric: call.text(15, "metric", LONGEST_NAME)?,
+            positive_class: call.text(16, "positive_class", LONGEST_NAME)?,
+            refit: call.bool(17),
         })
     }
 
@@ -111,6 +120,9 @@ impl Request {
             "automatic_deploy": self.automatic_deploy,
             "materialize_snapshot": self.materialize_snapshot,
             "preprocess": self.preprocess,
+            "metric": self.metric,
+            "positive_class": self.positive_class,
+            "refit": self.refit,
         })
     }
 
@@ -140,6 +152,9 @@ impl Request {
             automatic_deploy: flag("automatic_deploy")?,
             materialize_snapshot: flag("materialize_snapshot")?,
             preprocess: json.get("preprocess").and_then(Value::as_object).cloned().unwrap_or_default(),
+            metric: text("metric"),
+            positive_class: text("positive_class"),
+            refit: flag("refit"),
         })
     }
 
