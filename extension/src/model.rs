@@ -497,20 +497,19 @@ impl Column {
         }
     }
 
-    /// The code of a category: one past the known ones for a value never seen in training, which trees treat as
-    /// belonging to no category set. `None` where the column is not text.
+    /// The code of a category: NaN for a value that training has not seen, which is a missing one to every model. `None`
+    /// where the column is not text.
     pub fn category(&self, value: &str) -> Option<f32> {
         let categories = self.categories.as_ref()?;
         if self.hashed {
             return Some(bucket(value, u32::try_from(categories.len()).unwrap_or(u32::MAX)) as f32);
         }
-        Some(categories.get(value).copied().unwrap_or(categories.len() as f32))
+        self.code(value)
     }
 
     /// The code of a category by its name, which of a hashed column is that of a bucket.
     pub fn code(&self, name: &str) -> Option<f32> {
-        let categories = self.categories.as_ref()?;
-        Some(categories.get(name).copied().unwrap_or(categories.len() as f32))
+        self.categories.as_ref().map(|categories| categories.get(name).copied().unwrap_or(f32::NAN))
     }
 
     pub fn is_category(&self) -> bool {

@@ -51,8 +51,8 @@ pub struct FeatureColumn {
     pub pg_type: String,
     /// How many features the column makes: 1, or the length of its arrays, whose elements come in storage order.
     pub size: u32,
-    /// For a text column its values in "C" order: the feature is the index. A value that is not among them is a
-    /// category past the end, NULL is NaN.
+    /// For a column of categories their names in "C" order: the feature is the index. A value that is not among them is
+    /// missing, as NULL is: NaN.
     pub categories: Option<Vec<String>>,
     /// Whether the categories are buckets: a value is in the one that `learn::preprocess::bucket` says.
     pub hashed: bool,

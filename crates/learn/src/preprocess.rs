@@ -20,9 +20,10 @@ pub enum Encode {
     /// among them, and NULL, are 0 in all.
     OneHot,
     /// The mean of the label over the training rows of the category; of a classification with two classes the share of
-    /// the second, with more the mean of the class's index. A category that was not among them is missing.
+    /// the second, with more the mean of the class's index. NULL has a mean of its own where training rows had it; else
+    /// it stands, as a category without training rows does, for the mean of all rows.
     Target,
-    /// The category's place in this list, from 1; NULL is 0. A category that is not in the list is missing.
+    /// The category's place in this list, from 1. NULL, and what is not in the list, is 0, unless it is imputed.
     Ordinal(Vec<String>),
     /// One of so many categories in its place, by its [`bucket`]: for columns with more values than can be told apart.
     Hash(u32),
@@ -322,16 +323,23 @@ impl Pipeline {
                 Encode::Native | Encode::Hash(_) => Encoding::None,
                 Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
                 Encode::Target => {
-                    let mean =
-                        |(sum, count): &(f64, u64)| if *count > 0 { (sum / *count as f64) as f32 } else { f32::NAN };
-                    let means = sums.get(index).into_iter().flatten().map(mean).collect();
-                    Encoding::Values(means, nulls.get(index).map_or(f32::NAN, mean))
+                    let (sums, null) = (sums.get(index).map_or(&[][..], Vec::as_slice), nulls.get(index).copied());
+                    let null = null.unwrap_or_default();
+                    let add = |a: (f64, u64), b: &(f64, u64)| (a.0 + b.0, a.1 + b.1);
+                    let (sum, count) = sums.iter().fold(null, add);
+                    let all = sum / count.max(1) as f64;
+                    let mean = |(sum, count): &(f64, u64)| match *count {
+                        0 => all as f32,
+                        count => (sum / count as f64) as f32,
+                    };
+                    Encoding::Values(sums.iter().map(mean).collect(), mean(&null))
                 }
                 Encode::Ordinal(list) => {
                     let places: HashMap<&str, usize> =
                         list.iter().enumerate().map(|(place, name)| (name.as_str(), place + 1)).collect();
                     let place = |name: &String| places.get(name.as_str()).map_or(f32::NAN, |place| *place as f32);
-                    Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), 0.0)
+                    let null = if raw.spec.impute == Impute::Error { 0.0 } else { f32::NAN };
+                    Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), null)
                 }
             };
             for value in &mut values {
@@ -466,9 +474,8 @@ impl Encoding {
     /// The one number that a value becomes.
     fn of(&self, value: f32) -> f32 {
         match self {
-            Encoding::Values(_, null) if value.is_nan() => *null,
-            Encoding::Values(values, _) if value >= 0.0 => values.get(value as usize).copied().unwrap_or(f32::NAN),
-            Encoding::Values(..) => f32::NAN,
+            Encoding::Values(values, null) if value >= 0.0 => values.get(value as usize).copied().unwrap_or(*null),
+            Encoding::Values(_, null) => *null,
             _ => value,
         }
     }
@@ -731,8 +738,15 @@ mod tests {
         assert_eq!(finished(&pipeline, &[0.0, 0.0, 0.0]), [1.0, 0.0, 0.0, 2.0, 2.0]);
         assert_eq!(finished(&pipeline, &[2.0, 2.0, 2.0]), [0.0, 0.0, 1.0, 10.0, 1.0]);
         assert_eq!(finished(&pipeline, &[NAN, NAN, NAN]), [0.0, 0.0, 0.0, 7.0, 0.0]);
-        let unseen = finished(&pipeline, &[3.0, 1.0, 1.0]);
-        assert_eq!((&unseen[..3], unseen[3].is_nan(), unseen[4]), (&[0.0, 0.0, 0.0][..], true, 0.0));
+        // No training row has "b" in the second column: the mean of all is the best that is known.
+        assert_eq!(finished(&pipeline, &[3.0, 1.0, 1.0]), [0.0, 0.0, 0.0, 5.25, 0.0]);
+        // Without NULLs among the training rows, NULL is as little known.
+        let pipeline = learn(&[raw(&target)], true, &[0.0, 2.0], &[1.0, 3.0]).unwrap().unwrap();
+        assert_eq!([0.0, 2.0, NAN].map(|value| finished(&pipeline, &[value])[0]), [1.0, 3.0, 2.0]);
+        let imputed = spec(r#"{"encode": {"ordinal": ["c", "a"]}, "impute": "max"}"#);
+        let ordinal = learn(&[raw(&imputed)], true, &[0.0, 2.0], &[1.0, 3.0]).unwrap().unwrap();
+        assert_eq!([0.0, 2.0, NAN].map(|value| finished(&ordinal, &[value])[0]), [2.0, 1.0, 2.0]);
+        let pipeline = learn(&raws, true, &rows, &[1.0, 3.0, 10.0, 7.0]).unwrap().unwrap();
         assert_eq!(pipeline.sources(), [0, 0, 0, 1, 2]);
         let kept = Pipeline::from_json(&pipeline.to_json()).unwrap();
         assert_eq!(format!("{kept:?}"), format!("{pipeline:?}"));

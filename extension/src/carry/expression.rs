@@ -142,19 +142,17 @@ impl Feature {
         }
     }
 
-    /// The names of these codes as a condition; `codes` may hold more than there are.
-    fn is_one_of(&self, not: bool, mut has: impl FnMut(u32) -> bool) -> Result<String> {
+    /// Whether it is a category of these codes, as a condition; `has` is asked about all that there are.
+    fn is_one_of(&self, mut has: impl FnMut(u32) -> bool) -> Result<String> {
         let Some(categories) = &self.categories else {
             return Err(Error::unsupported("a split of numbers that are categories has no form in plain SQL"));
         };
         let names: Vec<String> =
             (0u32..).zip(categories).filter(|(code, _)| has(*code)).map(|(_, name)| literal(name)).collect();
         let x = &self.sql;
-        Ok(match (names.is_empty(), not) {
-            (false, false) => format!("{x} IN ({})", names.join(", ")),
-            (false, true) => format!("{x} NOT IN ({})", names.join(", ")),
-            (true, false) => "false".to_owned(),
-            (true, true) => format!("{x} IS NOT NULL"),
+        Ok(match names.is_empty() {
+            false => format!("{x} IN ({})", names.join(", ")),
+            true => "false".to_owned(),
         })
     }
 }
@@ -254,11 +252,10 @@ fn of_tree(tree: &ensemble::Tree, index: u32, base: f32, row: &Row, depth: usize
         Some(Node::Categorical { feature, categories, default_left, left, right }) => {
             let has = |code: u32| categories.binary_search(&code).is_ok();
             let (left, right) = (child(*left)?, child(*right)?);
-            let feature = row.feature(*feature)?;
-            within(match default_left {
-                true => format!("CASE WHEN {} THEN {right} ELSE {left} END", feature.is_one_of(false, has)?),
-                false => format!("CASE WHEN {} THEN {left} ELSE {right} END", feature.is_one_of(true, has)?),
-            })
+            // What is not among the categories is missing.
+            let (side, other) = if *default_left { (right, left) } else { (left, right) };
+            let is_one = row.feature(*feature)?.is_one_of(|code| has(code) == *default_left)?;
+            within(format!("CASE WHEN {is_one} THEN {side} ELSE {other} END"))
         }
         _ => Err(Error::unsupported("trees with several values in a leaf have no form in plain SQL")),
     }
@@ -327,27 +324,10 @@ fn of_node(trees: &Trees<'_>, index: u32, output: usize, row: &Row, depth: usize
     let set = node.threshold as usize;
     let words = &trees.categories[set + 1..set + 1 + trees.categories[set] as usize];
     let bit = |code: u32| words.get(code as usize / 32).map(|word| word >> (code % 32) & 1 == 1);
-    // A category that is not known has the code behind the last, and may have a place in the set.
-    let unknown = feature.categories.as_ref().map_or(0, Vec::len) as u32;
-    let unknown_right = bit(unknown) == Some(false);
-    within(match (missing_left, unknown_right) {
-        (false, _) => {
-            format!(
-                "CASE WHEN {} THEN {left} ELSE {right} END",
-                feature.is_one_of(false, |code| bit(code) == Some(true))?
-            )
-        }
-        (true, true) => {
-            let goes_left = feature.is_one_of(true, |code| bit(code) != Some(false))?;
-            format!("CASE WHEN {goes_left} THEN {right} ELSE {left} END")
-        }
-        (true, false) => {
-            format!(
-                "CASE WHEN {} THEN {right} ELSE {left} END",
-                feature.is_one_of(false, |code| bit(code) == Some(false))?
-            )
-        }
-    })
+    // What is not among the categories is missing.
+    let (side, other, these) = if missing_left { (right, left, false) } else { (left, right, true) };
+    let is_one = feature.is_one_of(|code| bit(code) == Some(these))?;
+    within(format!("CASE WHEN {is_one} THEN {side} ELSE {other} END"))
 }
 
 /// The logistic function; where it is all but 0 or 1, exp would be out of range.

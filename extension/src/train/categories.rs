@@ -91,7 +91,7 @@ impl<K: Hash + Eq + Clone> Categories<K> {
 }
 
 impl<K> Sorted<K> {
-    /// Leaves out the categories that are not `present`, by their index: what is not known has the index past the last.
+    /// Leaves out the categories that are not `present`, by their index: they are missing values from now on, NaN.
     pub fn keep(&mut self, present: &[bool]) {
         let mut next = 0.0;
         let numbers: Vec<Option<f32>> = present
@@ -103,11 +103,30 @@ impl<K> Sorted<K> {
                 })
             })
             .collect();
-        for index in &mut self.remap {
-            *index = numbers.get(*index as usize).copied().flatten().unwrap_or(next);
+        for index in self.remap.iter_mut().filter(|index| !index.is_nan()) {
+            *index = numbers.get(*index as usize).copied().flatten().unwrap_or(f32::NAN);
         }
         let mut kept = present.iter();
         self.values.retain(|_| kept.next().copied().unwrap_or(false));
+    }
+}
+
+impl Sorted<String> {
+    /// Has these categories and no others, be there rows of them or not.
+    pub fn become_of(&mut self, names: &[String]) {
+        let mut names = names.to_vec();
+        names.sort_unstable();
+        names.dedup();
+        let place = |text: &String| names.binary_search(text).ok();
+        let places: Vec<f32> =
+            self.values.iter().map(|category| place(&category.text).map_or(f32::NAN, |place| place as f32)).collect();
+        for index in self.remap.iter_mut().filter(|index| !index.is_nan()) {
+            *index = places.get(*index as usize).copied().unwrap_or(f32::NAN);
+        }
+        let members = |name: &String| self.values.iter().find(|category| category.text == *name);
+        let members: Vec<u64> = names.iter().map(|name| members(name).map_or(0, |category| category.members)).collect();
+        let category = |(name, members): (String, u64)| Category { key: name.clone(), text: name, members };
+        self.values = names.into_iter().zip(members).map(category).collect();
     }
 }
 
@@ -155,7 +174,25 @@ mod tests {
         assert_eq!(members, [("apple", 1), ("fig", 2), ("pear", 2)]);
         let mut sorted = sorted;
         sorted.keep(&[true, false, true]);
-        assert_eq!(sorted.remap, [1.0, 2.0, 0.0]);
+        assert!(sorted.remap[1].is_nan());
+        assert_eq!((sorted.remap[0], sorted.remap[2]), (1.0, 0.0));
         assert_eq!(sorted.values.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["apple", "pear"]);
+        sorted.keep(&[true, false]);
+        assert!(sorted.remap[0].is_nan() && sorted.remap[1].is_nan());
+        assert_eq!(sorted.remap[2], 0.0);
+    }
+
+    #[test]
+    fn listed_categories_are_known_without_a_row() {
+        let mut categories: Categories<String> = Categories::new();
+        for value in ["low", "high", "odd"] {
+            categories.add::<str, ()>(value, str::to_owned, || Ok(value.to_owned())).unwrap();
+        }
+        let mut sorted = categories.sort(|a, b| a.key.cmp(&b.key));
+        sorted.become_of(&["low", "middle", "high"].map(str::to_owned));
+        let members: Vec<(&str, u64)> = sorted.values.iter().map(|c| (c.text.as_str(), c.members)).collect();
+        assert_eq!(members, [("high", 1), ("low", 1), ("middle", 0)]);
+        assert_eq!(sorted.remap[..2], [1.0, 0.0]);
+        assert!(sorted.remap[2].is_nan());
     }
 }

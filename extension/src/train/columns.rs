@@ -1,6 +1,6 @@
 //! The conversion of a statement's rows to rows of features: the use of each column, and the reading of its values.
 
-use learn::preprocess::{Role, bucket};
+use learn::preprocess::{Encode, Role, bucket};
 use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Value, json};
@@ -130,9 +130,9 @@ impl Reader {
             }
             let encoder = match Kind::of(column.type_oid) {
                 Some(Kind::Number(number)) => Encoder::Number(number),
-                Some(Kind::Text(kind)) => match roles.buckets(&column.name) {
-                    Some(buckets) => Encoder::Hashed(kind, vec![0; buckets as usize]),
-                    None => Encoder::Text(kind, Categories::new()),
+                Some(Kind::Text(kind)) => match roles.encode(&column.name) {
+                    Some(Encode::Hash(buckets)) => Encoder::Hashed(kind, vec![0; *buckets as usize]),
+                    _ => Encoder::Text(kind, Categories::new()),
                 },
                 Some(Kind::Many(many)) => Encoder::Many(many, many.size()),
                 None => {
@@ -568,15 +568,25 @@ impl Data {
     }
 
     /// Forgets the categories that no training row has: to a model they are as unknown as those that come later, and its
-    /// metrics say so.
-    pub fn keep_categories_of(&mut self, split: &Split) -> Result<()> {
-        if split.test_rows() == 0 || self.features.iter().all(|feature| feature.categories.is_none()) {
+    /// metrics say so. Of a column whose categories are listed, those are known and no others.
+    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<()> {
+        for feature in &mut self.features {
+            if let (Some(sorted), Some(Encode::Ordinal(list))) = (&mut feature.categories, roles.encode(&feature.name))
+            {
+                sorted.become_of(list);
+            }
+        }
+        let by_rows =
+            |feature: &Feature| !feature.hashed && !matches!(roles.encode(&feature.name), Some(Encode::Ordinal(_)));
+        if split.test_rows() == 0
+            || !self.features.iter().any(|feature| feature.categories.is_some() && by_rows(feature))
+        {
             return Ok(());
         }
         let mut position = 0;
         let mut present = Vec::new();
         for feature in &self.features {
-            if let Some(sorted) = feature.categories.as_ref().filter(|_| !feature.hashed) {
+            if let Some(sorted) = feature.categories.as_ref().filter(|_| by_rows(feature)) {
                 present.push((position, vec![false; sorted.values.len()]));
             }
             position += feature.size;
@@ -595,7 +605,7 @@ impl Data {
             }
             interrupts::check();
         }
-        let of_features = self.features.iter_mut().filter(|feature| !feature.hashed);
+        let of_features = self.features.iter_mut().filter(|feature| by_rows(feature));
         let of_features = of_features.filter_map(|feature| feature.categories.as_mut());
         for (sorted, (_, present)) in of_features.zip(&present) {
             sorted.keep(present);

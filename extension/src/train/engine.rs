@@ -554,7 +554,7 @@ impl Engine for Xgboost {
             Some(kept) => kept,
             None => {
                 let mut rows = prepared.view(false, u64::MAX);
-                let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit).known_only());
+                let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit));
                 let held_out = held_out.as_mut().map(|view| view as &mut dyn learn::rows::Rows);
                 Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out)?))
             }

@@ -144,7 +144,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
-    data.keep_categories_of(&split)?;
+    data.keep_categories_of(&split, &roles)?;
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
 

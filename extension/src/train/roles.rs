@@ -16,20 +16,18 @@ use crate::memory;
 /// What was asked to be done to columns, as far as it matters while rows are read.
 pub struct Roles {
     roles: Vec<(String, Role)>,
-    /// Columns of text that are hashed, and to how many buckets.
-    hashed: Vec<(String, u32)>,
+    /// Columns that are to be encoded, and how.
+    encodes: Vec<(String, Encode)>,
 }
 
 impl Roles {
     /// At most one column weighs rows, and one splits them.
     pub fn of(preprocess: &Map<String, Value>) -> Result<Roles> {
-        let (mut roles, mut hashed) = (Vec::new(), Vec::new());
+        let (mut roles, mut encodes) = (Vec::new(), Vec::new());
         for (column, spec) in preprocess {
             let spec = Spec::parse(column, spec)?;
             roles.push((column.clone(), spec.role));
-            if let Some(Encode::Hash(buckets)) = spec.encode {
-                hashed.push((column.clone(), buckets));
-            }
+            encodes.extend(spec.encode.map(|encode| (column.clone(), encode)));
         }
         roles.retain(|(_, role)| *role != Role::Feature);
         let one = |what: &str, is: &dyn Fn(Role) -> bool| {
@@ -43,7 +41,7 @@ impl Roles {
         };
         one("weigh rows", &|role| role == Role::Weight)?;
         one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group))?;
-        Ok(Roles { roles, hashed })
+        Ok(Roles { roles, encodes })
     }
 
     /// What a column is for.
@@ -51,9 +49,9 @@ impl Roles {
         self.roles.iter().find(|(column, _)| column == name).map_or(Role::Feature, |(_, role)| *role)
     }
 
-    /// To how many buckets a column is hashed.
-    pub fn buckets(&self, name: &str) -> Option<u32> {
-        self.hashed.iter().find(|(column, _)| column == name).map(|(_, buckets)| *buckets)
+    /// How a column is to be encoded, where that is said.
+    pub fn encode(&self, name: &str) -> Option<&Encode> {
+        self.encodes.iter().find(|(column, _)| column == name).map(|(_, encode)| encode)
     }
 
     /// Whether a column has that role.

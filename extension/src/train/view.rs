@@ -19,10 +19,8 @@ pub struct View<'a> {
     spool: &'a Spool,
     split: &'a Split,
     wanted: bool,
-    /// Positions of categorical features, the final index for each of their codes, and how many a model knows.
-    categories: Vec<(usize, &'a [f32], usize)>,
-    /// Whether categories that no training row has are missing values.
-    known_only: bool,
+    /// Positions of categorical features, and the final index for each of their codes.
+    categories: Vec<(usize, &'a [f32])>,
     classes: Option<&'a [f32]>,
     /// What is done to each row.
     pipeline: Option<&'a Pipeline>,
@@ -63,7 +61,7 @@ impl<'a> View<'a> {
         let mut categories = Vec::new();
         for feature in &data.features {
             if let Some(sorted) = &feature.categories {
-                categories.push((position, sorted.remap.as_slice(), sorted.values.len()));
+                categories.push((position, sorted.remap.as_slice()));
             }
             position += feature.size;
         }
@@ -72,7 +70,6 @@ impl<'a> View<'a> {
             split,
             wanted: test,
             categories,
-            known_only: false,
             classes: data.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.remap()),
             pipeline: None,
             targets: data.labels.len(),
@@ -99,12 +96,6 @@ impl<'a> View<'a> {
     /// The same rows, each of which counts as much as its class, too.
     pub fn by_class(mut self, weights: Option<&'a [f32]>) -> View<'a> {
         self.by_class = weights;
-        self
-    }
-
-    /// The same rows for a library that takes no categories but those it has learnt.
-    pub fn known_only(mut self) -> View<'a> {
-        self.known_only = true;
         self
     }
 
@@ -214,13 +205,10 @@ impl<'a> View<'a> {
     /// From codes of appearance to final indexes.
     fn reorder(&mut self) {
         let width = self.raw_width();
-        for (position, remap, known) in &self.categories {
+        for (position, remap) in &self.categories {
             for value in self.features.iter_mut().skip(*position).step_by(width) {
                 if !value.is_nan() {
                     *value = remap.get(*value as usize).copied().unwrap_or(f32::NAN);
-                    if self.known_only && *value >= *known as f32 {
-                        *value = f32::NAN;
-                    }
                 }
             }
         }

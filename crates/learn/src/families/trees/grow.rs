@@ -288,7 +288,7 @@ impl<'a> Grower<'a> {
             tree.nodes.extend([Node::leaf(0), Node::leaf(0)]);
             tree.gains.extend([0.0, 0.0]);
             tree.gains[open.node] = open.split.gain as f32;
-            self.write(&mut tree, &open, first, left.len() >= right.len())?;
+            self.write(&mut tree, &open, first, left.len())?;
             let [of_left, of_right] = self.share(&tree, kept, &left, &right, &mut hands)?;
             for (node, rows, kept) in [(first, left, of_left), (first + 1, right, of_right)] {
                 let node = node as usize;
@@ -653,15 +653,24 @@ impl<'a> Grower<'a> {
     }
 
     /// Makes a node what its split says.
-    fn write(&self, tree: &mut Tree, open: &Open, first: u32, more_left: bool) -> Result<(), Error> {
+    fn write(&self, tree: &mut Tree, open: &Open, first: u32, left: usize) -> Result<(), Error> {
         let split = &open.split;
         let feature = u32::try_from(split.feature).map_err(|_| Error::Memory)?;
         let codes = self.bins.codes(split.feature);
         let any_missing =
             has(&split.left, MISSING) || tree.rows[open.rows.clone()].iter().any(|row| codes[*row as usize] == MISSING);
-        // Where nothing was missing, the larger part is the better guess.
-        let missing_left = if any_missing { has(&split.left, MISSING) } else { more_left };
-        tree.nodes[open.node] = match self.bins.columns[split.feature].categories {
+        let categories = self.bins.columns[split.feature].categories;
+        let missing_left = match any_missing {
+            true => has(&split.left, MISSING),
+            // A set of categories is often the larger one because it is chosen so that little happens there: an unseen
+            // category goes to each side as often as rows do, over all trees, so that it is predicted as the mean of both.
+            false if categories.is_some() => {
+                Random::new(split.gain.to_bits() ^ u64::from(first)).index(open.rows.len()) < left
+            }
+            // Where nothing was missing, the larger part is the better guess.
+            false => 2 * left >= open.rows.len(),
+        };
+        tree.nodes[open.node] = match categories {
             None => Node::numeric(feature, split.threshold, missing_left, first, first + 1),
             Some(count) => {
                 let mut set = split.left;
