@@ -123,11 +123,11 @@ async def test_cancelled_at_each_wait(spec, operation, late):
             await turns
 
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.ensure_future(run()), 10)
+            await asyncio.wait_for(asyncio.ensure_future(run()), 60)
         if connection.is_closed():
             closed += 1
             connection = await connect(spec)
-        await asyncio.wait_for(check_usable(connection), 10)
+        await asyncio.wait_for(check_usable(connection), 60)
         if not turns.cancelled:
             break
     assert closed == 0
@@ -173,7 +173,7 @@ async def test_cancelled_after_any_time(spec, operation):
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         assert not connection.is_closed()
-        await asyncio.wait_for(check_usable(connection), 10)
+        await asyncio.wait_for(check_usable(connection), 60)
     await connection.close()
 
 
@@ -189,7 +189,7 @@ async def test_the_settings_are_the_programs_after_each_cancellation(spec, late)
             await turns
 
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.ensure_future(run()), 10)
+            await asyncio.wait_for(asyncio.ensure_future(run()), 60)
         assert await connection.fetchval("show jit") == "on"
         await connection.close()
         if not turns.cancelled:

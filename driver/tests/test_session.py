@@ -61,7 +61,7 @@ async def test_a_query_given_up_before_its_turn_is_not_waited_for(connect):
     with pytest.raises(asyncio.TimeoutError):
         await connection.fetchval("select pg_sleep(20)", timeout=0.05)
     assert await first == 1
-    assert await asyncio.wait_for(connection.fetchval("select 2"), 10) == 2
+    assert await asyncio.wait_for(connection.fetchval("select 2"), 60) == 2
     await connection.close()
 
 
@@ -105,7 +105,7 @@ async def test_savepoints_of_tasks_within_a_block_do_not_overlap(connect):
 
     async with connection.transaction():
         tasks = [nested(number) for number in range(6)] + [plain(number) for number in range(100, 104)]
-        ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+        ends = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
     assert [type(end) for end in ends] == [type(None), ValueError] * 3 + [type(None)] * 4
     kept = await connection.fetch("select a from kept order by a")
     # What was rolled back took nothing of another task with it.

@@ -14,7 +14,7 @@ import threading
 import time
 from pathlib import Path
 
-from tests.pooler.raw import Raw, message
+from tests.pooler.raw import DEADLINE, Raw, message
 
 CANCEL = struct.pack("!i", 80877102)
 SSL_REQUEST = struct.pack("!i", 80877103)
@@ -183,7 +183,7 @@ class Listener:
     def _end(self):
         raise NotImplementedError
 
-    def wait(self, true, seconds=10):
+    def wait(self, true, seconds=DEADLINE):
         """Waits until `true()` is, looking whenever something has changed here; what it gave."""
         found = []
         with self.changed:
@@ -466,7 +466,7 @@ class Session(Raw):
 
     def __init__(self, near):
         # Accepted, not made.
-        near.settimeout(10)
+        near.settimeout(DEADLINE)
         self.socket = near
         self.held = b""
 

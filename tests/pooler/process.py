@@ -16,6 +16,7 @@ import pg8000.dbapi
 from devkit import Problem
 from devkit.places import ROOT
 from devkit.server import SUPERUSER, environment, free_port
+from tests.pooler.raw import DEADLINE
 
 PROGRAM = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "howdah-pooler"
 # SCRAM secrets and MD5 hashes are made by the server itself; this is the password behind them.
@@ -166,7 +167,7 @@ def is_refused(port):
         return probe.connect_ex(("127.0.0.1", port)) == errno.ECONNREFUSED
 
 
-def wait_until(true, seconds=10):
+def wait_until(true, seconds=DEADLINE):
     """Waits until `true()` is."""
     deadline = time.monotonic() + seconds
     while not true():

@@ -7,6 +7,9 @@ import struct
 
 from devkit.server import SUPERUSER
 
+# Of what comes at all, if late: the tests share their machine with other work.
+DEADLINE = 60
+
 
 def message(kind, body=b""):
     """A message of the protocol."""
@@ -68,12 +71,12 @@ class Raw:
         self, port, database="postgres", login=True, minor=0, user=SUPERUSER, context=None, direct=False, **parameters
     ):
         if isinstance(port, int):
-            self.socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+            self.socket = socket.create_connection(("127.0.0.1", port), timeout=DEADLINE)
             # After a handshake it would wait for an acknowledgement that nobody hurries to send.
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
             self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(10)
+            self.socket.settimeout(DEADLINE)
             self.socket.connect(port)
         if context is not None:
             try:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
+from tests.pooler.raw import DEADLINE, EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
 
 # A read that lasts for as long as another holds its lock, and a write that does.
 GROUND = """
@@ -100,7 +100,7 @@ class Request(Raw):
         except TimeoutError:
             return True
         finally:
-            self.socket.settimeout(10)
+            self.socket.settimeout(DEADLINE)
 
 
 def cancelled(answer):

@@ -224,7 +224,7 @@ def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
         pooler.wait_for_sharing(client, noted, "SELECT x FROM seen")
         holder.kinds(query("BEGIN; LOCK TABLE noted IN ACCESS EXCLUSIVE MODE"))
         server.psql("CREATE TABLE unlike (a int)", noted)
-        wait_until(lambda: "lock timeout" in pooler.log.read_text(), 15)
+        wait_until(lambda: "lock timeout" in pooler.log.read_text())
         assert holder.kinds(query("ALTER TABLE noted ADD COLUMN y int; COMMIT")).endswith("Z")
         pooler.wait_for_sharing(client, noted, "SELECT x FROM seen", seconds=70)
 

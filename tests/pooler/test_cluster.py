@@ -18,7 +18,7 @@ from devkit.server import Server
 from tests.pooler import network
 from tests.pooler.load import LEDGER, WHO, Load
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, code, describe, message, parse, query, values
+from tests.pooler.raw import DEADLINE, EXECUTE, FLUSH, SYNC, Raw, bind, code, describe, message, parse, query, values
 from tests.pooler.trio import Trio, processes, three
 
 # What a client may be told of a write that was under way when its server died, or found none.
@@ -44,7 +44,7 @@ def shared(major):
 def calm(shared):
     """The same, with all of them up and the ledger empty."""
     for server in shared.servers:
-        wait_until(server.answers, 30)
+        wait_until(server.answers)
     shared.primary.psql("TRUNCATE ledger")
     shared.catch_up()
     shared.begin()
@@ -73,10 +73,8 @@ def pooled(trio, pooler="", app=FAST, **options):
 
 
 def victim(pooler):
-    """A client whose server connections can be told from others, and which waits longer for answers."""
-    client = Raw(pooler.port, "app", application_name="victim")
-    client.socket.settimeout(30)
-    return client
+    """A client whose server connections can be told from others."""
+    return Raw(pooler.port, "app", application_name="victim")
 
 
 def standing(pooler):
@@ -291,9 +289,9 @@ def test_a_backend_is_killed(calm, state):
             # A write may find no primary while that recovers, but nobody is dropped for it.
             while "C" not in client.kinds(query("INSERT INTO ledger VALUES (0, 0)")):
                 time.sleep(0.1)
-        wait_until(lambda: sorted(standing(pooler)) == ["primary", "replica", "replica"], 20)
+        wait_until(lambda: sorted(standing(pooler)) == ["primary", "replica", "replica"])
         # The bystanders may have been faster than the server, which restarts all its processes.
-        wait_until(lambda: not Path(f"/proc/{pid}").exists() and calm.primary.answers(), 30)
+        wait_until(lambda: not Path(f"/proc/{pid}").exists() and calm.primary.answers())
         assert calm.primary.psql("SELECT count(*) FROM ledger WHERE client = 1") == "0", "it had not been committed"
         for replica in calm.replicas:
             assert calm.writes_on_standby(replica) == []
@@ -317,7 +315,7 @@ def test_a_backend_is_killed_that_is_letting_the_pooler_in(calm):
                 answer = client.until(b"Z")
                 assert told(answer) == [] and set(map(int, values(answer))) <= ports(*calm.servers)
         finally:
-            wait_until(one.answers, 30)
+            wait_until(one.answers)
             one.psql("ALTER SYSTEM RESET post_auth_delay")
             one.psql("SELECT pg_reload_conf()")
 
@@ -352,9 +350,9 @@ def test_each_server_is_stopped_killed_and_started_again_under_load(doomed):
                 back = time.monotonic()
                 doomed.start(server)
                 if server is doomed.primary:
-                    wait_until(lambda back=back: load.first_ack_after(back), 15)
+                    wait_until(lambda back=back: load.first_ack_after(back))
                 else:
-                    wait_until(lambda back=back, server=server: load.served(back)[server.port], 15)
+                    wait_until(lambda back=back, server=server: load.served(back)[server.port])
         load.stop()
         flawless(doomed, load, doomed.primary)
         assert load.read_errors == [], "each read was asked again elsewhere"
@@ -369,7 +367,7 @@ def test_reads_go_on_without_replicas_and_writes_without_reads(doomed):
         wait_until(lambda: load.served(alone)[doomed.primary.port] > 20)
         doomed.start(doomed.replicas[0])
         back = time.monotonic()
-        wait_until(lambda: load.served(back)[doomed.replicas[0].port], 15)
+        wait_until(lambda: load.served(back)[doomed.replicas[0].port])
         time.sleep(0.5)
         settled = time.monotonic()
         time.sleep(0.5)
@@ -442,7 +440,7 @@ def test_a_replica_is_promoted_under_load(synchronous, old):
         wait_until(lambda: place(pooler, primary)["role"] == "stale primary")
         wait_until(lambda: place(pooler, two)["reads"] == "1")
         back = time.monotonic()
-        wait_until(lambda: load.served(back)[two.port], 15)
+        wait_until(lambda: load.served(back)[two.port])
         time.sleep(0.5)
         load.stop()
         flawless(synchronous, load, one)
@@ -500,7 +498,7 @@ def test_a_replica_is_cut_off_and_comes_back(apart):
         assert load.served(down)[two.port] > 50 and one.port not in load.served(down)
         net.plug(2)
         back = time.monotonic()
-        wait_until(lambda: load.served(back)[one.port], 15)
+        wait_until(lambda: load.served(back)[one.port])
         load.stop()
         flawless(trio, load, trio.primary)
         assert load.read_errors == load.write_errors == load.dropped_in_transaction == []
@@ -521,9 +519,9 @@ def test_a_primary_is_cut_off_while_another_takes_its_place_and_comes_back(apart
         one, two = furthest_first(trio.replicas)
         one.psql("SELECT pg_promote(false)")
         follow(two, one, trio.host(one))
-        wait_until(lambda: load.first_ack_after(cut), 15)
+        wait_until(lambda: load.first_ack_after(cut))
         net.plug(1)
-        wait_until(lambda: place(pooler, old)["role"] == "stale primary", 15)
+        wait_until(lambda: place(pooler, old)["role"] == "stale primary")
         back = time.monotonic()
         time.sleep(1)
         load.stop()
@@ -545,7 +543,7 @@ def test_a_replica_whose_replay_is_delayed_leaves_and_comes_back(calm):
         try:
             wait_until(lambda: place(pooler, one)["role"] == "lagging")
             behind = int(place(pooler, one)["lag_ms"])
-            assert 1000 < behind < 3000
+            assert 1000 < behind < 1000 * DEADLINE
             time.sleep(0.2)
             left = time.monotonic()
             time.sleep(0.7)
@@ -576,7 +574,7 @@ def test_a_full_pool_of_one_server_is_told_from_a_dead_one(calm):
             waiter.send(query("INSERT INTO ledger VALUES (2, 2)"))
             answer = waiter.until(b"Z")
             assert told(answer) == ["53300"] and b"full" in answer[0][1], "not that servers are down"
-            assert 0.8 < time.monotonic() - began < 3
+            assert 0.8 < time.monotonic() - began < DEADLINE
             # The replicas have pools of their own.
             assert reads_go_to(pooler) == ports(*calm.replicas)
             assert holder.kinds(query("COMMIT")) == "CZ"

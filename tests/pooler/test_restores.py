@@ -119,7 +119,6 @@ def test_a_default_among_other_statements_comes_before_what_is_sent_behind_it(se
             client.sql("SELECT 1")
             client.send(*map(query, IN_ONE_QUERY[what]))
             told.append([show(client.until(b"Z")) for _ in IN_ONE_QUERY[what]])
-        other.socket.settimeout(5)
         assert other.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I", "the connection is free again"
     if what == "within":
         # What follows in the same Query runs with the server's own value; the next one does not.

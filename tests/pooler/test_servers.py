@@ -283,7 +283,7 @@ def test_ban_and_unban(trio):
         assert pooler.show("BANS") == [] and place(pooler, one)["reads"] == "1"
         assert pooler.psql(f"UNBAN {host}", "pgcat") == ""
         pooler.psql(f"BAN {host} 1", "pgcat")
-        wait_until(lambda: place(pooler, one)["reads"] == "1", 3)
+        wait_until(lambda: place(pooler, one)["reads"] == "1")
 
 
 def test_servers_are_asked_as_whoever_may(trio):

@@ -122,8 +122,8 @@ def test_new_names_under_a_wildcard_cause_few_connections_and_pools(with_users):
         assert 0 < len(attempts) <= 16
         unproven = [line for line in console(pooler, "POOLS") if line["database"].startswith("nodb")]
         assert len(unproven) <= 16
-        wait_until(lambda: outcome(pooler) == "scram_user", 30)
-        wait_until(lambda: not any("nodb" in line["database"] for line in console(pooler, "POOLS")), 30)
+        wait_until(lambda: outcome(pooler) == "scram_user")
+        wait_until(lambda: not any("nodb" in line["database"] for line in console(pooler, "POOLS")))
         assert "set auth_dbname" in pooler.log.read_text()
 
 
