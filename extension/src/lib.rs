@@ -21,6 +21,7 @@ mod jobs;
 mod lookup;
 mod measure;
 mod memory;
+mod metric;
 mod model;
 mod model_meta;
 mod names;

@@ -463,6 +463,11 @@ pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The stored bytes of the fit of a model that has not seen the rows that its training held out.
+pub fn unseen_model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
+    model_bytes(model, snapshot)
+}
+
 fn scan_parts(
     model: i64,
     snapshot: pg_sys::Snapshot,

@@ -8,6 +8,7 @@ use forest::ensemble::Transform;
 use forest::{Ensemble, Explainer};
 use learn::family::{Meaning, Predict, Splits, Stored};
 use learn::preprocess::{Pipeline, bucket};
+use learn::side::Rule;
 
 use crate::cache::{self, Digest, Opened, Used};
 use crate::carry::outline::{Given, Outline};
@@ -29,6 +30,8 @@ pub struct Model {
     finished: RefCell<Vec<f32>>,
     answer: Answer,
     pub labels: Vec<LabelColumn>,
+    /// Which rows were held out of its training, where that is known.
+    pub split: Option<Rule>,
     used: Option<Used>,
 }
 
@@ -128,6 +131,7 @@ impl Model {
             finished: RefCell::default(),
             answer,
             labels: meta.labels,
+            split: meta.split,
             used: None,
         })
     }

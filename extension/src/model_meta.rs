@@ -6,6 +6,7 @@
 
 pub use learn::family::Task;
 use learn::preprocess::Pipeline;
+use learn::side::Rule;
 use serde_json::{Map, Value, json};
 
 /// Booster attribute that holds the JSON.
@@ -41,6 +42,8 @@ pub struct ModelMeta {
     pub labels: Vec<LabelColumn>,
     /// What is done to a row before the model sees it.
     pub pipeline: Option<Pipeline>,
+    /// Which rows were held out of its training, where that is known.
+    pub split: Option<Rule>,
 }
 
 /// A column of the relation that the model was trained from.
@@ -114,6 +117,9 @@ impl ModelMeta {
                 root["preprocess"] = pipeline.as_ref().map_or(Value::Null, Pipeline::to_json);
             }
         }
+        if let Some(split) = &self.split {
+            root["split"] = split.to_json();
+        }
         root.to_string()
     }
 
@@ -167,7 +173,9 @@ impl ModelMeta {
         if !fits {
             return Err(MetaError::Field("classes"));
         }
-        Ok(ModelMeta { task, columns, labels, pipeline })
+        // A rule of a later version is none that this one can ask.
+        let split = root.get("split").and_then(Rule::from_json);
+        Ok(ModelMeta { task, columns, labels, pipeline, split })
     }
 }
 
@@ -243,6 +251,7 @@ mod tests {
                 classes: Some(vec![Class { text: "1".into(), value: 1.0 }, Class { text: "5".into(), value: 5.0 }]),
             }],
             pipeline: None,
+            split: None,
         }
     }
 
@@ -258,6 +267,7 @@ mod tests {
         (meta.task, meta.labels) = (Task::Clustering, Vec::new());
         meta.pipeline = Pipeline::from_json(&json!([{}, {"one_hot": 2}]));
         assert!(meta.pipeline.is_some());
+        meta.split = Some(Rule::plain(learn::side::By::Test("held_out".into())));
         assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta));
     }
 

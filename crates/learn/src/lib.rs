@@ -4,6 +4,7 @@
 //! * [`rows`]: how rows reach an engine, a chunk at a time, and how a source stops a training.
 //! * [`spool`]: rows as few bytes, for a temporary file between two passes.
 //! * [`split`]: which rows are trained on, and which are tested on.
+//! * [`side`]: on which side of the split a row is, as a property of the row.
 //! * [`search`]: which hyperparameters to try.
 //! * [`nearest`]: the names that a mistyped one may have meant.
 //! * [`preprocess`]: what is done to columns before an algorithm sees them.
@@ -30,6 +31,7 @@ pub mod preprocess;
 pub mod random;
 pub mod rows;
 pub mod search;
+pub mod side;
 mod signals;
 pub mod split;
 pub mod spool;

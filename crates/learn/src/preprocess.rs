@@ -108,15 +108,18 @@ pub enum Role {
     Time,
     /// What each row belongs to: rows of a group are all trained on, or all tested on.
     Group,
+    /// What names each row: on which side it is follows from this alone.
+    Key,
 }
 
-const ROLES: [(&str, Role); 6] = [
+const ROLES: [(&str, Role); 7] = [
     ("feature", Role::Feature),
     ("ignore", Role::Ignore),
     ("weight", Role::Weight),
     ("test", Role::Test),
     ("time", Role::Time),
     ("group", Role::Group),
+    ("key", Role::Key),
 ];
 
 /// What is asked for a column.

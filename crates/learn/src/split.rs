@@ -1,19 +1,9 @@
 //! Which rows are trained on, and which are kept for the test.
 //!
-//! Rows are known by their ordinal, from 0, in the order in which they are read. The same ordinals and labels with the
-//! same seed are divided in the same way for ever: the algorithm is fixed.
-//!
-//! * `random`: rows are gone through once; each is drawn with the probability (test rows still needed) / (rows still
-//!   to come), which gives exactly as many as wanted and every set of that size with the same probability (Knuth's
-//!   selection sampling, algorithm S). The random numbers are SplitMix64's, begun with the seed.
-//! * `last`: the last rows.
-//! * `stratified`: rows are divided into strata: the classes of the label or, in a regression, up to ten ranges of the
-//!   target with the same number of rows, equal targets together. The number of test rows is shared among the strata
-//!   in proportion to their rows, what is left over going to the largest remainders; a stratum of two or more rows
-//!   always keeps one to train on, and one of a single row is trained on if that can be. Within a stratum, rows are
-//!   drawn as for `random`, from one sequence of random numbers for all.
+//! Rows are known by their ordinal, from 0, in the order in which they are read. On which side a row is, [`crate::side`]
+//! says.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::Error;
 use crate::random::Random;
@@ -25,7 +15,7 @@ pub enum Sampling {
     Random,
     /// The last rows.
     Last,
-    /// Any rows, but as many of each class, or of each range of the target, as it has in all.
+    /// Any rows, but of each class about the same share.
     Stratified,
 }
 
@@ -90,15 +80,6 @@ impl TestSize {
     }
 }
 
-/// What strata are made of: a value for each row.
-#[derive(Clone, Copy, Debug)]
-pub enum Strata<'a> {
-    /// Each distinct value is a class.
-    Classes(&'a [f32]),
-    /// The target of a regression.
-    Target(&'a [f32]),
-}
-
 /// Rows divided into those to train on and those to test on; one bit a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
@@ -109,26 +90,7 @@ pub struct Split {
     left_out: Option<Box<Split>>,
 }
 
-/// The most ranges of a regression's target.
-const RANGES: u64 = 10;
-
 impl Split {
-    /// Divides at random.
-    ///
-    /// # Errors
-    /// [`Error::Split`] if the test size leaves nothing to train on.
-    pub fn random(rows: u64, size: TestSize, seed: u64) -> Result<Split, Error> {
-        let mut split = Split::none(rows);
-        let mut draw = Draw { left: rows, wanted: size.of(rows)? };
-        let mut random = Random::new(seed);
-        for row in 0..rows {
-            if draw.next(&mut random) {
-                split.test(row);
-            }
-        }
-        Ok(split)
-    }
-
     /// Takes the last rows to test on.
     ///
     /// # Errors
@@ -141,107 +103,46 @@ impl Split {
         Ok(split)
     }
 
-    /// Divides at random within each stratum. Takes four bytes a row for a target, besides the bit.
-    ///
-    /// # Errors
-    /// [`Error::Split`] if the test size leaves nothing to train on.
-    pub fn stratified(strata: Strata<'_>, size: TestSize, seed: u64) -> Result<Split, Error> {
-        match strata {
-            Strata::Classes(labels) => {
-                let mut classes = ClassNumbers::default();
-                Split::within(labels, size, seed, |label| classes.number(label))
-            }
-            Strata::Target(target) => {
-                let rows = target.len() as u64;
-                let wanted = size.of(rows)?;
-                // With fewer test rows than ranges, some range would have none.
-                let ranges = RANGES.min(wanted).min(rows - wanted).max(1);
-                let edges = edges(target, ranges as usize);
-                Split::within(target, size, seed, |value| edges.partition_point(|edge| edge.total_cmp(&value).is_le()))
-            }
-        }
-    }
-
-    fn within(
-        values: &[f32],
-        size: TestSize,
-        seed: u64,
-        mut stratum: impl FnMut(f32) -> usize,
-    ) -> Result<Split, Error> {
-        let rows = values.len() as u64;
-        let mut sizes: Vec<u64> = Vec::new();
-        for &value in values {
-            let number = stratum(value);
-            if number >= sizes.len() {
-                sizes.resize(number + 1, 0);
-            }
-            if let Some(count) = sizes.get_mut(number) {
-                *count += 1;
-            }
-        }
-        let wanted = share_out(&sizes, rows, size.of(rows)?);
-        let mut draws: Vec<Draw> = sizes.iter().zip(&wanted).map(|(&left, &wanted)| Draw { left, wanted }).collect();
-        let mut random = Random::new(seed);
-        let mut split = Split::none(rows);
-        for (row, &value) in values.iter().enumerate() {
-            if draws.get_mut(stratum(value)).is_some_and(|draw| draw.next(&mut random)) {
-                split.test(row as u64);
-            }
-        }
-        Ok(split)
-    }
-
     /// The rows that are marked are tested on.
-    pub fn marked(marks: &[bool]) -> Split {
-        let mut split = Split::none(marks.len() as u64);
-        for (row, _) in marks.iter().enumerate().filter(|(_, marked)| **marked) {
-            split.test(row as u64);
+    pub fn marked(marks: impl Iterator<Item = bool>) -> Split {
+        let mut split = Split::none(0);
+        for marked in marks {
+            if split.rows.is_multiple_of(64) {
+                split.bits.push(0);
+            }
+            split.rows += 1;
+            if marked {
+                split.test(split.rows - 1);
+            }
         }
         split
     }
 
-    /// The rows with the greatest keys are tested on, of equal ones those that come last. Takes 8 bytes a row meanwhile.
+    /// The rows of the latest times are tested on, those of one time together: gives the first time that is.
+    /// Takes 8 bytes a row meanwhile.
     ///
     /// # Errors
-    /// [`Error::Split`] if there are not so many rows.
-    pub fn latest(times: &[i64], size: TestSize) -> Result<Split, Error> {
+    /// [`Error::Split`] if there are not so many rows, or all rows are of one time.
+    pub fn latest(times: &[i64], size: TestSize) -> Result<(Split, i64), Error> {
         let rows = times.len() as u64;
-        let wanted = usize::try_from(size.of(rows)?).unwrap_or(usize::MAX);
-        let mut split = Split::none(rows);
-        for row in by_time(times, 0..rows)?.into_iter().rev().take(wanted) {
-            split.test(row);
+        let wanted = size.of(rows)?;
+        if wanted == 0 {
+            return Ok((Split::none(rows), i64::MAX));
         }
-        Ok(split)
+        let mut sorted = gathered(times.iter().copied())?;
+        sorted.sort_unstable();
+        let begins = sorted.windows(2).enumerate().filter_map(|(at, pair)| match pair {
+            [one, other] if one != other => Some((rows - at as u64 - 1, *other)),
+            _ => None,
+        });
+        let cutoff = begins.min_by_key(|(tests, _)| tests.abs_diff(wanted)).map(|(_, cutoff)| cutoff);
+        let cutoff = cutoff.ok_or_else(|| Error::Split("all rows are of one time, which cannot be divided".into()))?;
+        Ok((Split::marked(times.iter().map(|time| *time >= cutoff)), cutoff))
     }
 
-    /// Whole groups are tested on: each row has the number of its group, from 0. Groups are drawn until another one would
-    /// lead further away from the number of rows that is wanted than to it; one group at least stays on either side.
-    ///
-    /// # Errors
-    /// [`Error::Split`] if there are not so many rows, or all rows are of one group.
-    pub fn grouped(groups: &[u32], size: TestSize, seed: u64) -> Result<Split, Error> {
-        let rows = groups.len() as u64;
-        let wanted = size.of(rows)?;
-        let mut split = Split::none(rows);
-        if wanted == 0 {
-            return Ok(split);
-        }
-        let mut sizes = sizes_of(groups, |_| true);
-        if sizes.len() < 2 {
-            return Err(Error::Split("all rows are of one group, which cannot be divided".into()));
-        }
-        Random::new(seed).shuffle(&mut sizes);
-        let (mut drawn, mut count) = (HashSet::new(), 0);
-        for (size, group) in sizes.iter().take(sizes.len() - 1) {
-            if drawn.is_empty() || wanted.abs_diff(count + size) < wanted.abs_diff(count) {
-                drawn.insert(*group);
-                count += size;
-            }
-        }
-        for (row, _) in groups.iter().enumerate().filter(|(_, group)| drawn.contains(*group)) {
-            split.test(row as u64);
-        }
-        Ok(split)
+    /// The rows that both test on: neither was trained on them.
+    pub fn both(&self, other: &Split) -> Split {
+        Split::marked((0..self.rows).map(|row| self.is_test(row) && other.is_test(row)))
     }
 
     fn none(rows: u64) -> Split {
@@ -440,49 +341,17 @@ impl Draw {
     }
 }
 
-/// Shares `wanted` test rows among strata of these sizes.
-fn share_out(sizes: &[u64], rows: u64, wanted: u64) -> Vec<u64> {
-    let rows = u128::from(rows.max(1));
-    let exact = |size: u64| u128::from(size) * u128::from(wanted);
-    let most = |size: u64| size.saturating_sub(1);
-    let mut shares: Vec<u64> = sizes.iter().map(|&size| ((exact(size) / rows) as u64).min(most(size))).collect();
-    let mut missing = wanted - shares.iter().sum::<u64>();
-
-    // Largest remainder first, and of equal ones the larger stratum, then the earlier one.
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
-    order.sort_by_key(|&i| {
-        let size = sizes.get(i).copied().unwrap_or(0);
-        (std::cmp::Reverse(exact(size) % rows), std::cmp::Reverse(size), i)
-    });
-    // At first every stratum keeps a row to train on; if test rows are still missing then, none has to.
-    for keep in [1, 0] {
-        while missing > 0 {
-            let before = missing;
-            for &i in &order {
-                if let (Some(share), Some(&size)) = (shares.get_mut(i), sizes.get(i))
-                    && missing > 0
-                    && *share + keep < size
-                {
-                    *share += 1;
-                    missing -= 1;
-                }
-            }
-            if missing == before {
-                break;
-            }
+/// All of these, in memory that there is.
+pub(crate) fn gathered<T>(values: impl Iterator<Item = T>) -> Result<Vec<T>, Error> {
+    let mut all = Vec::new();
+    for value in values {
+        if all.len() == all.capacity() {
+            let more = all.len().max(1024);
+            room::reserve(&mut all, more)?;
         }
+        all.push(value);
     }
-    shares
-}
-
-/// The values that begin the second and later of `ranges` ranges with about the same number of rows.
-fn edges(target: &[f32], ranges: usize) -> Vec<f32> {
-    let mut sorted = target.to_vec();
-    sorted.sort_unstable_by(f32::total_cmp);
-    let mut edges: Vec<f32> =
-        (1..ranges).filter_map(|range| sorted.get(range * sorted.len() / ranges).copied()).collect();
-    edges.dedup_by(|a, b| a.total_cmp(b).is_eq());
-    edges
+    Ok(all)
 }
 
 /// Numbers of classes, in the order of their appearance; whole numbers, which classes mostly are, are looked up in a
@@ -553,8 +422,7 @@ mod column_tests {
     #[test]
     fn groups_stay_together() {
         let groups: Vec<u32> = (0..1000).map(|row| (row * row % 37) as u32).collect();
-        let split = Split::grouped(&groups, TestSize::Rows(250), 3).unwrap();
-        assert!(split.test_rows().abs_diff(250) < 60, "{}", split.test_rows());
+        let split = Split::marked(groups.iter().map(|group| group % 4 == 0));
         let sides = |split: &Split, group: u32| {
             let rows = (0..1000).filter(|row| groups[*row as usize] == group);
             rows.fold((false, false), |(test, train), row| (test | split.is_test(row), train | split.is_train(row)))
@@ -569,22 +437,13 @@ mod column_tests {
             assert_eq!((0..1000).filter(|row| thinned.is_train(*row)).count() as u64, thinned.train_rows());
             assert_eq!(fold.thinned(1000, 10_000, 1).train_rows(), fold.train_rows());
         }
-        assert!(Split::grouped(&[4; 10], TestSize::Rows(2), 0).is_err());
-        assert_eq!(Split::grouped(&[4; 10], TestSize::Rows(0), 0).unwrap().test_rows(), 0);
-    }
-
-    #[test]
-    fn a_group_stays_on_either_side() {
-        for seed in 0..50 {
-            let split = Split::grouped(&[0, 0, 0, 0, 1], TestSize::Rows(4), seed).unwrap();
-            assert!(split.test_rows() > 0 && split.train_rows() > 0);
-        }
     }
 
     #[test]
     fn the_latest_rows_are_tested_on_whatever_their_order() {
         let times: Vec<i64> = (0..100).map(|row| (row * 37) % 100).collect();
-        let split = Split::latest(&times, TestSize::Rows(10)).unwrap();
+        let (split, cutoff) = Split::latest(&times, TestSize::Rows(10)).unwrap();
+        assert_eq!(cutoff, 90);
         assert!((0..100).all(|row| split.is_test(row) == (times[row as usize] >= 90)));
         for (number, fold) in split.folds(4, Folds::Times(&times), 0).unwrap().iter().enumerate() {
             let trained = (0..100).filter(|row| fold.is_train(*row)).map(|row| times[row as usize]);
@@ -598,7 +457,7 @@ mod column_tests {
 
     #[test]
     fn marked_rows_are_tested_on() {
-        let split = Split::marked(&[true, false, true]);
+        let split = Split::marked([true, false, true].into_iter());
         assert_eq!((split.test_rows(), split.is_test(0), split.is_test(1), split.is_test(2)), (2, true, false, true));
     }
 }
@@ -606,7 +465,6 @@ mod column_tests {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     fn share(of: f64) -> TestSize {
         TestSize::new(of).unwrap()
@@ -630,106 +488,10 @@ mod tests {
     }
 
     #[test]
-    fn a_seed_means_the_same_rows_for_ever() {
-        let split = Split::random(20, share(0.25), 42).unwrap();
-        assert_eq!(drawn(&split), drawn(&Split::random(20, share(0.25), 42).unwrap()));
-        assert_ne!(drawn(&split), drawn(&Split::random(20, share(0.25), 43).unwrap()));
-        // Written down, and computed by a second implementation: a later version that draws other rows would make old models and new ones incomparable.
-        assert_eq!(drawn(&split), RANDOM_20_42);
-        let labels: Vec<f32> = (0..20).map(|row| (row % 3) as f32).collect();
-        let split = Split::stratified(Strata::Classes(&labels), share(0.25), 42).unwrap();
-        assert_eq!(drawn(&split), STRATIFIED_20_42);
-    }
-
-    const RANDOM_20_42: [u64; 5] = [1, 4, 10, 15, 16];
-    const STRATIFIED_20_42: [u64; 5] = [1, 4, 6, 15, 17];
-
-    #[test]
-    fn every_row_is_equally_probable() {
-        let (mut counts, seeds) = ([0u32; 30], 20_000u32);
-        for seed in 0..seeds {
-            for row in drawn(&Split::random(30, share(0.3), u64::from(seed)).unwrap()) {
-                counts[row as usize] += 1;
-            }
-        }
-        // 0.3 of 20,000 with a standard deviation of 65; five of those are exceeded once in a million.
-        assert!(counts.iter().all(|&count| count.abs_diff(seeds * 3 / 10) < 325), "{counts:?}");
-    }
-
-    #[test]
     fn the_last_rows_are_the_last() {
         let split = Split::last(100, share(0.1)).unwrap();
         assert_eq!(drawn(&split), (90..100).collect::<Vec<_>>());
         assert_eq!((split.test_rows(), split.train_rows()), (10, 90));
         assert!(!split.is_test(100) && !split.is_test(1 << 40));
-    }
-
-    #[test]
-    fn classes_keep_their_shares() {
-        // 900 of one class, 90 of another, 10 of a third, in blocks.
-        let labels: Vec<f32> = (0..1000)
-            .map(|row| {
-                if row < 900 {
-                    0.0
-                } else if row < 990 {
-                    1.0
-                } else {
-                    7.5
-                }
-            })
-            .collect();
-        let split = Split::stratified(Strata::Classes(&labels), share(0.2), 1).unwrap();
-        let of = |class: f32| drawn(&split).iter().filter(|&&row| labels[row as usize] == class).count();
-        assert_eq!((of(0.0), of(1.0), of(7.5)), (180, 18, 2));
-    }
-
-    #[test]
-    fn every_class_is_trained_on() {
-        let labels = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 2.0];
-        for seed in 0..200 {
-            let split = Split::stratified(Strata::Classes(&labels), share(0.5), seed).unwrap();
-            let trained: Vec<f32> = (0..9).filter(|&row| !split.is_test(row)).map(|row| labels[row as usize]).collect();
-            assert!([0.0, 1.0, 2.0].iter().all(|class| trained.contains(class)), "seed {seed}: {trained:?}");
-            assert_eq!(split.test_rows(), 5);
-        }
-    }
-
-    #[test]
-    fn ranges_of_a_target_keep_their_shares() {
-        // Ten thousand rows, the target squared so that its values crowd near zero.
-        let target: Vec<f32> = (0..10_000u32).map(|row| ((row * 7919 % 10_000) as f32 / 10_000.0).powi(2)).collect();
-        let split = Split::stratified(Strata::Target(&target), share(0.25), 3).unwrap();
-        let edges = edges(&target, 10);
-        assert_eq!(edges.len(), 9);
-        for range in 0..10 {
-            let inside = |&row: &u64| edges.partition_point(|edge| *edge <= target[row as usize]) == range;
-            assert_eq!(drawn(&split).iter().filter(|row| inside(row)).count(), 250, "range {range}");
-        }
-    }
-
-    #[test]
-    fn a_constant_target_is_one_stratum() {
-        let split = Split::stratified(Strata::Target(&[3.0; 40]), share(0.25), 3).unwrap();
-        assert_eq!(split.test_rows(), 10);
-    }
-
-    proptest! {
-        #[test]
-        fn exactly_as_many_rows_as_wanted(
-            labels in proptest::collection::vec(prop_oneof![0..5i32, -3..4000i32], 1..300), size in 0.0..0.99f64,
-            seed: u64,
-        ) {
-            let values: Vec<f32> = labels.iter().map(|&label| label as f32 * 0.5).collect();
-            let wanted = share(size).of(values.len() as u64).unwrap();
-            for split in [
-                Split::random(values.len() as u64, share(size), seed).unwrap(),
-                Split::last(values.len() as u64, share(size)).unwrap(),
-                Split::stratified(Strata::Classes(&values), share(size), seed).unwrap(),
-                Split::stratified(Strata::Target(&values), share(size), seed).unwrap(),
-            ] {
-                prop_assert_eq!(split.test_rows(), wanted);
-                prop_assert_eq!(drawn(&split).len() as u64, wanted);
-            }
-        }
     }
 }

@@ -89,7 +89,7 @@ impl Outline {
             ))
             .hint("Leave task out."));
         }
-        Ok(ModelMeta { task, columns: self.columns(given)?, labels: self.labels(given)?, pipeline: None })
+        Ok(ModelMeta { task, columns: self.columns(given)?, labels: self.labels(given)?, pipeline: None, split: None })
     }
 
     fn columns(&self, given: &Given) -> Result<Vec<FeatureColumn>> {

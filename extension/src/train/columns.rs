@@ -1,6 +1,7 @@
 //! The conversion of a statement's rows to rows of features: the use of each column, and the reading of its values.
 
 use learn::preprocess::{Encode, Role, bucket};
+use learn::side::{By, Rule};
 use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Value, json};
@@ -9,7 +10,8 @@ use super::categories::{self, Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
 use super::interrupts;
 use super::label::{Label, LabelReader};
-use super::roles::{Divided, DividingReader, Roles, WeightReader};
+use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
+use super::sides::{Hashes, SideReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
@@ -39,6 +41,10 @@ pub struct Reader {
     /// Whether a row weighs anything.
     weighs: bool,
     dividing: Option<DividingReader>,
+    /// By which the sides of rows are known, where they follow from what the rows are.
+    hashes: Option<Hashes>,
+    /// Which rows the training of the deployed model held out, where that is known.
+    before: Option<(SideReader, Vec<bool>)>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
     /// The row being read.
@@ -118,7 +124,7 @@ impl Reader {
             }
             match roles.of_column(&column.name) {
                 Role::Feature => {}
-                Role::Ignore => continue,
+                Role::Ignore | Role::Key => continue,
                 Role::Weight => {
                     weight = Some(WeightReader::new(column, index)?);
                     continue;
@@ -170,6 +176,8 @@ impl Reader {
             weight,
             weighs: false,
             dividing,
+            hashes: None,
+            before: None,
             others: Vec::new(),
             row: Vec::new(),
             array: Vec::new(),
@@ -180,6 +188,32 @@ impl Reader {
             text: 0,
             progress,
         })
+    }
+
+    /// Keeps of each row by what its side is known, unless it is its place, and which side it was on in the training of the
+    /// deployed model.
+    pub fn with_sides(
+        mut self,
+        columns: &[ResultColumn],
+        roles: &Roles,
+        by_place: bool,
+        before: Option<SideReader>,
+    ) -> Reader {
+        let of_role = |role: Role| columns.iter().enumerate().find(|(_, column)| roles.of_column(&column.name) == role);
+        self.before = before.map(|before| (before, Vec::new()));
+        self.hashes = if let Some((position, column)) = of_role(Role::Group) {
+            Some(Hashes::of_value(By::Group(column.name.clone()), column, position))
+        } else if by_place || self.dividing.is_some() {
+            None
+        } else if let Some((position, column)) = of_role(Role::Key) {
+            Some(Hashes::of_value(By::Key(column.name.clone()), column, position))
+        } else {
+            let at = |position: usize| columns.get(position).map(|column| (position, column));
+            let features = self.features.iter().filter_map(|feature| at(feature.position - 1));
+            let labels = self.labels.iter().filter_map(|(position, _)| at(*position));
+            Some(Hashes::of_content(features, labels, self.task))
+        };
+        self
     }
 
     /// Name and kind of the features, as far as they are known before the first row: `None` if there are arrays.
@@ -314,8 +348,19 @@ impl Reader {
                 }
             })
             .collect();
-        let divided = self.dividing.map(DividingReader::finish).unwrap_or_default();
-        Ok(Data { task: self.task, spool, features, labels, weighted: self.weight.is_some(), divided })
+        let (by, divided) = self.dividing.map_or((By::Position, Divided::No), DividingReader::finish);
+        Ok(Data {
+            task: self.task,
+            spool,
+            features,
+            labels,
+            weighted: self.weight.is_some(),
+            divided,
+            by,
+            hashes: self.hashes,
+            before: self.before.map(|(_, held_out)| Split::marked(held_out.into_iter())),
+            rule: None,
+        })
     }
 }
 
@@ -413,6 +458,12 @@ impl Receiver for Reader {
         }
         if let Some(dividing) = &mut self.dividing {
             dividing.read(values, nulls)?;
+        }
+        if let Some(hashes) = &mut self.hashes {
+            hashes.take(values, nulls, first)?;
+        }
+        if let Some((reader, held_out)) = &mut self.before {
+            roles::push(held_out, reader.is_held_out(values, nulls)?)?;
         }
         self.row.extend_from_slice(&self.others);
         self.store(first)
@@ -559,6 +610,14 @@ pub struct Data {
     pub weighted: bool,
     /// Whether a column says which rows are tested on.
     pub divided: Divided,
+    /// Which column that is.
+    pub by: By,
+    /// The hashes of rows, by which they are divided where no column says otherwise: seeded once they are.
+    pub hashes: Option<Hashes>,
+    /// The rows that the training of the deployed model held out, where that is known.
+    pub before: Option<Split>,
+    /// By what the rows were divided, once they are.
+    pub rule: Option<Rule>,
 }
 
 impl Data {
@@ -675,6 +734,7 @@ impl Data {
                 })
                 .collect(),
             pipeline: None,
+            split: self.rule.clone(),
         }
     }
 

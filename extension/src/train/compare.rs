@@ -1,72 +1,184 @@
-//! Whether a newly trained model takes the place of the deployed one: it does unless that one is better, both measured
-//! on the test rows of this training.
+//! Whether a newly trained model takes the place of the deployed one: it does unless that one is better on rows that neither
+//! was trained on. Where there are too few of these, each is known by its score on the rows that its own training held out.
+//! A model that cannot read the table any more is never the better one.
 
+use learn::side::{self, Rule};
 use learn::split::Split;
 use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
 use super::columns::Data;
+use super::cursor::ResultColumn;
 use super::report;
-use super::score::Scorer;
-use crate::deploy::key_metric;
+use super::score::{Grades, Scorer};
+use super::sides::SideReader;
 use crate::error::Result;
-use crate::model_meta::Task;
+use crate::metric::Metric;
+use crate::model::Model;
+use crate::model_meta::{LabelColumn, Task};
 use crate::registry::{self, Project};
 use crate::{lookup, names};
 
-/// `metrics` are those of the new model.
+/// Fewer shared rows than these decide nothing.
+const FEWEST_SHARED: u64 = 20;
+
+/// The deployed model, as it was when the rows were read.
+pub struct Rival {
+    id: i64,
+    rule: Option<Rule>,
+    task: Task,
+    labels: Vec<LabelColumn>,
+}
+
+impl Rival {
+    /// That of a project, if it has one.
+    pub fn find(project: Option<&Project>) -> Result<Option<Rival>> {
+        let Some(project) = project else { return Ok(None) };
+        let Some(id) = registry::deployed_model(project.id)? else { return Ok(None) };
+        names::with_latest(|snapshot| {
+            let Some(digest) = lookup::model_digest(id, snapshot)? else { return Ok(None) };
+            let model = Model::load(&digest, || lookup::model_bytes(id, snapshot))?;
+            Ok(Some(Rival { id, rule: model.split.clone(), task: model.task, labels: model.labels }))
+        })
+    }
+
+    /// What tells which of these rows its training held out; `None` where nothing can.
+    pub fn sides(&self, labels: &[String], columns: &[ResultColumn]) -> Option<SideReader> {
+        SideReader::new(self.rule.as_ref()?, self.task, &self.labels, Some(labels), columns).ok()
+    }
+}
+
+/// Gives the new model, and its metrics on its own test rows.
 pub fn is_better(
     project: &Project,
-    task: Task,
-    metrics: &Map<String, Value>,
+    metric: &Metric,
+    (new, metrics): (&Scorer, &Map<String, Value>),
+    rival: Option<&Rival>,
     data: &Data,
     split: &Split,
 ) -> Result<bool> {
     let Some(deployed) = registry::deployed_model(project.id)? else { return Ok(true) };
-    let name = key_metric(task);
-    let Some(new) = metrics.get(name).and_then(Value::as_f64) else {
+    let name = metric.name();
+    let Some(own) = metric.of(metrics) else {
         report::warning(&format!(
             "the new model has no {name}, because there are no test rows: model {deployed} stays deployed"
         ));
         return Ok(false);
     };
-    let current = match on_these_rows(deployed, name, data, split) {
-        Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
-            report::warning(&format!(
-                "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the \
-                 new model replaces it"
-            ));
-            return Ok(true);
-        }
-        other => other?,
-    };
-    let (current, where_from) = match current {
-        Some(score) => (Some(score), "on the same rows"),
-        // Other features, so the rows of its own training are all there is to go by.
-        None => (recorded(project, deployed, name)?, "when it was trained"),
-    };
-    let Some(current) = current else { return Ok(true) };
-    report::info(&format!("Comparing to deployed model {deployed}: {name} {current:.6} {where_from}"));
-    if new >= current {
+    let bytes = names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?;
+    let Some(current) = Scorer::new(&bytes, data)? else {
+        report::info(&format!(
+            "Deployed model {deployed} cannot read these rows, whose columns are others: the new model replaces it"
+        ));
         return Ok(true);
+    };
+    let shared = data.before.as_ref().filter(|_| rival.is_some_and(|rival| rival.id == deployed));
+    let shared = shared.map(|before| split.both(before)).filter(|shared| shared.test_rows() >= FEWEST_SHARED);
+    if let Some(shared) = &shared {
+        let groups = Groups::of(data, shared);
+        let new = new.grade(data, shared, metric, &groups)?;
+        match current.grade(data, shared, metric, &groups) {
+            Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
+                return Ok(takes_no_missing(deployed));
+            }
+            current => {
+                if let Some(better) = by_shared(metric, deployed, &new, &current?, shared.test_rows()) {
+                    return Ok(better);
+                }
+            }
+        }
+    } else if let Err(error) = current.score(data, split)
+        && error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED)
+    {
+        return Ok(takes_no_missing(deployed));
     }
+    let Some(current) = recorded(project, deployed, metric)? else {
+        report::info(&format!("Deployed model {deployed} has no {name}: the new model replaces it"));
+        return Ok(true);
+    };
+    let better = metric.at_least_as_good(own, current);
+    let shared = shared.map_or(0, |shared| shared.test_rows());
+    say(
+        better,
+        &format!(
+            "{name} {own:.6}, and {current:.6} of deployed model {deployed}, each on the rows that its own training held out ({}): {}",
+            match shared {
+                0 => "no rows are known that neither was trained on".to_owned(),
+                rows => format!("the {rows} rows that neither was trained on do not tell"),
+            },
+            outcome(better, deployed)
+        ),
+    );
+    Ok(better)
+}
+
+/// By the rows that neither was trained on; `None` where one of the two has no score on them.
+fn by_shared(metric: &Metric, deployed: i64, new: &Grades, current: &Grades, rows: u64) -> Option<bool> {
+    let (score, other) = (new.score?, current.score?);
+    let better = metric.at_least_as_good(score, other);
+    let difference = score - other;
+    let error = new.error_of_difference(current);
+    let spread = error.map(|error| format!(" +- {error:.6}")).unwrap_or_default();
+    let noise = match error {
+        Some(error) if difference.abs() <= 2.0 * error => ", within the noise",
+        _ => "",
+    };
+    say(
+        better,
+        &format!(
+            "{} {score:.6}, and {other:.6} of deployed model {deployed}, on the {rows} rows that neither was trained on \
+             (difference {difference:+.6}{spread}{noise}): {}",
+            metric.name(),
+            outcome(better, deployed)
+        ),
+    );
+    Some(better)
+}
+
+fn outcome(better: bool, deployed: i64) -> String {
+    match better {
+        true => "the new model replaces it".to_owned(),
+        false => format!("the new model is worse, and model {deployed} stays deployed"),
+    }
+}
+
+fn say(better: bool, what: &str) {
+    let text = format!("Comparing the new model: {what}");
+    if better { report::info(&text) } else { report::warning(&text) }
+}
+
+fn takes_no_missing(deployed: i64) -> bool {
     report::warning(&format!(
-        "the new model's {name} {new:.6} is worse than {current:.6} of model {deployed}, which stays deployed"
+        "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the new model \
+         replaces it"
     ));
-    Ok(false)
+    true
 }
 
-fn on_these_rows(model_id: i64, metric: &str, data: &Data, split: &Split) -> Result<Option<f64>> {
-    let bytes = names::with_latest(|snapshot| lookup::model_bytes(model_id, snapshot))?;
-    if bytes.is_empty() {
-        return Ok(None);
-    }
-    let Some(scorer) = Scorer::new(&bytes, data)? else { return Ok(None) };
-    Ok(scorer.score(data, split)?.get(metric).and_then(Value::as_f64))
-}
-
-fn recorded(project: &Project, model_id: i64, metric: &str) -> Result<Option<f64>> {
+fn recorded(project: &Project, model_id: i64, metric: &Metric) -> Result<Option<f64>> {
     let models = registry::models(project.id)?;
     let model = models.iter().find(|model| model.id == model_id);
-    Ok(model.and_then(|model| model.metrics.get(metric)).and_then(Value::as_f64))
+    Ok(model.and_then(|model| metric.of(model.metrics.as_object()?)))
+}
+
+/// The groups of rows that a jackknife leaves out one after another: by the rows' hashes, so that equal rows are together.
+pub struct Groups(Vec<u8>);
+
+/// Groups of a jackknife.
+pub const GROUPS: usize = 20;
+
+impl Groups {
+    /// Of the test rows of a split, in their order.
+    fn of(data: &Data, split: &Split) -> Groups {
+        let hash = |row: u64| {
+            let hashes = data.hashes.as_ref().map(|hashes| &hashes.rows);
+            hashes.and_then(|hashes| hashes.get(row as usize)).map_or(side::mix(row), |hash| side::mix(*hash))
+        };
+        Groups((0..split.rows()).filter(|row| split.is_test(*row)).map(|row| (hash(row) % GROUPS as u64) as u8).collect())
+    }
+
+    /// That of the test row of that number.
+    pub fn get(&self, row: usize) -> usize {
+        self.0.get(row).map_or(0, |group| usize::from(*group))
+    }
 }

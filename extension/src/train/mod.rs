@@ -20,6 +20,7 @@ pub mod request;
 mod roles;
 mod score;
 mod search;
+pub mod sides;
 mod snapshot;
 pub mod source;
 mod spool;
@@ -30,7 +31,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use learn::preprocess::{Pipeline, Raw, Role, Spec};
-use learn::split::{Sampling, Split, Strata, TestSize};
+use learn::split::{Sampling, Split, TestSize};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
 
@@ -38,10 +39,12 @@ use crate::access;
 use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
+use crate::metric::Metric;
 use crate::model_meta::{ModelMeta, Task};
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
+use compare::Rival;
 use columns::{Data, Reader};
 pub use engine::ALGORITHMS;
 use engine::{Engine, Prepared};
@@ -122,14 +125,13 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
 
     activity::phase(Phase::Reading);
-    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref())?;
+    let rival = Rival::find(project.as_ref())?;
+    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_ref())?;
     let rows = data.spool.rows();
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
-    let split = match data.divided.split(size, request.seed())? {
-        Some(split) => split,
-        None => split(&data, plan.sampling, size, request.seed())?,
-    };
+    let (split, rule) = sides::divide(&mut data, plan.sampling, size, &request.project_name, request.seed())?;
+    data.rule = Some(rule);
     let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
     if split.train_rows() == 0 || split.test_rows() == 0 && tests {
         return Err(Error::new(
@@ -225,7 +227,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         registry::set_residuals(model_id, &residuals)?;
     }
     registry::insert_file(model_id, engine.path(), &fitted.model)?;
-    let deployed = request.automatic_deploy && compare::is_better(&project, task, &metrics, &data, &split)?;
+    let deployed = request.automatic_deploy && compare::is_better(&project, &Metric::of_task(task), (&scorer, &metrics), rival.as_ref(), &data, &split)?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
         registry::insert_deployment(project.id, model_id, "new_score")?;
@@ -452,7 +454,13 @@ fn check_may_repeat(request: &Request, source: &Source, last: &Snapshot) -> Resu
 }
 
 /// Reads all rows. Gives the columns that are declared NOT NULL too.
-fn read(plan: &Plan, roles: &Roles, task: Task, engine: &dyn Engine) -> Result<(Data, Vec<String>)> {
+fn read(
+    plan: &Plan,
+    roles: &Roles,
+    task: Task,
+    engine: &dyn Engine,
+    rival: Option<&Rival>,
+) -> Result<(Data, Vec<String>)> {
     let described = cursor::describe(&plan.source.statement)?;
     let not_null = match plan.source.relation {
         Some(relation) => registry::not_null_columns(relation)?,
@@ -465,7 +473,10 @@ fn read(plan: &Plan, roles: &Roles, task: Task, engine: &dyn Engine) -> Result<(
             report::info(&format!("{rows} rows read"));
         }
     });
-    let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?;
+    let before = rival.and_then(|rival| rival.sides(&plan.labels, &described));
+    let by_place = plan.sampling == Sampling::Last || plan.snapshot.test_size == 0.0;
+    let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?
+        .with_sides(&described, roles, by_place, before);
     // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then, and where columns
     // make several features.
     if let Some(features) = reader.scalar_features() {
@@ -477,23 +488,6 @@ fn read(plan: &Plan, roles: &Roles, task: Task, engine: &dyn Engine) -> Result<(
         engine.rehearse(&data.final_features())?;
     }
     Ok((data, not_null))
-}
-
-fn split(data: &Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<Split> {
-    let rows = data.spool.rows();
-    Ok(match sampling {
-        Sampling::Random => Split::random(rows, size, seed)?,
-        Sampling::Last => Split::last(rows, size)?,
-        Sampling::Stratified if data.labels.is_empty() => Split::random(rows, size, seed)?,
-        Sampling::Stratified => {
-            let labels = data.spool.labels()?;
-            let strata = match data.task {
-                Task::Classification => Strata::Classes(&labels),
-                _ => Strata::Target(&labels),
-            };
-            Split::stratified(strata, size, seed)?
-        }
-    })
 }
 
 fn announce(request: &Request, algorithm: &str, data: &Data, split: &Split, model_id: i64) {

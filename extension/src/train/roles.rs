@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use learn::preprocess::{Encode, Role, Spec};
-use learn::split::{Folds, Split, TestSize};
+use learn::side::By;
+use learn::split::Folds;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Map, Value};
 
@@ -40,7 +41,9 @@ impl Roles {
             }
         };
         one("weigh rows", &|role| role == Role::Weight)?;
-        one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group))?;
+        one("say which rows are tested on", &|role| {
+            matches!(role, Role::Test | Role::Time | Role::Group | Role::Key)
+        })?;
         Ok(Roles { roles, encodes })
     }
 
@@ -80,16 +83,6 @@ pub enum Divided {
 }
 
 impl Divided {
-    /// The split that the column makes; `None` where there is no such column.
-    pub fn split(&self, size: TestSize, seed: u64) -> Result<Option<Split>> {
-        Ok(match self {
-            Divided::No => None,
-            Divided::Tests(marks) => Some(Split::marked(marks)),
-            Divided::Times(times) => Some(Split::latest(times, size)?),
-            Divided::Groups(groups) => Some(Split::grouped(groups, size, seed)?),
-        })
-    }
-
     /// How a cross-validation divides the training rows.
     pub fn folds<'a>(&'a self, classes: Option<&'a [f32]>) -> Folds<'a> {
         match (self, classes) {
@@ -139,42 +132,30 @@ pub struct DividingReader {
     name: String,
     position: usize,
     type_oid: pg_sys::Oid,
-    key: Key,
+    key: Option<TimeKey>,
     divided: Divided,
     groups: HashMap<String, u32>,
 }
 
-/// How a value is read.
+/// How a time is read.
 #[derive(Clone, Copy)]
-enum Key {
-    Boolean,
+pub enum TimeKey {
     Integer(Number),
     Float(Number),
     Days,
     Microseconds,
-    Text,
 }
 
 impl DividingReader {
     pub fn new(column: &ResultColumn, position: usize, role: Role) -> Result<DividingReader> {
-        let kind = Kind::of(column.type_oid);
-        let (key, divided) = match (role, kind) {
-            (Role::Test, Some(Kind::Number(Number::Bool))) => (Key::Boolean, Divided::Tests(Vec::new())),
+        let (key, divided) = match (role, Kind::of(column.type_oid)) {
+            (Role::Test, Some(Kind::Number(Number::Bool))) => (None, Divided::Tests(Vec::new())),
             (Role::Test, _) => return Err(unfit(column, "say which rows are tested on", "Such a column is boolean.")),
-            (Role::Time, Some(Kind::Many(Many::Moment(moment)))) => {
-                let key = if moment == features::Moment::Date { Key::Days } else { Key::Microseconds };
-                (key, Divided::Times(Vec::new()))
-            }
-            (Role::Time, Some(Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8)))) => {
-                (Key::Integer(number), Divided::Times(Vec::new()))
-            }
-            (Role::Time, Some(Kind::Number(number @ (Number::Float4 | Number::Float8 | Number::Numeric)))) => {
-                (Key::Float(number), Divided::Times(Vec::new()))
-            }
-            (Role::Time, _) => {
-                return Err(unfit(column, "order rows by time", "Times are dates, timestamps or numbers."));
-            }
-            _ => (Key::Text, Divided::Groups(Vec::new())),
+            (Role::Time, _) => match TimeKey::of(column) {
+                Some(key) => (Some(key), Divided::Times(Vec::new())),
+                None => return Err(unfit(column, "order rows by time", "Times are dates, timestamps or numbers.")),
+            },
+            _ => (None, Divided::Groups(Vec::new())),
         };
         let name = column.name.clone();
         Ok(DividingReader { name, position, type_oid: column.type_oid, key, divided, groups: HashMap::new() })
@@ -189,7 +170,7 @@ impl DividingReader {
             Divided::Tests(marks) => push(marks, datum.value() as u8 != 0),
             Divided::Times(times) => {
                 // SAFETY: the column is of the type that the key was made for.
-                let time = unsafe { self.key.time(datum) };
+                let time = self.key.and_then(|key| unsafe { key.time(datum) });
                 push(times, time.ok_or_else(|| is_null(&self.name, "orders rows by time"))?)
             }
             Divided::Groups(groups) => {
@@ -202,25 +183,51 @@ impl DividingReader {
         }
     }
 
-    pub fn finish(self) -> Divided {
-        self.divided
+    /// By which column, and what it says of each row.
+    pub fn finish(self) -> (By, Divided) {
+        let by = match (&self.divided, self.key) {
+            (Divided::Times(_), Some(key)) => By::Time { column: self.name, unit: key.unit().to_owned(), cutoff: i64::MAX },
+            (Divided::Groups(_), _) => By::Group(self.name),
+            _ => By::Test(self.name),
+        };
+        (by, self.divided)
     }
 }
 
-impl Key {
+impl TimeKey {
+    /// `None` for a type that is no time.
+    pub fn of(column: &ResultColumn) -> Option<TimeKey> {
+        Some(match Kind::of(column.type_oid)? {
+            Kind::Many(Many::Moment(features::Moment::Date)) => TimeKey::Days,
+            Kind::Many(Many::Moment(_)) => TimeKey::Microseconds,
+            Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8)) => TimeKey::Integer(number),
+            Kind::Number(number @ (Number::Float4 | Number::Float8 | Number::Numeric)) => TimeKey::Float(number),
+            _ => return None,
+        })
+    }
+
+    /// What its numbers are; those of one unit compare.
+    pub fn unit(self) -> &'static str {
+        match self {
+            TimeKey::Integer(_) => "integer",
+            TimeKey::Float(_) => "float",
+            TimeKey::Days => "days",
+            TimeKey::Microseconds => "microseconds",
+        }
+    }
+
     /// A number in the order of the times; `None` for NaN.
     ///
     /// # Safety
     /// `datum` is of the type that the key was made for.
-    unsafe fn time(self, datum: pg_sys::Datum) -> Option<i64> {
+    pub unsafe fn time(self, datum: pg_sys::Datum) -> Option<i64> {
         let bits = datum.value();
         match self {
-            Key::Integer(Number::Int2) => Some(i64::from(bits as i16)),
-            Key::Integer(Number::Int4) | Key::Days => Some(i64::from(bits as i32)),
-            Key::Integer(_) | Key::Microseconds => Some(bits as i64),
+            TimeKey::Integer(Number::Int2) => Some(i64::from(bits as i16)),
+            TimeKey::Integer(Number::Int4) | TimeKey::Days => Some(i64::from(bits as i32)),
+            TimeKey::Integer(_) | TimeKey::Microseconds => Some(bits as i64),
             // SAFETY: as the caller promises.
-            Key::Float(number) => in_order(unsafe { number.double(datum) }),
-            Key::Boolean | Key::Text => None,
+            TimeKey::Float(number) => in_order(unsafe { number.double(datum) }),
         }
     }
 }
@@ -231,7 +238,7 @@ fn in_order(value: f64) -> Option<i64> {
     (!value.is_nan()).then_some(if bits < 0 { bits ^ i64::MAX } else { bits })
 }
 
-fn push<T>(values: &mut Vec<T>, value: T) -> Result<()> {
+pub fn push<T>(values: &mut Vec<T>, value: T) -> Result<()> {
     if values.len() == values.capacity() {
         let more = values.len().max(1024);
         memory::reserve(values, more)?;

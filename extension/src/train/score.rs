@@ -7,10 +7,12 @@ use learn::split::Split;
 use serde_json::{Map, Value};
 
 use super::columns::Data;
+use super::compare::{GROUPS, Groups};
 use super::interrupts;
 use super::view::{Part, View};
 use crate::error::{Error, Result};
 use crate::measure::Measures;
+use crate::metric::Metric;
 use crate::model::Model;
 use crate::model_meta::LabelColumn;
 
@@ -21,6 +23,32 @@ pub struct Scorer {
     features: Option<Vec<Mapped>>,
     /// By class of the model: the class of the rows, if they have it. `None` if they are the same.
     classes: Option<Vec<Option<u32>>>,
+}
+
+/// Rows of which groups are left out in turn: the error of more is told from these.
+const MOST_LEFT_OUT: usize = 100_000;
+
+/// A metric of a model on some rows, and how it varies with them.
+pub struct Grades {
+    pub score: Option<f64>,
+    /// Without each group of rows; empty where that is not known.
+    without: Vec<f64>,
+    /// Of all rows the part that these are of.
+    looked_at: f64,
+}
+
+impl Grades {
+    /// The standard error of the difference to another model's on the same rows, by the grouped jackknife.
+    pub fn error_of_difference(&self, other: &Grades) -> Option<f64> {
+        let differences: Vec<f64> = self.without.iter().zip(&other.without).map(|(one, other)| one - other).collect();
+        if differences.len() < GROUPS {
+            return None;
+        }
+        let count = differences.len() as f64;
+        let mean = differences.iter().sum::<f64>() / count;
+        let squares: f64 = differences.iter().map(|difference| (difference - mean).powi(2)).sum();
+        Some((squares * (count - 1.0) / count * self.looked_at).sqrt())
+    }
 }
 
 /// Where a feature of the model is in the rows.
@@ -69,6 +97,36 @@ impl Scorer {
             measures.add(&self.model, features, labels, values, self.class(values))
         })?;
         Ok((measures.all()?, measures.conformal()))
+    }
+
+    /// The metric on the test rows, and on all of them but those of each group in turn.
+    pub fn grade(&self, data: &Data, split: &Split, metric: &Metric, groups: &Groups) -> Result<Grades> {
+        let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
+        let jackknife = self.model.task.has_label();
+        let parts = if jackknife { GROUPS + 1 } else { 1 };
+        let mut all = Measures::new(&self.model, classes, same, MOST_SCORES / parts)?;
+        let mut without = Vec::new();
+        for _ in 1..parts {
+            without.push(Measures::new(&self.model, classes, same, MOST_SCORES / parts)?);
+        }
+        let mut rows = 0;
+        let mut view = View::new(data, split, true, u64::MAX);
+        self.predict(&mut view, |features, labels, values| {
+            let class = self.class(values);
+            all.add(&self.model, features, labels, values, class)?;
+            if rows < MOST_LEFT_OUT {
+                let group = groups.get(rows);
+                for (_, others) in without.iter_mut().enumerate().filter(|(number, _)| *number != group) {
+                    others.add(&self.model, features, labels, values, class)?;
+                }
+            }
+            rows += 1;
+            Ok(())
+        })?;
+        let without: Result<Option<Vec<f64>>> =
+            without.iter().map(|others| Ok(metric.of(&others.all()?))).collect::<Result<_>>();
+        let looked_at = rows.min(MOST_LEFT_OUT) as f64 / rows.max(1) as f64;
+        Ok(Grades { score: metric.of(&all.all()?), without: without?.unwrap_or_default(), looked_at })
     }
 
     /// The class of the rows that the model's values speak for; one that no row has if the rows do not know it.

@@ -1,0 +1,360 @@
+//! On which side of a split rows are (`learn::side`), read from their values: while a training reads its rows, of the rule that
+//! it makes and of that of the deployed model; and of any row later.
+
+use learn::side::{self, By, Counter, Rule};
+use learn::split::{Sampling, Split, TestSize};
+use pgrx::{PgSqlErrorCode, pg_sys};
+
+use super::columns::Data;
+use super::cursor::ResultColumn;
+use super::label::LabelReader;
+use super::roles::{self, Divided, TimeKey};
+use crate::error::{Error, Result};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, TextKind};
+use crate::memory;
+use crate::model_meta::{LabelColumn, Task};
+
+/// Microseconds of a day.
+const DAY: i64 = 86_400_000_000;
+
+/// Hashes the values of some columns.
+#[derive(Default)]
+pub struct RowHasher {
+    columns: Vec<Column>,
+    elements: Vec<f32>,
+}
+
+struct Column {
+    position: usize,
+    /// The hash of its name.
+    name: u64,
+    reading: Reading,
+}
+
+/// How a value is read.
+#[derive(Clone, Copy)]
+enum Reading {
+    Number(Number),
+    /// The target of a regression, which is a real to a model.
+    Target(Number),
+    Text(TextKind),
+    Many(Many),
+    Printed(pg_sys::Oid),
+}
+
+impl RowHasher {
+    /// Takes one more column into the hash of a row; `target` says whether it is the target of a regression.
+    pub fn add(&mut self, column: &ResultColumn, position: usize, target: bool) {
+        let reading = match Kind::of(column.type_oid) {
+            Some(Kind::Number(number)) if target => Reading::Target(number),
+            Some(Kind::Number(number)) => Reading::Number(number),
+            Some(Kind::Text(kind)) => Reading::Text(kind),
+            Some(Kind::Many(many)) => Reading::Many(many),
+            None => Reading::Printed(column.type_oid),
+        };
+        self.columns.push(Column { position, name: side::of_bytes(column.name.as_bytes()), reading });
+    }
+
+    /// The hash of a row.
+    pub fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<u64> {
+        let mut sum = 0u64;
+        for column in &self.columns {
+            let hash = hash(column.reading, datum(column.position, values, nulls), &mut self.elements)?;
+            sum = sum.wrapping_add(side::in_column(column.name, hash));
+        }
+        Ok(sum)
+    }
+
+    /// The hash of the only column, whatever its name.
+    pub fn value(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<u64> {
+        let Some(column) = self.columns.first() else { return Ok(side::NULL) };
+        hash(column.reading, datum(column.position, values, nulls), &mut self.elements)
+    }
+}
+
+fn datum(position: usize, values: &[pg_sys::Datum], nulls: &[bool]) -> Option<pg_sys::Datum> {
+    values.get(position).copied().filter(|_| nulls.get(position) == Some(&false))
+}
+
+fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>) -> Result<u64> {
+    let Some(datum) = datum else { return Ok(side::NULL) };
+    let bits = datum.value();
+    // SAFETY: the column is of the type that the reading was made for.
+    Ok(unsafe {
+        match reading {
+            Reading::Number(Number::Int8 | Number::Time) => side::of_integer(bits as i64),
+            Reading::Number(Number::Interval) => {
+                let interval = &*datum.cast_mut_ptr::<pg_sys::Interval>();
+                let days = i64::from(interval.month) << 32 | i64::from(interval.day as u32);
+                side::mix(side::of_integer(days) ^ interval.time.cast_unsigned())
+            }
+            Reading::Number(number) => side::of_number(number.double(datum)),
+            Reading::Target(number) => side::of_number(f64::from(number.read(datum))),
+            Reading::Text(kind) => side::of_bytes(kind.read(datum)?.as_bytes()),
+            Reading::Many(Many::Moment(Moment::Date)) => side::of_integer(i64::from(bits as i32).saturating_mul(DAY)),
+            Reading::Many(Many::Moment(Moment::Timestamp)) => side::of_integer(bits as i64),
+            Reading::Many(many) => {
+                elements.clear();
+                many.read(datum, MOST_FEATURES, elements)?;
+                side::of_elements(elements)
+            }
+            Reading::Printed(type_oid) => side::of_bytes(features::printed(type_oid, datum).as_bytes()),
+        }
+    })
+}
+
+/// Asks a rule of rows that have these columns.
+pub struct SideReader {
+    rule: Rule,
+    asked: Asked,
+    /// The class of a row, where the rule asks for it.
+    class: Option<(usize, LabelReader)>,
+    /// Where equal rows are told apart by their number.
+    counter: Option<Counter>,
+}
+
+enum Asked {
+    Nothing,
+    Row(RowHasher),
+    Value(RowHasher),
+    Time(usize, TimeKey, i64),
+    Test(usize),
+}
+
+impl SideReader {
+    /// Of a model with these labels. The names of the rule's columns are those of the relation, or other labels in their
+    /// place where `label_names` gives them.
+    pub fn new(
+        rule: &Rule,
+        task: Task,
+        labels: &[LabelColumn],
+        label_names: Option<&[String]>,
+        columns: &[ResultColumn],
+    ) -> Result<SideReader> {
+        let renamed = |name: &str| -> String {
+            let at = labels.iter().position(|label| label.name == name);
+            at.and_then(|at| label_names?.get(at)).map_or(name, String::as_str).to_owned()
+        };
+        let find = |name: &str| -> Result<(usize, ResultColumn)> {
+            let given = renamed(name);
+            let at = columns.iter().position(|column| column.name == given).ok_or_else(|| {
+                let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+                Error::new(
+                    PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
+                    format!("the row has no column \"{given}\", by which it is known whether it was held out"),
+                )
+                .hint(crate::nearest::hint(&given, &names))
+            })?;
+            let column = columns.get(at).cloned().ok_or_else(|| Error::corrupted("a column is lost"))?;
+            Ok((at, ResultColumn { name: name.to_owned(), ..column }))
+        };
+        let asked = match &rule.by {
+            By::Nothing => Asked::Nothing,
+            By::Position => return Err(unknown("by their place in the table")),
+            By::Content(names) => {
+                let mut hasher = RowHasher::default();
+                for name in names {
+                    let (at, column) = find(name)?;
+                    let is_label = labels.iter().any(|label| label.name == *name);
+                    hasher.add(&column, at, is_label && task == Task::Regression);
+                }
+                Asked::Row(hasher)
+            }
+            By::Key(name) | By::Group(name) => {
+                let (at, column) = find(name)?;
+                let mut hasher = RowHasher::default();
+                hasher.add(&column, at, false);
+                Asked::Value(hasher)
+            }
+            By::Time { column: name, unit, cutoff } => {
+                let (at, column) = find(name)?;
+                match TimeKey::of(&column) {
+                    Some(key) if key.unit() == unit => Asked::Time(at, key, *cutoff),
+                    _ => return Err(other_type(&column)),
+                }
+            }
+            By::Test(name) => {
+                let (at, column) = find(name)?;
+                match Kind::of(column.type_oid) {
+                    Some(Kind::Number(Number::Bool)) => Asked::Test(at),
+                    _ => return Err(other_type(&column)),
+                }
+            }
+        };
+        let class = match labels.first() {
+            Some(label) if !rule.classes.is_empty() => {
+                let (at, column) = find(&label.name)?;
+                Some((at, LabelReader::new(task, &column)?))
+            }
+            _ => None,
+        };
+        Ok(SideReader { rule: rule.clone(), asked, class, counter: rule.counted.then(Counter::default) })
+    }
+
+    /// Whether the row was, or would have been, held out.
+    pub fn is_held_out(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
+        let hash = match &mut self.asked {
+            Asked::Nothing => return Ok(false),
+            Asked::Time(at, key, cutoff) => {
+                // SAFETY: the column is of the type that the key was made for.
+                let time = datum(*at, values, nulls).and_then(|datum| unsafe { key.time(datum) });
+                return Ok(time.is_some_and(|time| time >= *cutoff));
+            }
+            Asked::Test(at) => return Ok(datum(*at, values, nulls).is_some_and(|datum| datum.value() as u8 != 0)),
+            Asked::Row(hasher) => hasher.row(values, nulls)?,
+            Asked::Value(hasher) => hasher.value(values, nulls)?,
+        };
+        let mut hash = self.rule.seeded(hash);
+        if let Some(counter) = &mut self.counter {
+            hash = counter.count(hash);
+        }
+        let class = match &mut self.class {
+            None => None,
+            Some((at, reader)) => {
+                let code = reader.read(values.get(*at), nulls.get(*at))?;
+                if code.is_nan() { None } else { reader.class(code as usize).map(|(_, text)| text) }
+            }
+        };
+        Ok(self.rule.holds_out(hash, class))
+    }
+}
+
+/// The rows that a training has held out cannot be told.
+pub fn unknown(how: &str) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        format!("the held-out rows cannot be told from others: they were chosen {how}"),
+    )
+    .hint("Train with test_sampling => 'stratified' or 'random', or name a key: preprocess => '{\"id\": {\"role\": \"key\"}}'.")
+}
+
+fn other_type(column: &ResultColumn) -> Error {
+    Error::new(
+        PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+        format!(
+            "column \"{}\" is of type {}, and was of another type in training",
+            column.name,
+            features::type_name(column.type_oid)
+        ),
+    )
+    .hint("Cast the column to the type that the model was trained with.")
+}
+
+/// The hashes of the rows that a training reads.
+pub struct Hashes {
+    pub by: By,
+    hasher: RowHasher,
+    /// Of the first label alone, where the row's is of all columns.
+    label: RowHasher,
+    /// One a row.
+    pub rows: Vec<u64>,
+    /// What each class of a label adds to the hash of its row, by its code.
+    classes: Vec<u64>,
+}
+
+impl Hashes {
+    /// Of a column that names each row, or what it belongs to.
+    pub fn of_value(by: By, column: &ResultColumn, position: usize) -> Hashes {
+        let mut hasher = RowHasher::default();
+        hasher.add(column, position, false);
+        Hashes { by, hasher, label: RowHasher::default(), rows: Vec::new(), classes: Vec::new() }
+    }
+
+    /// Of all that is learnt from, and the labels, the first one first.
+    pub fn of_content<'a>(
+        features: impl Iterator<Item = (usize, &'a ResultColumn)>,
+        labels: impl Iterator<Item = (usize, &'a ResultColumn)>,
+        task: Task,
+    ) -> Hashes {
+        let (mut hasher, mut label, mut names) = (RowHasher::default(), RowHasher::default(), Vec::new());
+        for (position, column) in features {
+            hasher.add(column, position, false);
+            names.push(column.name.clone());
+        }
+        for (number, (position, column)) in labels.enumerate() {
+            hasher.add(column, position, task == Task::Regression);
+            names.push(column.name.clone());
+            if number == 0 {
+                label.add(column, position, task == Task::Regression);
+            }
+        }
+        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), classes: Vec::new() }
+    }
+
+    /// Takes a row, whose label is `code` in a classification.
+    pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool], code: f32) -> Result<()> {
+        if !matches!(self.by, By::Content(_)) {
+            return roles::push(&mut self.rows, self.hasher.value(values, nulls)?);
+        }
+        roles::push(&mut self.rows, self.hasher.row(values, nulls)?)?;
+        // Codes are numbered as they appear.
+        if code == self.classes.len() as f32 && self.classes.len() < MOST_CODES {
+            self.classes.push(self.label.row(values, nulls)?);
+        }
+        Ok(())
+    }
+
+    /// What a label adds to the hash of its row.
+    fn of_label(&self, task: Task, label: f32) -> u64 {
+        match (task, self.label.columns.first()) {
+            (Task::Classification, _) => self.classes.get(label as usize).copied().unwrap_or(0),
+            (_, Some(column)) => side::in_column(column.name, side::of_number(f64::from(label))),
+            _ => 0,
+        }
+    }
+}
+
+/// Classes whose hashes are kept; numbers of a regression are not codes.
+const MOST_CODES: usize = 1 << 16;
+
+/// Divides the rows of a training, and says by what rule.
+pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str, seed: u64) -> Result<(Split, Rule)> {
+    let rows = data.spool.rows();
+    match &data.divided {
+        Divided::Tests(marks) => return Ok((Split::marked(marks.iter().copied()), Rule::plain(data.by.clone()))),
+        _ if size.of(rows)? == 0 => return Ok((Split::last(rows, size)?, Rule::plain(By::Nothing))),
+        Divided::Times(times) => {
+            let (split, first) = Split::latest(times, size)?;
+            let mut by = data.by.clone();
+            if let By::Time { cutoff, .. } = &mut by {
+                *cutoff = first;
+            }
+            return Ok((split, Rule::plain(by)));
+        }
+        Divided::No | Divided::Groups(_) => {}
+    }
+    let Some(mut hashes) = data.hashes.take() else {
+        return Ok((Split::last(rows, size)?, Rule::plain(By::Position)));
+    };
+    let mut rule = Rule { seed: side::seed(project, seed), ..Rule::plain(hashes.by.clone()) };
+    let labels = if data.labels.is_empty() { Vec::new() } else { data.spool.labels()? };
+    if matches!(rule.by, By::Content(_)) {
+        let label = |row: usize| labels.get(row).map_or(0, |label| hashes.of_label(data.task, *label));
+        rule.counted = side::is_coarse(&hashes.rows, label)?;
+    }
+    let mut counter = Counter::default();
+    for hash in &mut hashes.rows {
+        *hash = rule.seeded(*hash);
+        if rule.counted {
+            *hash = counter.count(*hash);
+        }
+    }
+    let stratified = sampling == Sampling::Stratified && !matches!(rule.by, By::Group(_));
+    let classes = data.labels.first().and_then(|label| label.classes.as_ref()).filter(|_| stratified);
+    let split = match classes {
+        None => rule.divide(&hashes.rows, None, size)?,
+        Some(classes) => {
+            let names: Vec<String> = classes.classes().into_iter().map(|class| class.text).collect();
+            let mut numbers = Vec::new();
+            memory::reserve(&mut numbers, labels.len())?;
+            let remap = classes.remap();
+            numbers.extend(labels.iter().map(|code| remap.get(*code as usize).map_or(0, |number| *number as u32)));
+            rule.divide(&hashes.rows, Some((&numbers, &names)), size)?
+        }
+    };
+    if split.test_rows() == 0 && matches!(rule.by, By::Group(_)) {
+        return Err(learn::Error::Split("all rows are of one group, which cannot be divided".into()).into());
+    }
+    data.hashes = Some(hashes);
+    Ok((split, rule))
+}
