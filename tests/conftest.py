@@ -66,11 +66,13 @@ def server(major):
 
 
 @contextlib.contextmanager
-def fresh(server, name):
-    """A database of that name with the extension, for as long as the context."""
+def fresh(server, name, settings=None):
+    """A database of that name with the extension, for as long as the context, with settings of its own."""
     server.psql(f"CREATE DATABASE {name}")
     try:
         server.psql("CREATE EXTENSION pgml", name)
+        for setting, value in (settings or {}).items():
+            server.psql(f"ALTER DATABASE {name} SET {setting} = '{value}'", name)
         yield Database(server, name)
     finally:
         server.psql(f"DROP DATABASE {name} WITH (FORCE)")
@@ -78,8 +80,9 @@ def fresh(server, name):
 
 @pytest.fixture
 def database(server, request):
-    """A fresh database with the extension."""
-    with fresh(server, f"t_{abs(hash(request.node.nodeid)) % 10**12}") as made:
+    """A fresh database with the extension, and with the settings that the test's module names: what its tests are not about."""
+    settings = getattr(request.module, "DATABASE_SETTINGS", None)
+    with fresh(server, f"t_{abs(hash(request.node.nodeid)) % 10**12}", settings) as made:
         yield made
 
 

@@ -11,6 +11,9 @@ from sklearn.utils.class_weight import compute_class_weight
 
 from devkit import Problem
 
+# The libraries are compared with what they make of the training rows.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 TAKES = """
     SELECT DISTINCT algorithm FROM pgml.hyperparameters() WHERE task = 'classification' AND name = 'class_weight' ORDER BY 1
 """

@@ -11,6 +11,9 @@ from sklearn.calibration import calibration_curve
 from conftest import Database
 from devkit import Problem
 
+# The libraries are compared with what they make of the training rows.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 OWNER, STRANGER = "pgml_test_evaluator", "pgml_test_evaluate_stranger"
 FUNCTIONS = {
     "evaluate": ("cancer", "pgml.breast_cancer"),

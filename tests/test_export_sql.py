@@ -7,6 +7,9 @@ import numpy
 import pg8000.dbapi
 import pytest
 
+# The libraries are compared with what they make of the training rows.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 RANDOM = numpy.random.default_rng(2)
 
 

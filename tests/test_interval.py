@@ -10,6 +10,9 @@ import xgboost
 from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 from test_importance import booster
 
+# The libraries are compared with what they make of the training rows.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 # Rows of y = 3a - b + noise, whose noise has long tails; each seed draws others.
 ROWS = """
     SELECT a::real, b::real, (3 * a - b + noise * abs(noise))::real AS y

@@ -15,6 +15,9 @@ import xgboost
 from devkit import postgres
 from devkit.server import Server
 
+# The libraries are compared with what they make of the training rows.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 REGISTRY = "SELECT " + " + ".join(
     f"(SELECT count(*) FROM pgml.{table})" for table in ("projects", "snapshots", "models", "files", "deployments")
 )

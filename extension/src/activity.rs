@@ -53,11 +53,19 @@ pub enum Phase {
     Training,
     Scoring,
     Storing,
+    Refitting,
 }
 
 impl Phase {
-    const ALL: [Phase; 6] =
-        [Phase::Checking, Phase::Copying, Phase::Reading, Phase::Training, Phase::Scoring, Phase::Storing];
+    const ALL: [Phase; 7] = [
+        Phase::Checking,
+        Phase::Copying,
+        Phase::Reading,
+        Phase::Training,
+        Phase::Scoring,
+        Phase::Storing,
+        Phase::Refitting,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -67,6 +75,7 @@ impl Phase {
             Phase::Training => "growing trees",
             Phase::Scoring => "measuring on test rows",
             Phase::Storing => "storing the model",
+            Phase::Refitting => "refitting on all rows",
         }
     }
 }

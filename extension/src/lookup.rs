@@ -400,7 +400,7 @@ pub fn any_grant(
 /// The digest of a model's stored bytes; `None` where no model of this id has any.
 pub fn model_digest(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Digest>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
-    scan_parts(model, snapshot, |files, tuple, part| {
+    scan_parts(model, model_meta::is_model_path, snapshot, |files, tuple, part| {
         let digest = files.attribute(c"digest")?;
         parts.push((part, files.get::<Vec<u8>>(tuple, digest).unwrap_or_default()));
         Ok(())
@@ -445,8 +445,20 @@ fn whole_digest<'a>(mut parts: impl ExactSizeIterator<Item = &'a [u8]>) -> Optio
 
 /// A model's stored bytes.
 pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
+    bytes_at(model, model_meta::is_model_path, snapshot)
+}
+
+/// The stored bytes of a model as it was before it was fitted again on all rows: it has not seen those that its training
+/// held out. The model's own where it was not fitted again.
+pub fn unseen_model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
+    let bytes = bytes_at(model, model_meta::is_held_out_path, snapshot)?;
+    if bytes.is_empty() { model_bytes(model, snapshot) } else { Ok(bytes) }
+}
+
+/// The bytes of a model that stand where `is_there` says.
+fn bytes_at(model: i64, is_there: fn(&str) -> bool, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
-    scan_parts(model, snapshot, |files, tuple, part| {
+    scan_parts(model, is_there, snapshot, |files, tuple, part| {
         parts.push((part, files.bytes(tuple, files.attribute(c"data")?)?));
         Ok(())
     })?;
@@ -463,13 +475,9 @@ pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The stored bytes of the fit of a model that has not seen the rows that its training held out.
-pub fn unseen_model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
-    model_bytes(model, snapshot)
-}
-
 fn scan_parts(
     model: i64,
+    is_there: fn(&str) -> bool,
     snapshot: pg_sys::Snapshot,
     mut each: impl FnMut(&Table, pg_sys::HeapTuple, i32) -> Result<()>,
 ) -> Result<()> {
@@ -477,7 +485,7 @@ fn scan_parts(
     let (model_id, path, part) = (files.attribute(c"model_id")?, files.attribute(c"path")?, files.attribute(c"part")?);
     let value = pg_sys::Datum::from(model);
     files.scan(c"files_model_id_path_part_idx", model_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
-        if !files.get::<String>(tuple, path).as_deref().is_some_and(model_meta::is_model_path) {
+        if !files.get::<String>(tuple, path).as_deref().is_some_and(is_there) {
             return Ok(());
         }
         let part = files.get(tuple, part).unwrap_or(0);

@@ -24,9 +24,22 @@ pub const XGBOOST_TEXT_PATH: &str = "model.json";
 /// Where a model's bytes stand in `pgml.files`: as other families are stored.
 pub const FAMILY_PATH: &str = "model.safetensors";
 
-/// Whether a model's bytes stand there; a model has one of them.
+/// Whether the bytes stand there of the model that answers; a model has one of them.
 pub fn is_model_path(path: &str) -> bool {
     path == XGBOOST_PATH || path == FAMILY_PATH || path == XGBOOST_TEXT_PATH
+}
+
+/// Before the path of a model that was fitted again on all rows: there stands the fit that has not seen the rows held out.
+const HELD_OUT: &str = "held_out/";
+
+/// Where the fit stands that has not seen the rows held out, of a model that stands at `path` and has seen them.
+pub fn held_out_path(path: &str) -> String {
+    format!("{HELD_OUT}{path}")
+}
+
+/// Whether the bytes of such a fit stand there.
+pub fn is_held_out_path(path: &str) -> bool {
+    path.strip_prefix(HELD_OUT).is_some_and(is_model_path)
 }
 
 /// Versions of the description that are read. The first knew one label and no preprocessing, and is still written where

@@ -145,7 +145,8 @@ impl Split {
         Split::marked((0..self.rows).map(|row| self.is_test(row) && other.is_test(row)))
     }
 
-    fn none(rows: u64) -> Split {
+    /// No row is tested on.
+    pub fn none(rows: u64) -> Split {
         Split { bits: vec![0; rows.div_ceil(64) as usize], rows, test: 0, left_out: None }
     }
 

@@ -2,7 +2,7 @@
 
 use learn::family::Stored;
 use learn::xgboost::Params;
-use pgrx::PgSqlErrorCode;
+use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::Value;
 
 use super::request::Request;
@@ -23,8 +23,9 @@ pub struct Base {
 }
 
 impl Base {
-    /// The model that the hyperparameters name; `None` where they name none.
-    pub fn find(request: &Request, project: Option<&Project>) -> Result<Option<Base>> {
+    /// The model that the hyperparameters name; `None` where they name none. As it was before it was fitted again on all
+    /// rows where this training is to be `refitted` too: what it holds out has not been seen by the model then, either.
+    pub fn find(request: &Request, project: Option<&Project>, refitted: bool) -> Result<Option<Base>> {
         let id = match request.hyperparams.get("xgb_model") {
             // Other algorithms have no such hyperparameter, and say so.
             _ if request.algorithm != "xgboost" => return Ok(None),
@@ -46,11 +47,16 @@ impl Base {
         if !own {
             access::require_of_model(id, Privilege::Export)?;
         }
-        Base::read(id).map(Some)
+        Base::read(id, if refitted { lookup::unseen_model_bytes } else { lookup::model_bytes }).map(Some)
     }
 
-    fn read(id: i64) -> Result<Base> {
-        let bytes = names::with_latest(|snapshot| lookup::model_bytes(id, snapshot))?;
+    /// The model as it answers, which has seen all rows of its training if it was fitted again.
+    pub fn whole(&self) -> Result<Base> {
+        Base::read(self.id, lookup::model_bytes)
+    }
+
+    fn read(id: i64, bytes: fn(i64, pg_sys::Snapshot) -> Result<Vec<u8>>) -> Result<Base> {
+        let bytes = names::with_latest(|snapshot| bytes(id, snapshot))?;
         if bytes.is_empty() {
             return Err(names::no_such_model(id));
         }

@@ -23,7 +23,7 @@ pub struct Category<K> {
 }
 
 /// Categories in their final order.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Sorted<K> {
     pub values: Vec<Category<K>>,
     /// By code of appearance: the final index, as a feature or label.

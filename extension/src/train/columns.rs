@@ -627,8 +627,9 @@ impl Data {
     }
 
     /// Forgets the categories that no training row has: to a model they are as unknown as those that come later, and its
-    /// metrics say so. Of a column whose categories are listed, those are known and no others.
-    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<()> {
+    /// metrics say so. Of a column whose categories are listed, those are known and no others. Gives what there was, for
+    /// [`Data::swap_categories`].
+    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<Vec<(usize, Sorted<String>)>> {
         for feature in &mut self.features {
             if let (Some(sorted), Some(Encode::Ordinal(list))) = (&mut feature.categories, roles.encode(&feature.name))
             {
@@ -640,7 +641,7 @@ impl Data {
         if split.test_rows() == 0
             || !self.features.iter().any(|feature| feature.categories.is_some() && by_rows(feature))
         {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut position = 0;
         let mut present = Vec::new();
@@ -664,12 +665,25 @@ impl Data {
             }
             interrupts::check();
         }
-        let of_features = self.features.iter_mut().filter(|feature| by_rows(feature));
-        let of_features = of_features.filter_map(|feature| feature.categories.as_mut());
-        for (sorted, (_, present)) in of_features.zip(&present) {
-            sorted.keep(present);
+        let mut before = Vec::new();
+        let of_features = self.features.iter_mut().enumerate().filter(|(_, feature)| by_rows(feature));
+        let of_features = of_features.filter_map(|(index, feature)| Some((index, feature.categories.as_mut()?)));
+        for ((index, sorted), (_, present)) in of_features.zip(&present) {
+            if !present.iter().all(|present| *present) {
+                before.push((index, sorted.clone()));
+                sorted.keep(present);
+            }
         }
-        Ok(())
+        Ok(before)
+    }
+
+    /// Puts the categories in place that [`Data::keep_categories_of`] forgot, and those that it left in theirs.
+    pub fn swap_categories(&mut self, others: &mut [(usize, Sorted<String>)]) {
+        for (index, other) in others {
+            if let Some(own) = self.features.get_mut(*index).and_then(|feature| feature.categories.as_mut()) {
+                std::mem::swap(own, other);
+            }
+        }
     }
 
     /// How many classes the label has; `None` where it is not one of classes.

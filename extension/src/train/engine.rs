@@ -82,6 +82,8 @@ pub struct Prepared<'a> {
     pub kept: RefCell<Option<Box<dyn Any>>>,
     /// The model that the training goes on from.
     pub base: Option<&'a Base>,
+    /// Rounds to take, whatever the hyperparameters say of when to stop.
+    pub rounds: Option<u32>,
 }
 
 impl Prepared<'_> {
@@ -138,6 +140,8 @@ pub struct Fitted {
     /// In the format of the training library, self-describing: see [`crate::model_meta`].
     pub model: Vec<u8>,
     pub warnings: Vec<String>,
+    /// The rounds that were found best on the held-out rows, where the training stopped early by them.
+    pub rounds: Option<u32>,
 }
 
 /// Finds the engine of an algorithm and checks the hyperparameters.
@@ -329,7 +333,7 @@ impl Engine for Learner {
             (model_meta::ALGORITHM.to_owned(), self.family.name.to_owned()),
         ])?;
         *rows.kept.borrow_mut() = Some(Box::new(all));
-        Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings) })
+        Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings), rounds: None })
     }
 }
 
@@ -544,7 +548,10 @@ impl Engine for Xgboost {
     }
 
     fn train(&self, prepared: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
-        let params = self.params(prepared.data.classes())?;
+        let mut params = self.params(prepared.data.classes())?;
+        if let Some(rounds) = prepared.rounds {
+            params.fix_rounds(rounds);
+        }
         let columns = columns(prepared.features().into_iter())?;
         let attributes = [(model_meta::ATTRIBUTE.to_owned(), prepared.meta.to_json())];
 
@@ -578,7 +585,8 @@ impl Engine for Xgboost {
         let mut warnings = params.warnings().to_vec();
         warnings.extend(trained.warnings);
         *prepared.kept.borrow_mut() = Some(kept);
-        Ok(Fitted { model: trained.model, warnings })
+        let rounds = trained.best_iteration.map(|_| trained.rounds);
+        Ok(Fitted { model: trained.model, warnings, rounds })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! The way of a training: `request` (arguments) -> `source` (which rows) -> `engine` (are the hyperparameters possible)
 //! -> `cursor` (the rows, once) -> `columns` and `label` (what they are) -> `spool` (in a temporary file) -> a split ->
-//! `engine` with two `view`s of the spool -> `score` (metrics) -> the registry -> `compare` (whether to deploy).
+//! `engine` with two `view`s of the spool -> `score` (metrics) -> `refit` (on all rows) -> the registry -> `compare`
+//! (whether to deploy).
 //! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
 mod base;
@@ -15,6 +16,7 @@ pub mod cut;
 mod engine;
 pub mod interrupts;
 pub mod label;
+mod refit;
 mod report;
 pub mod request;
 mod roles;
@@ -40,14 +42,15 @@ use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
-use crate::model_meta::{ModelMeta, Task};
+use crate::model_meta::{ModelMeta, Task, held_out_path};
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
 use compare::Rival;
 use columns::{Data, Reader};
 pub use engine::ALGORITHMS;
-use engine::{Engine, Prepared};
+use engine::{Engine, Fitted, Prepared};
+use refit::Wanted;
 use report::EverySecond;
 pub use request::Request;
 use roles::Roles;
@@ -106,9 +109,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let first = trials.first().map(|trial| trial.hyperparams(request));
     let mut engine =
         engine::open(&request.algorithm, task, first.as_ref().unwrap_or(&request.hyperparams), request.seed())?;
-    let base = Base::find(request, project.as_ref())?;
     let mut plan = Plan::make(request, task, project.as_ref())?;
     let roles = Roles::of(&plan.snapshot.preprocess)?;
+    let again = Wanted::of(request, &plan, &roles);
+    let base = Base::find(request, project.as_ref(), again != Wanted::No)?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
         return Err(Error::invalid("early_stopping_rounds needs test rows, but test_size is 0"));
     }
@@ -146,7 +150,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
-    data.keep_categories_of(&split, &roles)?;
+    let mut categories = data.keep_categories_of(&split, &roles)?;
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
 
@@ -160,20 +164,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         engine = engine::open(&request.algorithm, task, hyperparams, request.seed())?;
         report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
     }
-    let mut often = EverySecond::default();
     let begun = Instant::now();
-    let mut prepared = Prepared { base: base.as_ref(), ..ready(&plan, &data, &split, engine.as_ref())? };
-    if let Some(base) = &base {
-        base.prepare(&mut prepared.meta);
-    }
-    let fitted = engine.train(&prepared, &mut |progress| {
-        activity::rounds(progress.round, progress.rounds, progress.elapsed);
-        if often.passes() {
-            report::info(&report::rounds(progress));
-        }
-    })?;
-    // The rows, as the engine holds them, are not needed any more.
-    drop(prepared);
+    let fitted = fit(&plan, &data, &split, engine.as_ref(), base.as_ref(), None)?;
     let fit_time = begun.elapsed();
     for warning in &fitted.warnings {
         report::warning(warning);
@@ -192,11 +184,30 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     if !metrics.is_empty() {
         report::info(&format!("Metrics: {}", report::rounded(&metrics)));
+        metrics.insert("rows".into(), json!(split.test_rows()));
     }
     metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
     metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
     if let Some(found) = &found {
         metrics.insert("search_results".into(), found.results.clone());
+    }
+
+    let mut whole = None;
+    // The model that it goes on from is another one where it was fitted again, so this one has to be, too.
+    let always = base.is_some() && again != Wanted::No;
+    if always || again.is_due(rows, fit_time) {
+        report::info(&format!(
+            "Fitting the model again on all {rows} rows; the metrics are those of the {} rows held out before",
+            split.test_rows()
+        ));
+        let begun = Instant::now();
+        data.swap_categories(&mut categories);
+        whole = refit::run(again, &plan, &data, engine.as_ref(), base.as_ref(), fitted.rounds)?;
+        data.swap_categories(&mut categories);
+        if whole.is_some() {
+            metrics.insert("refit".into(), json!(true));
+            metrics.insert("refit_time".into(), json!(begun.elapsed().as_secs_f64()));
+        }
     }
 
     activity::phase(Phase::Storing);
@@ -226,7 +237,13 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     if let Some(residuals) = residuals {
         registry::set_residuals(model_id, &residuals)?;
     }
-    registry::insert_file(model_id, engine.path(), &fitted.model)?;
+    match &whole {
+        None => registry::insert_file(model_id, engine.path(), &fitted.model)?,
+        Some(whole) => {
+            registry::insert_file(model_id, engine.path(), &whole.model)?;
+            registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
+        }
+    }
     let deployed = request.automatic_deploy && compare::is_better(&project, &Metric::of_task(task), (&scorer, &metrics), rival.as_ref(), &data, &split)?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
@@ -281,6 +298,28 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
     Ok(())
 }
 
+/// Trains on the training rows of a split, in as many rounds as are given, or as the hyperparameters say.
+fn fit(
+    plan: &Plan,
+    data: &Data,
+    split: &Split,
+    engine: &dyn Engine,
+    base: Option<&Base>,
+    rounds: Option<u32>,
+) -> Result<Fitted> {
+    let mut often = EverySecond::default();
+    let mut prepared = Prepared { base, rounds, ..ready(plan, data, split, engine)? };
+    if let Some(base) = base {
+        base.prepare(&mut prepared.meta);
+    }
+    engine.train(&prepared, &mut |progress| {
+        activity::rounds(progress.round, progress.rounds, progress.elapsed);
+        if often.passes() {
+            report::info(&report::rounds(progress));
+        }
+    })
+}
+
 /// The rows of a split, prepared for an engine.
 fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine) -> Result<Prepared<'a>> {
     let pipeline = prepare(plan, data, split, engine)?;
@@ -288,7 +327,7 @@ fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine)
         engine.class_weight().map(|asked| asked.of_classes(data, split).map(|weights| (asked.clone(), weights)));
     let class_weight = class_weight.transpose()?;
     let meta = ModelMeta { pipeline, ..data.meta() };
-    Ok(Prepared { data, split, meta, class_weight, kept: RefCell::default(), base: None })
+    Ok(Prepared { data, split, meta, class_weight, kept: RefCell::default(), base: None, rounds: None })
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.

@@ -30,7 +30,7 @@ SELECT id, project_id, snapshot_id, num_features, algorithm, runtime, hyperparam
     search_args
 FROM pgml.models;
 SELECT key, round(value::numeric, 3) AS value
-FROM pgml.models, jsonb_each_text(metrics) WHERE key NOT LIKE '%\_time' ORDER BY key;
+FROM pgml.models, jsonb_each_text(metrics) WHERE key NOT LIKE '%\_time' AND jsonb_typeof(metrics->key) = 'number' ORDER BY key;
 SELECT key FROM pgml.models, jsonb_each_text(metrics) WHERE key LIKE '%\_time' AND value::numeric >= 0 ORDER BY key;
 SELECT model_id, path, part, length(data) > 1000 AS has_bytes, digest = sha256(data) AS has_digest FROM pgml.files;
 SELECT project_id, model_id, strategy FROM pgml.deployments;

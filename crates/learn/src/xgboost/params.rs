@@ -264,6 +264,12 @@ impl Params {
         self.early_stopping_rounds
     }
 
+    /// Takes exactly so many rounds, without stopping early.
+    pub fn fix_rounds(&mut self, rounds: u32) {
+        self.rounds = rounds;
+        self.early_stopping_rounds = None;
+    }
+
     /// The loss that is minimised, in XGBoost's words.
     pub fn objective(&self) -> &str {
         self.setting("objective").unwrap_or("reg:squarederror")
