@@ -105,6 +105,59 @@ COMMENT ON FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalo
     IS 'as pgml.train, in a background worker once the transaction has committed; gives the id of the training at once';
 
 --
+-- Logical replication: a subscriber applies rows, for which triggers of statements do not fire, and no others do that do
+-- not always fire.
+--
+
+DO LANGUAGE plpgsql $$
+DECLARE
+    registry pg_catalog.regclass;
+BEGIN
+    FOREACH registry IN ARRAY ARRAY['pgml.projects', 'pgml.models', 'pgml.files', 'pgml.deployments', 'pgml.privileges',
+        'pgml.trials']::pg_catalog.regclass[]
+    LOOP
+        EXECUTE pg_catalog.format('DROP TRIGGER invalidate ON %s', registry);
+        EXECUTE pg_catalog.format('CREATE TRIGGER invalidate AFTER INSERT OR UPDATE OR DELETE ON %s '
+            'FOR EACH ROW EXECUTE FUNCTION pgml.invalidate()', registry);
+        EXECUTE pg_catalog.format('CREATE TRIGGER invalidate_all AFTER TRUNCATE ON %s '
+            'FOR EACH STATEMENT EXECUTE FUNCTION pgml.invalidate()', registry);
+        EXECUTE pg_catalog.format('ALTER TABLE %s ENABLE ALWAYS TRIGGER invalidate, ENABLE ALWAYS TRIGGER invalidate_all',
+            registry);
+    END LOOP;
+END $$;
+
+-- What waits to be trained on another server is trained there.
+CREATE FUNCTION pgml.keep_out() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'pgml_keep_out' LANGUAGE C;
+CREATE TRIGGER keep_out BEFORE INSERT ON pgml.training_jobs FOR EACH ROW EXECUTE FUNCTION pgml.keep_out();
+ALTER TABLE pgml.training_jobs ENABLE REPLICA TRIGGER keep_out;
+
+--
+-- No foreign keys between the tables, which a restore with several jobs loads in any order. Only the extension's functions
+-- write to them, and lock what they refer to; what belongs to a deleted row still goes with it.
+--
+
+CREATE FUNCTION pgml.forget_dependents() RETURNS trigger
+    AS 'MODULE_PATHNAME', 'pgml_forget_dependents' LANGUAGE C;
+CREATE TRIGGER forget_dependents AFTER DELETE ON pgml.projects
+    FOR EACH ROW EXECUTE FUNCTION pgml.forget_dependents();
+CREATE TRIGGER forget_dependents AFTER DELETE ON pgml.models
+    FOR EACH ROW EXECUTE FUNCTION pgml.forget_dependents();
+CREATE TRIGGER forget_dependents AFTER DELETE ON pgml.snapshots
+    FOR EACH ROW EXECUTE FUNCTION pgml.forget_dependents();
+
+ALTER TABLE pgml.models DROP CONSTRAINT models_project_id_fkey, DROP CONSTRAINT models_snapshot_id_fkey;
+ALTER TABLE pgml.deployments
+    DROP CONSTRAINT deployments_project_id_fkey, DROP CONSTRAINT deployments_project_id_model_id_fkey;
+ALTER TABLE pgml.files DROP CONSTRAINT files_model_id_fkey;
+ALTER TABLE pgml.privileges DROP CONSTRAINT privileges_project_id_fkey;
+ALTER TABLE pgml.trials DROP CONSTRAINT trials_project_id_fkey, DROP CONSTRAINT trials_project_id_model_id_fkey;
+DROP INDEX pgml.trials_model_id_idx;
+CREATE INDEX trials_model_id_idx ON pgml.trials (model_id);
+
+REVOKE EXECUTE ON FUNCTION pgml.keep_out(), pgml.forget_dependents() FROM PUBLIC;
+
+--
 -- Last: rights on the functions that were made anew
 --
 

@@ -1,4 +1,6 @@
 //! The registry changed: tell every connection when this transaction commits.
+//!
+//! The triggers are row triggers that always fire: those of statements do not where logical replication applies a change.
 
 use pgrx::pg_sys;
 
@@ -7,7 +9,7 @@ use crate::sql::Call;
 
 crate::sql_function!(pgml_invalidate, invalidate);
 
-/// Trigger function `pgml.invalidate`: statement triggers of the registry tables call it.
+/// Trigger function `pgml.invalidate` of the registry's tables, for each row that changes, and for TRUNCATE.
 fn invalidate(call: &Call) -> Result<pg_sys::Datum> {
     deployments_changed()?;
     Ok(call.no_value())

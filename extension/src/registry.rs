@@ -203,6 +203,7 @@ pub fn deployments(project_id: i64) -> Result<Vec<i64>> {
 
 /// Records a deployment. The trigger on the table tells every connection.
 pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Result<()> {
+    keep_model(project_id, model_id)?;
     update(
         "INSERT INTO pgml.deployments (project_id, model_id, strategy) VALUES ($1, $2, $3::pgml.strategy)",
         &[argument(project_id), argument(model_id), argument(strategy)],
@@ -212,11 +213,37 @@ pub fn insert_deployment(project_id: i64, model_id: i64, strategy: &str) -> Resu
     end_trial(project_id, Some(model_id)).map(drop)
 }
 
+/// Keeps a row from being deleted until the end of the transaction, which is about to add what belongs to it. False if it
+/// was deleted before.
+fn keep(statement: &str, arguments: &[DatumWithOid]) -> Result<bool> {
+    let kept: Vec<i64> = update(&format!("{statement} FOR KEY SHARE"), arguments, |tuple| value(tuple, 1))?;
+    Ok(!kept.is_empty())
+}
+
+fn keep_model(project_id: i64, model_id: i64) -> Result<()> {
+    let statement = "SELECT id FROM pgml.models
+         WHERE id OPERATOR(pg_catalog.=) $1 AND project_id OPERATOR(pg_catalog.=) $2";
+    match keep(statement, &[argument(model_id), argument(project_id)])? {
+        true => Ok(()),
+        false => Err(names::no_such_model(model_id)),
+    }
+}
+
+fn keep_project(id: i64) -> Result<bool> {
+    keep("SELECT id FROM pgml.projects WHERE id OPERATOR(pg_catalog.=) $1", &[argument(id)])
+}
+
+/// Keeps a snapshot, as `keep` does.
+pub fn keep_snapshot(id: i64) -> Result<bool> {
+    keep("SELECT id FROM pgml.snapshots WHERE id OPERATOR(pg_catalog.=) $1", &[argument(id)])
+}
+
 /// Records that a model is on trial, in place of any other of the project: a canary with its share, or a shadow.
 pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f64>) -> Result<()> {
     if !has_trials()? {
         return Err(outdated());
     }
+    keep_model(project_id, model_id)?;
     update(
         "INSERT INTO pgml.trials AS t (project_id, model_id, strategy, share) VALUES ($1, $2, $3::pgml.strategy, $4)
          ON CONFLICT (project_id) DO UPDATE SET model_id = EXCLUDED.model_id, strategy = EXCLUDED.strategy,
@@ -414,9 +441,12 @@ pub fn project_to_add_to(name: &str, task: &str, deploying: bool) -> Result<Proj
     let project = ensure_project(name, task)?;
     // And after: another role may have made it meanwhile.
     access::require_training(name, deploying)?;
-    lock_project(project.id, name)
-        .map_err(|error| error.hint("Train or import the model again: this makes the project anew."))?;
-    Ok(project)
+    let again = "Train or import the model again: this makes the project anew.";
+    lock_project(project.id, name).map_err(|error| error.hint(again))?;
+    match keep_project(project.id)? {
+        true => Ok(project),
+        false => Err(deleted(name).hint(again)),
+    }
 }
 
 /// A row for pgml.models.
@@ -507,6 +537,9 @@ pub fn has_file(project_id: i64, bytes: &[u8]) -> Result<bool> {
 
 /// Gives a role (0 for PUBLIC) a privilege on a project.
 pub fn grant(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()> {
+    if !keep_project(project_id)? {
+        return Err(Error::undefined("the project was deleted by another session"));
+    }
     update(
         "INSERT INTO pgml.privileges (project_id, grantee, privilege, grantor)
          VALUES ($1, $2::pg_catalog.oid, $3, $4::pg_catalog.oid) ON CONFLICT DO NOTHING",
@@ -525,6 +558,53 @@ pub fn revoke(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()>
         |_| Ok(()),
     )?;
     Ok(())
+}
+
+/// What goes with a row of a table that was deleted.
+fn dependents(table: &CStr) -> &'static [&'static str] {
+    match table.to_bytes() {
+        b"projects" => &[
+            "DELETE FROM pgml.trials WHERE project_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.models WHERE project_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.privileges WHERE project_id OPERATOR(pg_catalog.=) $1",
+        ],
+        b"models" => &[
+            "DELETE FROM pgml.trials WHERE model_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.deployments WHERE model_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.files WHERE model_id OPERATOR(pg_catalog.=) $1",
+        ],
+        b"snapshots" => &["UPDATE pgml.models SET snapshot_id = NULL WHERE snapshot_id OPERATOR(pg_catalog.=) $1"],
+        _ => &[],
+    }
+}
+
+/// Deletes what belongs to a row of `table` that was deleted.
+pub fn forget_dependents(table: &CStr, id: i64) -> Result<()> {
+    let _owner = AsOwner::begin()?;
+    Spi::connect_mut(|_| {
+        for statement in dependents(table) {
+            let statement = std::ffi::CString::new(*statement).map_err(|error| Error::invalid(error.to_string()))?;
+            // SAFETY: connected to SPI; the arrays have the one element that the statement takes. As the system's own
+            // referential checks do it, a transaction with one snapshot for all its statements looks for rows that were
+            // added since, too: deleting these is a serialization failure, and leaving them would be an orphan.
+            let done = unsafe {
+                let (mut types, mut values) = ([pg_sys::INT8OID], [pg_sys::Datum::from(id)]);
+                let plan = pg_sys::SPI_prepare(statement.as_ptr(), 1, types.as_mut_ptr());
+                let (latest, check) = if pg_sys::XactIsoLevel >= pg_sys::XACT_REPEATABLE_READ as i32 {
+                    pg_sys::CommandCounterIncrement();
+                    (pg_sys::GetLatestSnapshot(), pg_sys::GetTransactionSnapshot())
+                } else {
+                    (std::ptr::null_mut(), std::ptr::null_mut())
+                };
+                pg_sys::SPI_execute_snapshot(plan, values.as_mut_ptr(), std::ptr::null(), latest, check, false, true, 0)
+            };
+            if done < 0 {
+                return Err(Error::corrupted(format!("SPI failed with {done}")));
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Deletes a snapshot that no model was trained on, with the rows that it kept.
@@ -708,6 +788,10 @@ pub fn lock_project(project_id: i64, name: &str) -> Result<()> {
     }
     match names::with_latest(|snapshot| lookup::project(project_id, snapshot))? {
         Some(_) => Ok(()),
-        None => Err(Error::undefined(format!("project \"{name}\" was deleted by another session"))),
+        None => Err(deleted(name)),
     }
+}
+
+fn deleted(project: &str) -> Error {
+    Error::undefined(format!("project \"{project}\" was deleted by another session"))
 }

@@ -10,6 +10,8 @@ use crate::sql::Call;
 crate::sql_function!(pgml_set_updated_at, set_updated_at);
 crate::sql_function!(pgml_forget_snapshot, forget_snapshot);
 crate::sql_function!(pgml_forget_compiled, forget_compiled);
+crate::sql_function!(pgml_forget_dependents, forget_dependents);
+crate::sql_function!(pgml_keep_out, keep_out);
 
 /// BEFORE UPDATE FOR EACH ROW: the new row with the time in its column `updated_at`.
 fn set_updated_at(call: &Call) -> Result<pg_sys::Datum> {
@@ -78,6 +80,24 @@ fn forget_snapshot(call: &Call) -> Result<pg_sys::Datum> {
     if let Some(snapshot) = old_value::<i64>(call, c"snapshot_id")? {
         crate::registry::forget_snapshot(snapshot)?;
     }
+    Ok(call.no_value())
+}
+
+/// AFTER DELETE FOR EACH ROW on a table whose rows others belong to, as a foreign key with ON DELETE would do it. There are
+/// none, since a restore with several jobs would load the tables in an order that they forbid.
+fn forget_dependents(call: &Call) -> Result<pg_sys::Datum> {
+    let Some(id) = old_value::<i64>(call, c"id")? else { return Ok(call.no_value()) };
+    // SAFETY: `old_value` has seen that this is a row trigger's call; a relation's name ends with a zero byte.
+    let table = unsafe {
+        let data: *mut pg_sys::TriggerData = (*call.fcinfo()).context.cast();
+        CStr::from_ptr((*(*(*data).tg_relation).rd_rel).relname.data.as_ptr())
+    };
+    crate::registry::forget_dependents(table, id)?;
+    Ok(call.no_value())
+}
+
+/// BEFORE INSERT FOR EACH ROW: the row is not inserted.
+fn keep_out(call: &Call) -> Result<pg_sys::Datum> {
     Ok(call.no_value())
 }
 

@@ -214,7 +214,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let project = registry::project_to_add_to(&request.project_name, task.name(), request.automatic_deploy)?;
     // Made for another task meanwhile.
     task_of(request, Some(&project))?;
-    if plan.is_new {
+    // It went meanwhile if the last model that was trained on it was deleted.
+    if plan.is_new || !registry::keep_snapshot(plan.snapshot.id)? {
         let mut analysis = json!({ "samples": rows });
         if !plan.snapshot.preprocess.is_empty() {
             analysis["preprocess"] = Value::Object(plan.snapshot.preprocess.clone());
