@@ -343,7 +343,7 @@ SELECT round(prediction), round(lower) AS lower, round(upper) AS upper FROM pgml
 SELECT pgml.predict_interval('sugar', ARRAY[0.05, 0.02, 0.03], coverage => 90);
 
 --- drift
-SELECT feature, round(psi::numeric, 2) AS psi, round(ks::numeric, 2) AS ks
+SELECT feature, round(psi::numeric, 2) AS psi, round(ks::numeric, 2) AS ks, rows, p_value < 0.001 AS beyond_chance
 FROM pgml.drift('sugar', '(SELECT bmi, bp + 0.05 AS bp, s5 FROM pgml.diabetes)');
 
 --- sklearn_f1_score

@@ -1,11 +1,11 @@
 //! `pgml.drift`: how far the rows of a relation have moved from those that a model was trained on.
 //!
 //! What the rows of a training were like stands in `pgml.snapshots.columns`: quantiles, and how often each category was met.
-//! These are values of the data, which only who may export reads; here nothing but two numbers a column is told.
+//! These are values of the data, which only who may export reads; here nothing but three numbers a column is told.
 
 use std::collections::HashMap;
 
-use learn::metrics::drift::{Categories, Numbers};
+use learn::metrics::drift::{Categories, Moved, Numbers};
 use learn::preprocess::bucket;
 use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
 use serde_json::Value;
@@ -53,7 +53,8 @@ struct Columns {
     values: Vec<f32>,
 }
 
-/// `pgml.drift(project_name, relation_name) RETURNS TABLE (feature text, psi double precision, ks double precision)`.
+/// `pgml.drift(project_name, relation_name) RETURNS TABLE (feature text, psi double precision, ks double precision,
+/// rows bigint, p_value double precision)`.
 fn of_project(call: &Call) -> Result<pg_sys::Datum> {
     let name = call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
     access::require(&name, Privilege::See)?;
@@ -74,20 +75,27 @@ fn of_model(call: &Call) -> Result<pg_sys::Datum> {
 
 fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
     let _given_back = GivenBack;
-    let mut found = {
+    let (mut found, rows) = {
         let _context = OwnContext::begin(c"pgml drift");
         let relation = Relation::of(call, 1)?;
         let mut columns = columns_of(model, &relation)?;
         relation.read(&mut columns)?;
-        columns.columns.into_iter().map(Column::drift).collect::<Vec<_>>()
+        (columns.columns.into_iter().map(Column::drift).collect::<Vec<_>>(), columns.rows)
     };
-    let moved = |stability: &Option<f64>| stability.unwrap_or(f64::NEG_INFINITY);
-    found.sort_by(|(_, a, _), (_, b, _)| moved(b).total_cmp(&moved(a)));
-    let rows: Vec<_> = found
-        .into_iter()
-        .map(|(name, stability, distance)| [Some(text_datum(&name)), stability.into_datum(), distance.into_datum()])
-        .collect();
-    call.rows(rows)
+    let stability = |moved: &Option<Moved>| moved.map_or(f64::NEG_INFINITY, |moved| moved.stability);
+    found.sort_by(|(_, a, _), (_, b, _)| stability(b).total_cmp(&stability(a)));
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let row = |(name, moved, distance): (String, Option<Moved>, Option<f64>)| {
+        let (stability, chance) = (moved.map(|moved| moved.stability), moved.map(|moved| moved.chance));
+        vec![
+            Some(text_datum(&name)),
+            stability.into_datum(),
+            distance.into_datum(),
+            rows.into_datum(),
+            chance.into_datum(),
+        ]
+    };
+    call.rows(found.into_iter().map(row).collect::<Vec<_>>())
 }
 
 /// The columns that are known from the training, where they are in the relation.
@@ -153,16 +161,16 @@ impl Compared {
         }
         let points = statistics.get("quantiles")?.as_array()?;
         let points: Vec<f32> = points.iter().filter_map(|point| Some(point.as_f64()? as f32)).collect();
-        Some(Compared::Numbers(Numbers::new(&points, missing as f64 / values.max(1) as f64)))
+        Some(Compared::Numbers(Numbers::new(&points, missing as f64 / values.max(1) as f64, values)))
     }
 }
 
 impl Column {
-    /// The name, the population stability index and the Kolmogorov-Smirnov statistic.
-    fn drift(self) -> (String, Option<f64>, Option<f64>) {
+    /// The name, how far the shares of its parts have moved, and the Kolmogorov-Smirnov statistic.
+    fn drift(self) -> (String, Option<Moved>, Option<f64>) {
         match self.compared {
-            Compared::Numbers(numbers) => (self.name, numbers.population_stability(), numbers.kolmogorov_smirnov()),
-            Compared::Categories { compared, .. } => (self.name, compared.population_stability(), None),
+            Compared::Numbers(numbers) => (self.name, numbers.moved(), numbers.kolmogorov_smirnov()),
+            Compared::Categories { compared, .. } => (self.name, compared.moved(), None),
         }
     }
 }

@@ -1,4 +1,7 @@
 //! How far values have moved from those of before: the population stability index and the Kolmogorov-Smirnov statistic.
+//!
+//! Few rows of the same distribution differ by chance: of thirty rows a tenth of the values is often not met, and the index
+//! is large. So a test says too how likely such rows are.
 
 use crate::random::Random;
 
@@ -16,6 +19,16 @@ const CATEGORIES: usize = 20;
 
 /// What a share counts as at least, so that the logarithm of none is not infinite.
 const LEAST_SHARE: f64 = 1e-4;
+
+/// How far the shares of parts have moved.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Moved {
+    /// The population stability index.
+    pub stability: f64,
+    /// How likely rows of the distribution of before differ as much by chance: of Pearson's chi-squared test that both have
+    /// the same shares.
+    pub chance: f64,
+}
 
 /// A sample of the values of a column, any of which is in it with the same probability. Skips over values as Li's algorithm
 /// L does ("Reservoir-sampling algorithms of time complexity O(n(1 + log(N/n)))", 1994), so that a value costs a
@@ -84,6 +97,8 @@ pub struct Numbers {
     points: Vec<(f32, f64)>,
     /// The share of the rows of before that had no value.
     missing_before: f64,
+    /// How many values of before the shares are known from.
+    rows_before: u64,
     /// For each point how many values lie between the one before and it, and how many are equal to it; at the end those
     /// above all points.
     between: Vec<u64>,
@@ -92,8 +107,8 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The points, in any order, and the share of rows without a value.
-    pub fn new(points: &[f32], missing_before: f64) -> Numbers {
+    /// The points, in any order, and the share of the so many rows of before that had no value.
+    pub fn new(points: &[f32], missing_before: f64, rows_before: u64) -> Numbers {
         let mut sorted = points.to_vec();
         sorted.sort_unstable_by(f32::total_cmp);
         let count = sorted.len().max(1) as f64;
@@ -106,7 +121,7 @@ impl Numbers {
             }
         }
         let (between, equal) = (vec![0; points.len() + 1], vec![0; points.len()]);
-        Numbers { points, missing_before, between, equal, missing: 0 }
+        Numbers { points, missing_before, rows_before: rows_before.min(SAMPLE as u64), between, equal, missing: 0 }
     }
 
     /// Takes a value; NaN is a missing one.
@@ -144,8 +159,8 @@ impl Numbers {
         Some(largest)
     }
 
-    /// The population stability index of tenths of the values of before, and of missing ones; `None` without rows.
-    pub fn population_stability(&self) -> Option<f64> {
+    /// How far the shares of tenths of the values of before have moved, and that of missing ones; `None` without rows.
+    pub fn moved(&self) -> Option<Moved> {
         let rows = self.present() + self.missing;
         if rows == 0 || self.points.is_empty() {
             return None;
@@ -167,7 +182,7 @@ impl Numbers {
             }
         }
         parts.push((self.missing_before, self.missing));
-        Some(stability(parts, rows))
+        Some(moved(&parts, rows, self.rows_before))
     }
 }
 
@@ -176,13 +191,15 @@ impl Numbers {
 pub struct Categories {
     /// The shares of the most frequent ones, of all others together, and of missing values.
     before: Vec<f64>,
+    rows_before: u64,
     now: Vec<u64>,
 }
 
 impl Categories {
     /// Of categories with so many rows, and rows without a value. Gives too which index each category has here.
     pub fn new(members: &[u64], missing: u64) -> (Categories, Vec<usize>) {
-        let all = (members.iter().sum::<u64>() + missing).max(1) as f64;
+        let rows_before = members.iter().sum::<u64>() + missing;
+        let all = rows_before.max(1) as f64;
         let mut order: Vec<usize> = (0..members.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(members.get(*index).copied()));
         let told = order.len().min(CATEGORIES);
@@ -199,7 +216,7 @@ impl Categories {
         if let Some(share) = before.last_mut() {
             *share = missing as f64 / all;
         }
-        (Categories { now: vec![0; before.len()], before }, indexes)
+        (Categories { now: vec![0; before.len()], before, rows_before }, indexes)
     }
 
     /// Takes a value by its index; `None` is one that was not met before.
@@ -217,23 +234,66 @@ impl Categories {
         }
     }
 
-    /// The population stability index of the most frequent categories of before, of all others together, and of missing
-    /// values; `None` without rows.
-    pub fn population_stability(&self) -> Option<f64> {
+    /// How far the shares of the most frequent categories of before have moved, that of all others together, and that of
+    /// missing values; `None` without rows.
+    pub fn moved(&self) -> Option<Moved> {
         let rows = self.now.iter().sum();
-        (rows > 0).then(|| stability(self.before.iter().copied().zip(self.now.iter().copied()), rows))
+        let parts: Vec<_> = self.before.iter().copied().zip(self.now.iter().copied()).collect();
+        (rows > 0).then(|| moved(&parts, rows, self.rows_before))
     }
 }
 
-/// The sum over parts, their shares of before and their rows of now, of what each has moved. A part that is empty then and
-/// now has not.
-fn stability(parts: impl IntoIterator<Item = (f64, u64)>, rows: u64) -> f64 {
-    let moved = parts.into_iter().map(|(before, now)| {
-        let now = now as f64 / rows as f64;
+/// Of parts, their shares of before and their rows of now.
+fn moved(parts: &[(f64, u64)], rows: u64, rows_before: u64) -> Moved {
+    let (count, count_before) = (rows as f64, rows_before.max(1) as f64);
+    let (mut stability, mut squares, mut met) = (0.0, 0.0, 0usize);
+    for (before, now) in parts {
+        let now = *now as f64 / count;
+        // Of a part that is empty then and now nothing has moved.
+        if *before > 0.0 || now > 0.0 {
+            met += 1;
+            squares += (now - before).powi(2) / ((before * count_before + now * count) / (count_before + count));
+        }
         let (before, now) = (before.max(LEAST_SHARE), now.max(LEAST_SHARE));
-        (now - before) * (now / before).ln()
-    });
-    moved.sum()
+        stability += (now - before) * (now / before).ln();
+    }
+    let squares = squares * count * count_before / (count + count_before);
+    Moved { stability, chance: chi_squared_above(squares, met.saturating_sub(1)) }
+}
+
+/// The probability that chi-squared of so many degrees of freedom is above a value. The sum has one more term for every two
+/// degrees, behind that of one degree.
+fn chi_squared_above(value: f64, degrees: usize) -> f64 {
+    let half = value / 2.0;
+    if degrees == 0 || half <= 0.0 {
+        return 1.0;
+    }
+    let odd = degrees % 2 == 1;
+    let mut sum = if odd { erfc(half.sqrt()) } else { 0.0 };
+    let mut term = (-half).exp() * if odd { 2.0 * (half / std::f64::consts::PI).sqrt() } else { 1.0 };
+    for step in 1..=degrees / 2 {
+        sum += term;
+        term *= half / if odd { step as f64 + 0.5 } else { step as f64 };
+    }
+    sum.min(1.0)
+}
+
+/// The complementary error function of a number that is not negative, to seven digits (Numerical Recipes, 6.2).
+fn erfc(x: f64) -> f64 {
+    const TERMS: [f64; 10] = [
+        0.17087277,
+        -0.82215223,
+        1.48851587,
+        -1.13520398,
+        0.27886807,
+        -0.18628806,
+        0.09678418,
+        0.37409196,
+        1.00002368,
+        -1.26551223,
+    ];
+    let t = 1.0 / (1.0 + x / 2.0);
+    t * (TERMS.iter().fold(0.0, |sum, term| sum * t + term) - x * x).exp()
 }
 
 #[cfg(test)]
@@ -247,9 +307,9 @@ mod tests {
     }
 
     fn moved(before: &[f32], now: impl IntoIterator<Item = f32>) -> (f64, f64) {
-        let mut numbers = Numbers::new(before, 0.0);
+        let mut numbers = Numbers::new(before, 0.0, before.len() as u64);
         now.into_iter().for_each(|value| numbers.add(value));
-        (numbers.population_stability().unwrap(), numbers.kolmogorov_smirnov().unwrap())
+        (numbers.moved().unwrap().stability, numbers.kolmogorov_smirnov().unwrap())
     }
 
     /// The definition: the largest difference of the shares at any value, by going over all of them.
@@ -285,6 +345,41 @@ mod tests {
         assert!(unstable > 0.5 && (other - 0.3829).abs() < 0.025, "{unstable} {other}");
     }
 
+    /// Values of SciPy's chi2.sf.
+    #[test]
+    fn chi_squared_is_that_of_the_tables() {
+        let known = [
+            (1, 3.841_459, 0.05),
+            (2, 5.991_465, 0.05),
+            (3, 7.814_728, 0.05),
+            (9, 21.665_994, 0.01),
+            (10, 23.209_251, 0.01),
+            (21, 11.591_305, 0.95),
+        ];
+        for (degrees, value, above) in known {
+            assert!((chi_squared_above(value, degrees) - above).abs() < 1e-6, "{degrees} {value}");
+        }
+        assert_eq!((chi_squared_above(0.0, 3), chi_squared_above(5.0, 0)), (1.0, 1.0));
+    }
+
+    #[test]
+    fn few_rows_of_the_same_distribution_differ_by_chance() {
+        let mut random = Random::new(3);
+        let mut draw =
+            |count, shift: f64| -> Vec<f32> { (0..count).map(|_| (random.normal() + shift) as f32).collect() };
+        let before = points(draw(500, 0.0));
+        let mut of = |shift| {
+            let mut numbers = Numbers::new(&before, 0.0, 500);
+            draw(30, shift).into_iter().for_each(|value| numbers.add(value));
+            numbers.moved().unwrap()
+        };
+        let same: Vec<Moved> = (0..400).map(|_| of(0.0)).collect();
+        let large = same.iter().filter(|moved| moved.stability > 0.25).count();
+        let unlikely = same.iter().filter(|moved| moved.chance < 0.01).count();
+        assert!(large > 200 && unlikely < 12, "{large} {unlikely}");
+        assert!(of(1.5).chance < 0.001);
+    }
+
     #[test]
     fn few_values_make_few_parts() {
         let before: Vec<f32> = (0..100).map(|index| f32::from(u8::from(index < 30))).collect();
@@ -296,12 +391,12 @@ mod tests {
     #[test]
     fn missing_values_move_the_index_alone() {
         let before: Vec<f32> = (0..100u8).map(f32::from).collect();
-        let mut numbers = Numbers::new(&before, 0.5);
+        let mut numbers = Numbers::new(&before, 0.5, 200);
         before.iter().for_each(|value| numbers.add(*value));
         (0..100).for_each(|_| numbers.add(f32::NAN));
-        assert!(numbers.population_stability().unwrap().abs() < 1e-9);
+        assert!(numbers.moved().unwrap().stability.abs() < 1e-9);
         (0..200).for_each(|_| numbers.add(f32::NAN));
-        assert!(numbers.population_stability().unwrap() > 0.2);
+        assert!(numbers.moved().unwrap().stability > 0.2);
         assert!(numbers.kolmogorov_smirnov().unwrap() < 1e-9);
     }
 
@@ -311,13 +406,13 @@ mod tests {
         for (category, count) in [(0, 1), (1, 8), (2, 1)] {
             (0..count).for_each(|_| categories.add(indexes.get(category).copied()));
         }
-        assert!(categories.population_stability().unwrap().abs() < 1e-9);
+        assert!(categories.moved().unwrap().stability.abs() < 1e-9);
         (0..10).for_each(|_| categories.add(None));
-        assert!(categories.population_stability().unwrap() > 1.0);
+        assert!(categories.moved().unwrap().stability > 1.0);
         let (mut many, indexes) = Categories::new(&[1; 100], 0);
         (0..100).for_each(|category| many.add(indexes.get(category).copied()));
-        assert!(many.population_stability().unwrap().abs() < 1e-9);
-        assert_eq!(Categories::new(&[], 0).0.population_stability(), None);
+        assert!(many.moved().unwrap().stability.abs() < 1e-9);
+        assert_eq!(Categories::new(&[], 0).0.moved(), None);
     }
 
     #[test]
