@@ -25,6 +25,12 @@ SETTINGS = {
     "predict-point": ["bench/predict_point.py", "bench/flights.py"],
     "predict-memory": ["bench/predict_memory.py", "bench/booster_processes.py", "bench/flights.py"],
     "families": ["bench/families.py", "bench/fit_in_python.py", "bench/flights.py"],
+    "quality": [
+        "bench/quality/__init__.py",
+        "bench/quality/sets.py",
+        "bench/quality/script.py",
+        "bench/quality/score.py",
+    ],
     "search": ["bench/search.py", "bench/fit_in_python.py", "bench/flights.py"],
     "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
@@ -59,7 +65,7 @@ SETTINGS = {
 # Of each bench, so many figures stand in the summary.
 HEADLINES = 3
 # Of a result, what has its own place on the page; the rest says how it was taken.
-TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out"}
+TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out", "found"}
 
 
 def publish(benches):

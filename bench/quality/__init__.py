@@ -1,0 +1,294 @@
+"""Models of people who write one statement, beside a competent script, on real data: losses first.
+
+Each set of `sets` is loaded as it is, without the test rows. `SELECT * FROM pgml.train(project, task, table, label)` is
+called as a newcomer calls it, with the default algorithm, with xgboost and with lightgbm: each in a project of its own,
+and all three, one after the other, in a fourth project, whose deployed model is the one that people get. The script
+(`script`) learns from the same rows. Both sides are judged on the test rows, which neither has seen (`score`).
+
+Like for like, each algorithm stands beside its library in Python with that library's own defaults: where the script is
+better because it chose better, that is told by the deployed one of the three; where pgml loses what its library can do,
+it is told here. The script's figures are kept in build/quality/ until its code, the set or a library changes.
+"""
+
+import contextlib
+import csv
+import hashlib
+import importlib.metadata
+import io
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+
+import numpy
+import pandas
+import pg8000.exceptions
+
+from bench.flights import SETTINGS
+from bench.quality import score, sets
+from bench.report import Report, Spread
+from devkit import Problem, say
+from devkit.client import connection
+from devkit.extension import build_into
+from devkit.places import BUILD, ROOT
+from devkit.postgres import NEWEST, tree
+from devkit.server import Server
+from devkit.setup import python_for
+
+DATABASE = "quality"
+# The default, and two that are named: what stands between the label and the closing bracket.
+FORMS = {"default": "", "xgboost": ", 'xgboost'", "lightgbm": ", 'lightgbm'"}
+ALL = "deployed of the three"
+LIBRARIES = {"default": ("linear_model", "plain"), "xgboost": ("xgboost", "xgboost"), "lightgbm": ("lightgbm",) * 2}
+KEPT = BUILD / "quality"
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+SECONDS = 300
+# More than any of these sets can need; a training that would take more fails alone, not with the machine.
+MEMORY = 8 << 30
+TARGETS = {"like for like": 0.99, "script": 0.98, "median": 1.0}
+
+
+def measure(quick, only=None):
+    """The report: the skill of each form on each set, over the script's and over the library's."""
+    python_for("quality")
+    chosen = [one for one in sets.SETS if one.name in (only or (sets.QUICK if quick else one.name))]
+    if not chosen:
+        raise Problem(f"there is no data set {only}: there are {', '.join(one.name for one in sets.SETS)}")
+    compared = {}
+    with server_of_sets() as server:
+        report = Report("quality", quick or only is not None, server)
+        for one in chosen:
+            with say.timed(one.name):
+                compared[one.name] = compare(server, one)
+            say.note(", ".join(f"{name} {value:.3f}" for name, value in ratios(compared[one.name]).items()))
+    told(report, compared)
+    return report
+
+
+@contextlib.contextmanager
+def server_of_sets():
+    """A server whose backends may take so much memory and no more."""
+    chosen = tree(NEWEST)
+    build_into(chosen)
+    server = Server(chosen, {**SETTINGS, "statement_timeout": f"{SECONDS}s"})
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
+    # The postmaster takes the limit over from here, and its backends from it.
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))
+    try:
+        server.create()
+        server.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
+    with server:
+        server.psql(f"CREATE DATABASE {DATABASE}")
+        server.psql("CREATE EXTENSION pgml", DATABASE)
+        yield server
+
+
+def compare(server, one):
+    """All that is known of one set: skills by name, errors and notices by form."""
+    rows = sets.load(one)
+    parts = sets.parts(one, rows)
+    losses = {name: [] for name in (*FORMS, ALL)}
+    told_by = {"errors": {}, "notices": {}, "seconds": {}, "deployed": []}
+    for number, (learnt, test) in enumerate(parts):
+        put(server, one, one.name, rows.iloc[learnt])
+        put(server, one, "fresh", rows.iloc[test])
+        labels = labels_of(one, rows.iloc[test])
+        for form, words in FORMS.items():
+            seconds = train(server, one, f"{one.name} {form} {number}", words, form, told_by)
+            told_by["seconds"][form] = told_by["seconds"].get(form, 0) + seconds
+            losses[form].append(judge(server, one, f"{one.name} {form} {number}", rows.iloc[learnt], labels))
+            train(server, one, f"{one.name} {number}", words, form, told_by)
+        told_by["deployed"].append(deployed(server, f"{one.name} {number}"))
+        losses[ALL].append(judge(server, one, f"{one.name} {number}", rows.iloc[learnt], labels))
+        server.psql(f'DROP TABLE "{one.name}", fresh', DATABASE)
+    script = of_script(one, parts)
+    nothing = script["losses"].pop("nothing")
+    skills = {name: score.skill(loss, nothing) for name, loss in script["losses"].items()}
+    for name, of_parts in losses.items():
+        missing = any(part is None for part in of_parts)
+        skills[f"pgml {name}"] = None if missing else score.skill(numpy.concatenate(of_parts), nothing)
+    return {"set": one, "rows": len(rows), "skills": skills, "chosen": script["chosen"], **told_by}
+
+
+def put(server, one, table, rows):
+    """Rows in a table, with the types that a person would choose; `fresh` has a number of each row beside."""
+    columns = [f'"{name}" {type_of(column)}' for name, column in rows.items()]
+    if table == "fresh":
+        rows = rows.assign(fresh_row=range(len(rows)))
+        columns.append("fresh_row int")
+    elif one.key is not None:
+        columns.append(f'PRIMARY KEY ("{one.key}")')
+    server.psql(f'CREATE TABLE "{table}" ({", ".join(columns)})', DATABASE)
+    command = server.psql_command(DATABASE, "-q", "-c", f"COPY \"{table}\" FROM STDIN (FORMAT csv, NULL '')")
+    done = subprocess.run(command, input=as_csv(rows), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Problem(f"{one.name} could not be loaded: {done.stderr}")
+    server.psql(f'ANALYZE "{table}"', DATABASE)
+
+
+def type_of(column):
+    """The SQL type of a column: whole numbers with NULLs among them have come as fractions, and are left so."""
+    if pandas.api.types.is_bool_dtype(column):
+        return "boolean"
+    if pandas.api.types.is_integer_dtype(column):
+        return "integer" if column.abs().max() < 2**31 else "bigint"
+    if pandas.api.types.is_float_dtype(column):
+        return "double precision"
+    if pandas.api.types.is_datetime64_any_dtype(column):
+        return "date" if (column.dropna().dt.normalize() == column.dropna()).all() else "timestamp"
+    return "text"
+
+
+def as_csv(rows):
+    """The rows as CSV, in which nothing between two commas is a NULL, and an empty text has quotes."""
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_MINIMAL)
+    # csv writes None as nothing and an empty text likewise, unless the row has but one cell: no set has empty texts.
+    for row in rows.astype(object).where(rows.notna(), None).itertuples(index=False, name=None):
+        writer.writerow(row)
+    return text.getvalue()
+
+
+def labels_of(one, rows):
+    """Labels as numbers, or as texts."""
+    return rows[one.label].to_numpy(float) if one.task == "regression" else rows[one.label].astype(str).tolist()
+
+
+def train(server, one, project, words, form, told_by):
+    """The statement of a newcomer, and the seconds that it took; errors and notices are kept."""
+    asked = f"SELECT * FROM pgml.train('{project}', '{one.task}', '{one.name}', '{one.label}'{words})"
+    start = time.perf_counter()
+    try:
+        with connection(server, DATABASE) as client:
+            client.cursor().execute(asked)
+            notices = [notice[b"M"].decode() for notice in client.notices]
+            told_by["notices"].setdefault(form, notices)
+    except (pg8000.exceptions.Error, OSError) as error:
+        told = error.args[0]
+        told_by["errors"].setdefault(form, told.get("M") if isinstance(told, dict) else str(error))
+        wait_for(server)
+    return time.perf_counter() - start
+
+
+def wait_for(server):
+    """Until the server answers: a backend that was killed has taken all others with it."""
+    for _ in range(600):
+        if server.answers():
+            return
+        time.sleep(0.1)
+    raise Problem("the server did not come back after a training")
+
+
+def deployed(server, project):
+    """The algorithm of the deployed model."""
+    return server.psql(f"SELECT algorithm FROM pgml.deployed_models WHERE name = '{project}'", DATABASE) or None
+
+
+def judge(server, one, project, learnt, labels):
+    """The loss of each fresh row; None without a model."""
+    if deployed(server, project) is None:
+        return None
+    function = "predict" if one.task == "regression" else "predict_proba"
+    asked = f"SELECT pgml.{function}('{project}', f) FROM fresh f ORDER BY fresh_row"
+    with connection(server, DATABASE) as client:
+        cursor = client.cursor()
+        cursor.execute(asked)
+        predicted = [row[0] for row in cursor.fetchall()]
+    if any(value is None for value in predicted):
+        raise Problem(f"{one.name}: {project} has no prediction for some rows")
+    return score.losses(one.task, labels, predicted, classes(one, learnt))
+
+
+def classes(one, learnt):
+    """The classes in pgml's order: numbers by size, texts by bytes."""
+    return [] if one.task == "regression" else [str(label) for label in sorted(learnt[one.label].dropna().unique())]
+
+
+def of_script(one, parts):
+    """What `script` found, now or in an earlier run of the same code on the same rows."""
+    versions = [importlib.metadata.version(name) for name in ("xgboost-cpu", "lightgbm", "scikit-learn", "pandas")]
+    sources = [(ROOT / "bench" / "quality" / name).read_text() for name in ("script.py", "score.py")]
+    shown = [repr(one), versions, sources, [int(test.sum()) for _, test in parts]]
+    file = KEPT / f"{one.name}-{hashlib.sha256(json.dumps(shown).encode()).hexdigest()[:16]}.json"
+    if not file.exists():
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tools'}"}
+        command = [sys.executable, "-m", "bench.quality.script", one.name]
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise Problem(f"the script failed on {one.name}:\n{done.stderr}")
+        KEPT.mkdir(parents=True, exist_ok=True)
+        file.write_text(done.stdout)
+    return json.loads(file.read_text())
+
+
+def ratios(found):
+    """The ratios of one set: each form to the script, and to its library."""
+    skills = found["skills"]
+    against = {f"{name} ÷ script": score.ratio(skills[f"pgml {name}"], skills["script"]) for name in (ALL, *FORMS)}
+    alike = {
+        f"{form} ÷ {library}": score.ratio(skills[f"pgml {form}"], skills[name])
+        for form, (library, name) in LIBRARIES.items()
+    }
+    return against | alike
+
+
+def told(report, compared):
+    """The figures of the report: of all sets together first, then the losses, then the rest."""
+    kept = ("rows", "skills", "chosen", "deployed", "errors", "notices", "seconds")
+    report.content["found"] = {name: {what: found[what] for what in kept} for name, found in compared.items()}
+    of_sets = {name: ratios(found) for name, found in compared.items()}
+    modelless = sorted({name for name, found in compared.items() if found["errors"]})
+    report.add(
+        f"sets without a model at the first call, of {len(compared)}", Spread.of([len(modelless)]), target=0,
+        at_most=True, headline="data sets for which a first call gives no model",
+    )  # fmt: skip
+    for what in next(iter(of_sets.values())):
+        values = [of_set[what] for of_set in of_sets.values()]
+        target = TARGETS["median"] if what.startswith(ALL) else None
+        report.add(
+            f"median: {what}", Spread.of([statistics.median(values)]), target=target, unit="times", contest=True,
+            headline=f"skill on fresh rows, {what}: median of {len(values)} data sets" if target else None,
+        )  # fmt: skip
+    worst_first = sorted(of_sets.items(), key=lambda item: item[1][f"{ALL} ÷ script"])
+    bars = {"deployed ÷ script": [(name, of_set[f"{ALL} ÷ script"]) for name, of_set in worst_first]}
+    report.plot("ratios", "Deployed after three statements ÷ the script", "", "times", bars, kind="panels", even=True)
+    lines = []
+    for name, of_set in worst_first:
+        for what, value in of_set.items():
+            if what.startswith(ALL):
+                target = TARGETS["script"]
+            else:
+                target = None if what.endswith("script") else TARGETS["like for like"]
+            report.add(f"{name}: {what}", Spread.of([value]), target=target, unit="times", contest=target is not None)
+        lines.append(line(name, compared[name], of_set))
+    columns = ["set", "rows", "task", "script", "its skill", "deployed", *next(iter(of_sets.values()))]
+    report.table("Skill on fresh rows: ratios", columns, lines)
+    columns = ["ratio", "no model", ">= 0.98", "0.90 to 0.98", "< 0.90", "median"]
+    report.table("How many sets", columns, counted(compared, of_sets))
+
+
+def line(name, found, of_set):
+    """A row of the table."""
+    one, chosen = found["set"], found["chosen"]
+    task = one.task if one.task == "regression" else "classification"
+    words = [max(set(chosen), key=chosen.count), round(found["skills"]["script"], 3)]
+    three = [algorithm or "none" for algorithm in found["deployed"]]
+    values = [round(value, 3) for value in of_set.values()]
+    return [name, found["rows"], task, *words, max(set(three), key=three.count), *values]
+
+
+def counted(compared, of_sets):
+    """A row for each ratio: sets without a model, and those in each range."""
+    rows = []
+    for what in next(iter(of_sets.values())):
+        values = [of_set[what] for of_set in of_sets.values()]
+        form = f"pgml {what.split(' ÷ ')[0]}"
+        none = sum(found["skills"][form] is None for found in compared.values())
+        good, bad = sum(value >= 0.98 for value in values), sum(value < 0.9 for value in values)
+        rows.append([what, none, good, len(values) - good - bad, bad - none, round(statistics.median(values), 3)])
+    return rows

@@ -1,0 +1,191 @@
+"""What a competent person writes in Python for the same rows, in an hour: no search, but all that everybody knows.
+
+Ids and texts that name the row are left out, dates become their parts, a category that training has not seen is a
+missing value. Of XGBoost, HistGradientBoosting and a linear model on one-hot columns, each with its library's defaults,
+the one is taken that cross-validation inside the training rows prefers, and fitted to all of them. Beside it stand the
+libraries that pgml's algorithms are, with their own defaults on the same columns.
+"""
+
+import json
+import sys
+import warnings
+
+import lightgbm
+import numpy
+import pandas
+import xgboost
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
+
+from bench.quality import score, sets
+
+CANDIDATES = ("xgboost", "hist", "linear")
+# What pgml's three algorithms are, and the library's own form of each.
+LIBRARIES = ("plain", "xgboost", "lightgbm")
+# HistGradientBoosting takes no more categories of a column.
+MOST = 255
+THREADS = 1
+
+
+def compared(one):
+    """The mean losses on the test rows, by what predicted: `script`, `nothing`, and each of the libraries; and what the
+    script chose.
+    """
+    rows = sets.load(one)
+    found = {name: [] for name in ("script", "nothing", *CANDIDATES, *LIBRARIES)}
+    chosen = []
+    with warnings.catch_warnings():
+        # Of steps of a solver, of classes with one row: the person shrugs.
+        warnings.simplefilter("ignore")
+        for learnt, test in sets.parts(one, rows):
+            learnt = learnt[rows[one.label].iloc[learnt].notna()]
+            if one.time is not None:
+                # For the folds of the cross-validation.
+                learnt = learnt[numpy.argsort(rows[one.time].iloc[learnt], kind="stable")]
+            labels, unseen = labels_of(one, rows.iloc[learnt]), labels_of(one, rows.iloc[test])
+            features = prepared(one, rows)
+            best = min(CANDIDATES, key=lambda name: validated(one, name, features.iloc[learnt], labels))
+            chosen.append(best)
+            found["nothing"].extend(score.of_nothing(one.task, labels, unseen))
+            for name in dict.fromkeys((*CANDIDATES, *LIBRARIES)):
+                loss = judged(one, name, features.iloc[learnt], labels, features.iloc[test], unseen)
+                found[name].extend(loss)
+                if name == best:
+                    found["script"].extend(loss)
+    return {"chosen": chosen, "losses": {name: float(numpy.mean(loss)) for name, loss in found.items()}}
+
+
+def labels_of(one, rows):
+    """Labels as numbers, or as text."""
+    return rows[one.label].to_numpy(float) if one.task == "regression" else rows[one.label].astype(str).to_numpy()
+
+
+def prepared(one, rows):
+    """The features: numbers, and columns of texts."""
+    columns = {}
+    for name, column in rows.items():
+        if name in (one.label, one.key, *one.names):
+            continue
+        if name in one.moments:
+            columns |= {f"{name}_{part}": value for part, value in parts_of(column).items()}
+        elif pandas.api.types.is_numeric_dtype(column) or pandas.api.types.is_bool_dtype(column):
+            columns[name] = column.astype(float)
+        else:
+            columns[name] = column.astype(object)
+    frame = pandas.DataFrame(columns)
+    # XGBoost takes no brackets in names.
+    frame.columns = [f"{number}_" + "".join(c for c in name if c.isalnum()) for number, name in enumerate(frame)]
+    return frame
+
+
+def parts_of(moments):
+    """The parts of a date, and time since the first row."""
+    names = ("year", "month", "day", "dayofweek", "dayofyear", "hour")
+    found = {part: getattr(moments.dt, part).astype(float) for part in names}
+    return found | {"days": (moments - pandas.Timestamp("1970-01-01")) / pandas.Timedelta(days=1)}
+
+
+def validated(one, name, features, labels):
+    """The mean loss in cross-validation."""
+    folds = 5 if len(features) <= 20_000 else 3
+    if one.time is not None:
+        cutter = TimeSeriesSplit(folds)
+    elif one.task == "regression":
+        cutter = KFold(folds, shuffle=True, random_state=0)
+    else:
+        cutter = StratifiedKFold(folds, shuffle=True, random_state=0)
+    found = []
+    for learnt, test in cutter.split(features, labels):
+        found.extend(judged(one, name, features.iloc[learnt], labels[learnt], features.iloc[test], labels[test]))
+    return float(numpy.mean(found))
+
+
+def judged(one, name, features, labels, fresh, unseen):
+    """The loss of each of the rows `fresh`, of a model fitted to `features`."""
+    features, fresh = categories(features, fresh)
+    model = MODELS[name](one.task, features)
+    if one.task == "regression":
+        return score.losses(one.task, unseen, model.fit(features, labels).predict(fresh)).tolist()
+    classes, codes = numpy.unique(labels, return_inverse=True)
+    predicted = model.fit(features, codes).predict_proba(fresh)
+    if predicted.shape[1] == 1:
+        predicted = numpy.ones((len(fresh), 1))
+    return score.losses(one.task, unseen, predicted, classes.tolist()).tolist()
+
+
+def categories(features, fresh):
+    """Texts as categories of the training rows; others are missing values."""
+    features, fresh = features.copy(), fresh.copy()
+    for name in features.select_dtypes(object):
+        known = pandas.CategoricalDtype(sorted(features[name].dropna().unique(), key=str))
+        features[name], fresh[name] = features[name].astype(known), fresh[name].astype(known)
+    return features, fresh
+
+
+def texts(features, least=0, most=float("inf")):
+    """The columns of categories, of so many."""
+    return [
+        name
+        for name, column in features.items()
+        if isinstance(column.dtype, pandas.CategoricalDtype) and least <= len(column.cat.categories) <= most
+    ]
+
+
+def numbers(features):
+    """The other columns."""
+    return [name for name in features if name not in texts(features)]
+
+
+def of_xgboost(task, _features):
+    """XGBoost with its own defaults and its own categories."""
+    made = xgboost.XGBRegressor if task == "regression" else xgboost.XGBClassifier
+    return made(enable_categorical=True, n_jobs=THREADS)
+
+
+def of_lightgbm(task, _features):
+    """LightGBM with its own defaults and its own categories."""
+    made = lightgbm.LGBMRegressor if task == "regression" else lightgbm.LGBMClassifier
+    return made(n_jobs=THREADS, verbose=-1)
+
+
+def of_hist(task, features):
+    """Histogram boosting, with the means of the label for columns of more categories than it takes."""
+    made = HistGradientBoostingRegressor if task == "regression" else HistGradientBoostingClassifier
+    many = texts(features, least=MOST)
+    if not many:
+        return made(categorical_features="from_dtype", random_state=0)
+    encoder = make_column_transformer(
+        (TargetEncoder(random_state=0), many), remainder="passthrough", verbose_feature_names_out=False
+    ).set_output(transform="pandas")
+    return make_pipeline(encoder, made(categorical_features="from_dtype", random_state=0))
+
+
+def of_linear(task, features):
+    """Ridge or logistic regression of scaled numbers, with indicators of the missing ones, and one-hot texts."""
+    whole = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
+    encoder = make_column_transformer(
+        (whole, numbers(features)), (OneHotEncoder(handle_unknown="ignore"), texts(features))
+    )
+    if task == "regression":
+        return make_pipeline(encoder, RidgeCV(numpy.logspace(-2, 3, 6)) if len(features) < 20_000 else Ridge())
+    return make_pipeline(encoder, LogisticRegression(max_iter=1000))
+
+
+def of_plain(task, features):
+    """Least squares or logistic regression as they are, on means for missing numbers and one-hot texts."""
+    encoder = make_column_transformer(
+        (SimpleImputer(), numbers(features)), (OneHotEncoder(handle_unknown="ignore"), texts(features))
+    )
+    return make_pipeline(encoder, LinearRegression() if task == "regression" else LogisticRegression(max_iter=1000))
+
+
+MODELS = {"xgboost": of_xgboost, "lightgbm": of_lightgbm, "hist": of_hist, "linear": of_linear, "plain": of_plain}
+
+
+if __name__ == "__main__":
+    print(json.dumps(compared(next(one for one in sets.SETS if one.name == sys.argv[1]))))
