@@ -2,12 +2,42 @@
 //!
 //! Integers, float8 and numeric become the nearest float32 (numeric by way of float8), booleans 0 and 1, NULL becomes
 //! NaN, which is how trees know a missing value. Dates and timestamps make several features ([`learn::moment`]).
+//!
+//! Of numbers that float32 cannot tell apart because they are large an origin is taken off before they are rounded
+//! (docs/design/2026-11-28-origins.md): so values are read as float64 too.
 
-use learn::moment;
+use learn::moment::{self, Part};
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
 use crate::memory;
+
+/// What a number is read as: a float32, or a float64, which tells more apart.
+pub trait Real: Copy {
+    const NAN: Self;
+    fn of(value: f64) -> Self;
+    fn of_single(value: f32) -> Self;
+}
+
+impl Real for f32 {
+    const NAN: f32 = f32::NAN;
+    fn of(value: f64) -> f32 {
+        value as f32
+    }
+    fn of_single(value: f32) -> f32 {
+        value
+    }
+}
+
+impl Real for f64 {
+    const NAN: f64 = f64::NAN;
+    fn of(value: f64) -> f64 {
+        value
+    }
+    fn of_single(value: f32) -> f64 {
+        f64::from(value)
+    }
+}
 
 /// A type whose values are numbers to a model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,30 +74,36 @@ pub enum Many {
     Moment(Moment),
 }
 
-/// A type whose values are moments, of which the parts are features.
+/// A type whose values are moments, and the parts of them that are features.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Moment {
-    Date,
-    /// With a time zone or without.
-    Timestamp,
+pub struct Moment {
+    /// Else it is a timestamp, with a time zone or without.
+    pub is_date: bool,
+    pub parts: &'static [Part],
 }
 
 impl Moment {
-    /// That of a type as `format_type` names it.
-    pub fn named(type_name: &str) -> Option<Moment> {
-        match type_name {
-            "date" => Some(Moment::Date),
-            "timestamp without time zone" | "timestamp with time zone" => Some(Moment::Timestamp),
-            _ => None,
-        }
+    const DATE: Moment = Moment { is_date: true, parts: moment::OF_DATE[0] };
+    const TIMESTAMP: Moment = Moment { is_date: false, parts: moment::OF_TIMESTAMP[0] };
+
+    /// That of a type as `format_type` names it, in a model that makes so many features of it.
+    pub fn named(type_name: &str, size: usize) -> Option<Moment> {
+        let (is_date, known) = match type_name {
+            "date" => (true, moment::OF_DATE),
+            "timestamp without time zone" | "timestamp with time zone" => (false, moment::OF_TIMESTAMP),
+            _ => return None,
+        };
+        known.into_iter().find(|parts| parts.len() == size).map(|parts| Moment { is_date, parts })
     }
 
-    /// What its features are.
-    pub fn parts(self) -> &'static [&'static str] {
-        match self {
-            Moment::Date => &moment::OF_DATE,
-            Moment::Timestamp => &moment::OF_TIMESTAMP,
-        }
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    unsafe fn read(self, datum: pg_sys::Datum) -> impl Iterator<Item = f64> {
+        let parts = match self.is_date {
+            true => moment::of_date(datum.value() as i32),
+            false => moment::of_timestamp(datum.value() as i64),
+        };
+        self.parts.iter().map(move |part| parts.of(*part))
     }
 }
 
@@ -80,7 +116,7 @@ impl Many {
     pub fn size(self) -> Option<usize> {
         match self {
             Many::Array(_) | Many::Vector => None,
-            Many::Moment(moment) => Some(moment.parts().len()),
+            Many::Moment(moment) => Some(moment.parts.len()),
         }
     }
 
@@ -88,17 +124,49 @@ impl Many {
     ///
     /// # Safety
     /// `datum` is a value of this type, not NULL.
-    pub unsafe fn read(self, datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
+    pub unsafe fn read<T: Real>(self, datum: pg_sys::Datum, at_most: usize, out: &mut Vec<T>) -> Result<Shape> {
         let before = out.len();
         match self {
             // SAFETY: as the caller promises.
             Many::Array(number) => return unsafe { read_array(datum, number, at_most, out) },
             // SAFETY: as the caller promises.
             Many::Vector => return unsafe { read_vector(datum, at_most, out) },
-            Many::Moment(Moment::Date) => out.extend(moment::of_date(datum.value() as i32)),
-            Many::Moment(Moment::Timestamp) => out.extend(moment::of_timestamp(datum.value() as i64)),
+            // SAFETY: as the caller promises.
+            Many::Moment(moment) => out.extend(unsafe { moment.read(datum) }.map(T::of)),
         }
         Ok(Shape::flat(out.len() - before))
+    }
+
+    /// The same less the origins of the features, where there are any: those of one row, which many rows may follow.
+    ///
+    /// # Safety
+    /// As [`Many::read`].
+    pub unsafe fn read_less(
+        self,
+        datum: pg_sys::Datum,
+        at_most: usize,
+        origins: &[f64],
+        out: &mut Vec<f32>,
+    ) -> Result<Shape> {
+        if origins.is_empty() {
+            // SAFETY: as the caller promises.
+            return unsafe { self.read(datum, at_most, out) };
+        }
+        let mut doubles: Vec<f64> = Vec::new();
+        // SAFETY: as the caller promises.
+        let shape = unsafe { self.read(datum, at_most, &mut doubles) }?;
+        memory::reserve(out, doubles.len())?;
+        out.extend(doubles.iter().zip(origins.iter().cycle()).map(|(value, origin)| (value - origin) as f32));
+        Ok(shape)
+    }
+
+    /// Whether its values may be more than float32 tells apart.
+    pub fn is_wide(self) -> bool {
+        match self {
+            Many::Array(number) => number.is_wide(),
+            Many::Vector => false,
+            Many::Moment(_) => true,
+        }
     }
 }
 
@@ -153,8 +221,8 @@ impl Kind {
                 pg_sys::INT8ARRAYOID => array(Number::Int8),
                 pg_sys::BOOLARRAYOID => array(Number::Bool),
                 pg_sys::NUMERICARRAYOID => array(Number::Numeric),
-                pg_sys::DATEOID => Kind::Many(Many::Moment(Moment::Date)),
-                pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Kind::Many(Many::Moment(Moment::Timestamp)),
+                pg_sys::DATEOID => Kind::Many(Many::Moment(Moment::DATE)),
+                pg_sys::TIMESTAMPOID | pg_sys::TIMESTAMPTZOID => Kind::Many(Many::Moment(Moment::TIMESTAMP)),
                 _ => return None,
             })
         })
@@ -185,14 +253,31 @@ impl Number {
         let bits = datum.value();
         match self {
             Number::Float4 => f32::from_bits(bits as u32),
-            Number::Float8 => f64::from_bits(bits as u64) as f32,
             Number::Int2 => f32::from(bits as i16),
-            Number::Int4 => bits as i32 as f32,
+            // Not by way of float64, which would round large ones twice.
             Number::Int8 => bits as i64 as f32,
-            Number::Bool => f32::from(u8::from(bits as u8 != 0)),
+            // SAFETY: as the caller promises.
+            _ => unsafe { self.double(datum) as f32 },
+        }
+    }
+
+    /// The value as float64, which tells more apart than features do; whole numbers past 2^53 are rounded.
+    ///
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    #[inline]
+    pub unsafe fn double(self, datum: pg_sys::Datum) -> f64 {
+        let bits = datum.value();
+        match self {
+            Number::Float4 => f64::from(f32::from_bits(bits as u32)),
+            Number::Float8 => f64::from_bits(bits as u64),
+            Number::Int2 => f64::from(bits as i16),
+            Number::Int4 => f64::from(bits as i32),
+            Number::Int8 => bits as i64 as f64,
+            Number::Bool => f64::from(u8::from(bits as u8 != 0)),
             // SAFETY: a numeric, as the caller promises.
-            Number::Numeric => unsafe { numeric(datum) as f32 },
-            Number::Time => (bits as i64 as f64 / 1e6) as f32,
+            Number::Numeric => unsafe { numeric(datum) },
+            Number::Time => bits as i64 as f64 / 1e6,
             Number::Interval => {
                 // SAFETY: an interval, as the caller promises.
                 let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
@@ -201,21 +286,14 @@ impl Number {
         }
     }
 
-    /// The value as float64, which tells more apart than features do; whole numbers past 2^53 are rounded.
-    ///
-    /// # Safety
-    /// `datum` is a value of this type, not NULL.
-    pub unsafe fn double(self, datum: pg_sys::Datum) -> f64 {
-        let bits = datum.value();
-        match self {
-            Number::Float8 => f64::from_bits(bits as u64),
-            Number::Int4 => f64::from(bits as i32),
-            Number::Int8 => bits as i64 as f64,
-            // SAFETY: a numeric, as the caller promises.
-            Number::Numeric => unsafe { numeric(datum) },
-            // SAFETY: as the caller promises.
-            _ => f64::from(unsafe { self.read(datum) }),
-        }
+    /// Whether its values may be more than float32 tells apart.
+    pub fn is_wide(self) -> bool {
+        !matches!(self, Number::Float4 | Number::Int2 | Number::Bool | Number::Time)
+    }
+
+    /// Whether its values are whole numbers.
+    pub fn is_whole(self) -> bool {
+        matches!(self, Number::Int2 | Number::Int4 | Number::Int8)
     }
 
     /// Bytes of an element in an array, which are its alignment too; `None` for numeric, whose elements differ, and for
@@ -342,7 +420,12 @@ pub const MOST_FEATURES: usize = 1 << 20;
 ///
 /// # Safety
 /// `datum` is an array whose elements are of type `number`.
-pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
+pub unsafe fn read_array<T: Real>(
+    datum: pg_sys::Datum,
+    number: Number,
+    at_most: usize,
+    out: &mut Vec<T>,
+) -> Result<Shape> {
     // SAFETY: an array is a varlena; a plain one (four-byte header, not compressed, here) is read where it stands.
     let array = unsafe {
         let pointer = datum.cast_mut_ptr::<pg_sys::varlena>();
@@ -367,8 +450,11 @@ pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, at_most: usize, o
         if (*array).dataoffset == 0 {
             let data = base.add(align(HEADER + dimensions * 8));
             match number {
-                Number::Float4 => out.extend_from_slice(std::slice::from_raw_parts(data.cast::<f32>(), shape.len)),
-                _ => out.extend((0..shape.len).map(|i| element(data.add(i * stride), number))),
+                Number::Float4 => {
+                    let values = std::slice::from_raw_parts(data.cast::<f32>(), shape.len);
+                    out.extend(values.iter().map(|value| T::of_single(*value)));
+                }
+                _ => out.extend((0..shape.len).map(|i| element::<T>(data.add(i * stride), number))),
             }
             return Ok(shape);
         }
@@ -379,7 +465,7 @@ pub unsafe fn read_array(datum: pg_sys::Datum, number: Number, at_most: usize, o
                 out.push(element(data, number));
                 data = data.add(stride);
             } else {
-                out.push(f32::NAN);
+                out.push(T::NAN);
             }
         }
         Ok(shape)
@@ -397,17 +483,17 @@ const fn align(length: usize) -> usize {
 /// # Safety
 /// `at` is aligned for and holds an element of a type of fixed length.
 #[inline]
-unsafe fn element(at: *const u8, number: Number) -> f32 {
+unsafe fn element<T: Real>(at: *const u8, number: Number) -> T {
     // SAFETY: as the caller promises.
     unsafe {
         match number {
-            Number::Float4 => *at.cast::<f32>(),
-            Number::Float8 => *at.cast::<f64>() as f32,
-            Number::Int2 => f32::from(*at.cast::<i16>()),
-            Number::Int4 => *at.cast::<i32>() as f32,
-            Number::Int8 => *at.cast::<i64>() as f32,
-            Number::Bool => f32::from(*at),
-            Number::Numeric | Number::Time | Number::Interval => f32::NAN,
+            Number::Float4 => T::of_single(*at.cast::<f32>()),
+            Number::Float8 => T::of(*at.cast::<f64>()),
+            Number::Int2 => T::of(f64::from(*at.cast::<i16>())),
+            Number::Int4 => T::of(f64::from(*at.cast::<i32>())),
+            Number::Int8 => T::of(*at.cast::<i64>() as f64),
+            Number::Bool => T::of(f64::from(*at)),
+            Number::Numeric | Number::Time | Number::Interval => T::NAN,
         }
     }
 }
@@ -432,7 +518,7 @@ fn is_vector(type_oid: pg_sys::Oid) -> bool {
 ///
 /// # Safety
 /// `datum` is such a vector, not NULL.
-unsafe fn read_vector(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) -> Result<Shape> {
+unsafe fn read_vector<T: Real>(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<T>) -> Result<Shape> {
     // SAFETY: a varlena, fetched and with a header of four bytes; two bytes of dimensions, two that are not used, and the
     // elements. pgvector has written it so since its first version.
     unsafe {
@@ -440,7 +526,8 @@ unsafe fn read_vector(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) 
         let dimensions = usize::try_from(*vector.add(4).cast::<i16>()).unwrap_or(0);
         if dimensions <= at_most {
             memory::reserve(out, dimensions)?;
-            out.extend_from_slice(std::slice::from_raw_parts(vector.add(8).cast::<f32>(), dimensions));
+            let values = std::slice::from_raw_parts(vector.add(8).cast::<f32>(), dimensions);
+            out.extend(values.iter().map(|value| T::of_single(*value)));
         }
         Ok(Shape::flat(dimensions))
     }
@@ -448,7 +535,7 @@ unsafe fn read_vector(datum: pg_sys::Datum, at_most: usize, out: &mut Vec<f32>) 
 
 /// # Safety
 /// `array` is a plain array of numeric.
-unsafe fn read_varlena_elements(array: *mut pg_sys::ArrayType, out: &mut Vec<f32>) {
+unsafe fn read_varlena_elements<T: Real>(array: *mut pg_sys::ArrayType, out: &mut Vec<T>) {
     let (mut values, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
     // SAFETY: numeric is a varlena (-1), not by value, aligned as int; the results are palloc'd arrays of `count`.
     unsafe {
@@ -463,7 +550,7 @@ unsafe fn read_varlena_elements(array: *mut pg_sys::ArrayType, out: &mut Vec<f32
             &mut count,
         );
         for i in 0..usize::try_from(count).unwrap_or(0) {
-            out.push(if *nulls.add(i) { f32::NAN } else { numeric(*values.add(i)) as f32 });
+            out.push(if *nulls.add(i) { T::NAN } else { T::of(numeric(*values.add(i))) });
         }
         pg_sys::pfree(values.cast());
         pg_sys::pfree(nulls.cast());

@@ -24,6 +24,8 @@ pub struct Model {
     pub columns: Vec<Column>,
     /// Features of a row as SQL gives it.
     width: usize,
+    /// Taken off the features of a row, one each; none where nothing is.
+    origins: Vec<f64>,
     /// What is done to a row before the model sees it.
     pipeline: Option<Pipeline>,
     /// The row that the pipeline made last.
@@ -48,6 +50,8 @@ pub struct Column {
     categories: Option<HashMap<Box<str>, f32>>,
     /// Whether a value is known by its bucket alone.
     hashed: bool,
+    /// Taken off its values, one for each of its features; none where nothing is.
+    pub origins: Vec<f64>,
     /// Whether its features are 1 for true and 0 for false.
     is_boolean: bool,
 }
@@ -89,13 +93,13 @@ impl Model {
             .map_err(Error::corrupted)?;
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for FeatureColumn { name, pg_type, size, categories, hashed } in meta.columns {
+        for FeatureColumn { name, pg_type, size, categories, hashed, origins } in meta.columns {
             let size = size as usize;
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
-            let moment = Moment::named(&pg_type).filter(|moment| moment.parts().len() == size);
-            columns.push(Column { name, offset: width, size, moment, categories, hashed, is_boolean });
+            let moment = Moment::named(&pg_type, size);
+            columns.push(Column { name, offset: width, size, moment, categories, hashed, origins, is_boolean });
             width += size;
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
@@ -122,11 +126,18 @@ impl Model {
                 (Meaning::Probabilities | Meaning::Scores, _) => Answer::Largest,
             },
         };
+        let mut origins = Vec::new();
+        if columns.iter().any(|column: &Column| !column.origins.is_empty()) {
+            origins = (columns.iter())
+                .flat_map(|column| column.origins.iter().copied().chain(std::iter::repeat(0.0)).take(column.size))
+                .collect();
+        }
         Ok(Model {
             compiled,
             task: meta.task,
             columns,
             width,
+            origins,
             pipeline: meta.pipeline,
             finished: RefCell::default(),
             answer,
@@ -156,6 +167,11 @@ impl Model {
     /// Features a row has.
     pub fn width(&self) -> usize {
         self.width
+    }
+
+    /// What is taken off the features of a row, read as float64, before they are rounded to float32: one each, or none.
+    pub fn origins(&self) -> &[f64] {
+        &self.origins
     }
 
     /// What a prediction takes, in trees walked and values made.
@@ -361,6 +377,7 @@ impl Model {
                 own.name == other.name
                     && own.size == other.size as usize
                     && own.hashed == other.hashed
+                    && own.origins == other.origins
                     && same_categories
             })
     }
@@ -493,8 +510,8 @@ impl Column {
     pub fn feature_name(&self, element: usize) -> String {
         match self.moment {
             Some(moment) => {
-                let part = element.checked_sub(1).and_then(|index| moment.parts().get(index)).copied();
-                format!("{}.{}", self.name, part.unwrap_or_default())
+                let part = element.checked_sub(1).and_then(|index| moment.parts.get(index));
+                format!("{}.{}", self.name, part.map_or("", |part| part.name()))
             }
             None if self.size == 1 => self.name.clone(),
             None => format!("{}[{element}]", self.name),

@@ -43,8 +43,8 @@ pub fn is_held_out_path(path: &str) -> bool {
 }
 
 /// Versions of the description that are read. The first knew one label and no preprocessing, and is still written where
-/// there is nothing else to say.
-const VERSIONS: [u64; 2] = [1, 2];
+/// there is nothing else to say; the third knows origins, without which predictions are wrong.
+const VERSIONS: [u64; 3] = [1, 2, 3];
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelMeta {
@@ -60,7 +60,7 @@ pub struct ModelMeta {
 }
 
 /// A column of the relation that the model was trained from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct FeatureColumn {
     pub name: String,
     /// As `format_type` gives it: `real`, `smallint[]`, ...
@@ -72,6 +72,9 @@ pub struct FeatureColumn {
     pub categories: Option<Vec<String>>,
     /// Whether the categories are buckets: a value is in the one that `learn::preprocess::bucket` says.
     pub hashed: bool,
+    /// Taken off the values, read as float64, before they are rounded to float32: one for each feature that the column
+    /// makes, or none.
+    pub origins: Vec<f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -96,7 +99,7 @@ pub struct Class {
 pub enum MetaError {
     #[error("the model's description is not JSON: {0}")]
     Json(String),
-    #[error("the model's description has version {0}, and this extension reads versions 1 and 2")]
+    #[error("the model's description has version {0}, and this extension reads versions 1 to 3")]
     Version(String),
     #[error("the model's description lacks a valid \"{0}\"")]
     Field(&'static str),
@@ -118,6 +121,9 @@ impl ModelMeta {
                 if column.hashed {
                     json["hashed"] = json!(true);
                 }
+                if !column.origins.is_empty() {
+                    json["origins"] = json!(column.origins);
+                }
                 json
             })
             .collect();
@@ -132,6 +138,9 @@ impl ModelMeta {
         }
         if let Some(split) = &self.split {
             root["split"] = split.to_json();
+        }
+        if self.columns.iter().any(|column| !column.origins.is_empty()) {
+            root["version"] = json!(3);
         }
         root.to_string()
     }
@@ -153,15 +162,17 @@ impl ModelMeta {
             .iter()
             .map(|column| {
                 let column = column.as_object().ok_or(MetaError::Field("columns"))?;
+                let size = column
+                    .get("size")
+                    .and_then(Value::as_u64)
+                    .and_then(|size| u32::try_from(size).ok())
+                    .filter(|size| *size > 0)
+                    .ok_or(MetaError::Field("size"))?;
                 Ok(FeatureColumn {
                     name: text_field(column, "name")?,
                     pg_type: text_field(column, "type")?,
-                    size: column
-                        .get("size")
-                        .and_then(Value::as_u64)
-                        .and_then(|size| u32::try_from(size).ok())
-                        .filter(|size| *size > 0)
-                        .ok_or(MetaError::Field("size"))?,
+                    size,
+                    origins: origins_field(column, size)?,
                     categories: texts_field(column, "categories")?,
                     hashed: column.get("hashed").and_then(Value::as_bool).unwrap_or(false),
                 })
@@ -235,6 +246,12 @@ fn texts_field(object: &Map<String, Value>, field: &'static str) -> Result<Optio
     }
 }
 
+fn origins_field(object: &Map<String, Value>, size: u32) -> Result<Vec<f64>, MetaError> {
+    let Some(origins) = object.get("origins") else { return Ok(Vec::new()) };
+    let origins: Option<Vec<f64>> = origins.as_array().and_then(|all| all.iter().map(Value::as_f64).collect());
+    origins.filter(|origins| origins.len() == size as usize).ok_or(MetaError::Field("origins"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +266,7 @@ mod tests {
                     size: 1,
                     categories: None,
                     hashed: false,
+                    origins: Vec::new(),
                 },
                 FeatureColumn {
                     name: "soil".into(),
@@ -256,6 +274,7 @@ mod tests {
                     size: 1,
                     categories: Some(vec!["clay".into(), "sand".into()]),
                     hashed: false,
+                    origins: Vec::new(),
                 },
             ],
             labels: vec![LabelColumn {
@@ -280,7 +299,9 @@ mod tests {
         (meta.task, meta.labels) = (Task::Clustering, Vec::new());
         meta.pipeline = Pipeline::from_json(&json!([{}, {"one_hot": 2}]));
         assert!(meta.pipeline.is_some());
+        assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta.clone()));
         meta.split = Some(Rule::plain(learn::side::By::Test("held_out".into())));
+        meta.columns[0].origins = vec![1_700_000_000.0];
         assert_eq!(ModelMeta::from_json(&meta.to_json()), Ok(meta));
     }
 
@@ -290,7 +311,8 @@ mod tests {
             "",
             "[]",
             "{}",
-            r#"{"version":3}"#,
+            r#"{"version":4}"#,
+            r#"{"version":3,"task":"clustering","columns":[{"name":"a","type":"real","size":2,"origins":[1]}]}"#,
             r#"{"version":1,"task":"clustering"}"#,
             r#"{"version":1,"task":"regression","columns":[{"name":"a","type":"real","size":0}]}"#,
             r#"{"version":1,"task":"classification","columns":[],"label":{"name":"y","type":"real","classes":null}}"#,

@@ -16,7 +16,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     let (labels, weights) = (&labels[..rows], &labels[rows..2 * rows]);
     let chunk = Chunk { features, labels, weights: (data.len() % 2 == 0).then_some(weights) };
     let mut spooled = Vec::new();
-    if encode(&chunk, width, &mut spooled).is_err() {
+    if encode(&chunk, &[], width, &mut spooled).is_err() {
         return;
     }
     decode(&spooled, &mut block).unwrap();

@@ -63,7 +63,7 @@ fn main() -> Result<(), Error> {
         let delay = |row: &[f32]| row.iter().zip(RANGES).map(|(value, range)| value / range as f32).sum::<f32>();
         let labels: Vec<f32> = features.chunks(RANGES.len()).map(|row| (delay(row) * 10.0).round()).collect();
         let mut bytes = Vec::new();
-        encode(&Chunk { features: &features, labels: &labels, weights: None }, RANGES.len(), &mut bytes)?;
+        encode(&Chunk { features: &features, labels: &labels, weights: None }, &[], RANGES.len(), &mut bytes)?;
         bytes.shrink_to_fit();
         chunks.push(bytes);
     }

@@ -227,6 +227,8 @@ pub struct Raw<'a> {
     pub categories: Option<&'a [String]>,
     /// What is asked for.
     pub spec: &'a Spec,
+    /// What was taken off the column's numbers before they came here.
+    pub origin: f64,
 }
 
 /// What is done to rows.
@@ -535,7 +537,7 @@ impl Step {
         let (least, greatest) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(0.0));
         let fill = match raw.spec.impute {
             Impute::Error => None,
-            Impute::Zero => Some(0.0),
+            Impute::Zero => Some((0.0 - raw.origin) as f32),
             Impute::Mean => Some(mean(&values) as f32),
             Impute::Median => Some(quantile(&values, 0.5) as f32),
             Impute::Mode => Some(mode(&values)),
@@ -661,7 +663,7 @@ mod tests {
             (r#"{"impute": "median", "scale": "robust"}"#, [-1.0, 0.0, 7.0]),
         ] {
             let spec = spec(json);
-            let raws = [Raw { name: "c", categories: None, spec: &spec }];
+            let raws = [Raw { name: "c", categories: None, spec: &spec, origin: 0.0 }];
             let pipeline = learn(&raws, false, &[1.0, 2.0, NAN, 1.0, 9.0, 2.0, 1.0, 2.0], &[0.0; 8]).unwrap().unwrap();
             // 1 1 1 2 2 2 9: mean 18 / 7.
             let expected = match json.contains("mean") {
@@ -685,8 +687,8 @@ mod tests {
         let of = |number: &str, text: &str, rows: &[f32]| {
             let (number, text) = (spec(number), spec(text));
             let raws = [
-                Raw { name: "c", categories: None, spec: &number },
-                Raw { name: "d", categories: Some(&names), spec: &text },
+                Raw { name: "c", categories: None, spec: &number, origin: 0.0 },
+                Raw { name: "d", categories: Some(&names), spec: &text, origin: 0.0 },
             ];
             learn(&raws, true, rows, &vec![1.0; rows.len() / 2]).unwrap().unwrap()
         };
@@ -714,7 +716,7 @@ mod tests {
             ("robust", [-1.0, 0.0, 1.0]),
         ] {
             let spec = spec(&format!(r#"{{"scale": "{scale}"}}"#));
-            let raws = [Raw { name: "c", categories: None, spec: &spec }];
+            let raws = [Raw { name: "c", categories: None, spec: &spec, origin: 0.0 }];
             let pipeline = learn(&raws, false, &[least, 0.0, most], &[0.0; 3]).unwrap().unwrap();
             let kept = Pipeline::from_json(&pipeline.to_json()).unwrap();
             for (raw, expected) in [least, 0.0, most].into_iter().zip(expected) {
@@ -723,7 +725,7 @@ mod tests {
             }
         }
         let spec = spec(r#"{"scale": "standard"}"#);
-        let raws = [Raw { name: "c", categories: None, spec: &spec }];
+        let raws = [Raw { name: "c", categories: None, spec: &spec, origin: 0.0 }];
         let pipeline = learn(&raws, false, &[0.0, 1e-3], &[0.0; 2]).unwrap().unwrap();
         assert_eq!(finished(&pipeline, &[most]), [most]);
         assert!(finished(&pipeline, &[NAN])[0].is_nan());
@@ -734,7 +736,7 @@ mod tests {
         let names: Vec<String> = ["a", "b", "c"].map(str::to_owned).into();
         let (one_hot, target) = (spec(r#"{"encode": "one_hot"}"#), spec(r#"{"encode": "target"}"#));
         let ordinal = spec(r#"{"encode": {"ordinal": ["c", "a"]}, "impute": "zero"}"#);
-        let raw = |spec| Raw { name: "c", categories: Some(&names), spec };
+        let raw = |spec| Raw { name: "c", categories: Some(&names), spec, origin: 0.0 };
         let raws = [raw(&one_hot), raw(&target), raw(&ordinal)];
         let rows = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 2.0, 2.0, 2.0, NAN, NAN, NAN];
         let pipeline = learn(&raws, true, &rows, &[1.0, 3.0, 10.0, 7.0]).unwrap().unwrap();
@@ -758,8 +760,8 @@ mod tests {
     #[test]
     fn nothing_asked_is_nothing_done() {
         let (names, none) = (vec!["a".to_owned()], Spec::default());
-        let number = Raw { name: "n", categories: None, spec: &none };
-        let text = Raw { name: "t", categories: Some(&names), spec: &none };
+        let number = Raw { name: "n", categories: None, spec: &none, origin: 0.0 };
+        let text = Raw { name: "t", categories: Some(&names), spec: &none, origin: 0.0 };
         assert_eq!(learn(&[number, text], true, &[1.0, 0.0], &[0.0]).unwrap(), None);
         assert_eq!(learn(&[number, text], false, &[1.0, 0.0], &[0.0]).unwrap().unwrap().width(), 2);
     }
@@ -778,7 +780,7 @@ mod tests {
             assert!(error.contains("\"price\"") && error.contains(what), "{error}");
         }
         let encode = spec(r#"{"encode": "one_hot"}"#);
-        let raw = Raw { name: "n", categories: None, spec: &encode };
+        let raw = Raw { name: "n", categories: None, spec: &encode, origin: 0.0 };
         assert!(learn(&[raw], true, &[1.0], &[0.0]).unwrap_err().to_string().contains("text"));
     }
 }

@@ -53,9 +53,9 @@ pub fn of_number(value: f64) -> u64 {
 
 /// The hash of an array.
 pub fn of_elements(values: &[f32]) -> u64 {
-    values.iter().fold(mix(values.len() as u64 ^ 0x6172_7261_7900), |hash, value| {
-        mix(hash ^ of_number(f64::from(*value)))
-    })
+    values
+        .iter()
+        .fold(mix(values.len() as u64 ^ 0x6172_7261_7900), |hash, value| mix(hash ^ of_number(f64::from(*value))))
 }
 
 /// What a value adds to the hash of its row: rows are the wrapping sums of their columns, in any order.

@@ -11,10 +11,14 @@
 //! The highest distance can stand for a missing value, as long as all NaN of the column have the same bits. Negative
 //! zero, infinities and other NaN make a column be stored as it is. Labels and weights are columns too.
 //!
-//! The layout: a byte `1` (version), a byte that is 1 if there are weights, four bytes of rows and four of width
-//! (little-endian, as all numbers here); then the columns, labels and weights, each a byte for the form (whose
+//! A feature may have a rest: what float32 does not hold of numbers as large as epochs. It is a column of its own, where a
+//! chunk has any, and takes nothing elsewhere.
+//!
+//! The layout: a byte `2` (version), a byte that is 1 if there are weights, four bytes of rows, four of width and four of
+//! rests (little-endian, as all numbers here); then the columns, labels, weights and rests, each a byte for the form (whose
 //! highest bit says that the highest distance is a missing value), the least value and the bits of a missing one (four
-//! bytes each; the bits of a constant in place of the least value), and the distances or values.
+//! bytes each; the bits of a constant in place of the least value), and the distances or values; before a rest four bytes
+//! with its feature.
 
 use crate::Error;
 use crate::rows::Chunk;
@@ -26,7 +30,11 @@ pub struct Block {
     labels: Vec<f32>,
     weights: Vec<f32>,
     weighted: bool,
+    rests: Vec<Rest>,
 }
+
+/// What float32 does not hold of a feature's values, one a row.
+pub type Rest = (u32, Vec<f32>);
 
 impl Block {
     /// An empty one.
@@ -42,10 +50,21 @@ impl Block {
             weights: self.weighted.then_some(self.weights.as_slice()),
         }
     }
+
+    /// Takes the origin of a feature off its values, rest and all, which are rounded to float32 only then. `width` is the
+    /// number of features.
+    pub fn take_off(&mut self, feature: usize, origin: f64, width: usize) {
+        let found = self.rests.binary_search_by_key(&feature, |(of, _)| *of as usize);
+        let mut rest = found.ok().and_then(|found| self.rests.get(found)).map_or(&[][..], |(_, rest)| rest).iter();
+        for value in self.features.iter_mut().skip(feature).step_by(width.max(1)) {
+            let whole = f64::from(*value) + rest.next().map_or(0.0, |rest| f64::from(*rest));
+            *value = (whole - origin) as f32;
+        }
+    }
 }
 
-const VERSION: u8 = 1;
-const HEADER: usize = 10;
+const VERSION: u8 = 2;
+const HEADER: usize = 14;
 const COLUMN_HEADER: usize = 9;
 const MISSING: u8 = 0x80;
 
@@ -75,14 +94,16 @@ impl Form {
     }
 }
 
-/// Appends a chunk of `width` features a row to `out`; gives the number of bytes it took.
+/// Appends a chunk of `width` features a row, and the rests of some in their order, to `out`; gives the number of bytes it took.
 ///
 /// # Errors
-/// [`Error::Shape`] if the numbers of features, labels and weights do not fit together, or there are more than 2^24
+/// [`Error::Shape`] if the numbers of features, labels, weights and rests do not fit together, or there are more than 2^24
 /// values.
-pub fn encode(chunk: &Chunk<'_>, width: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
+pub fn encode(chunk: &Chunk<'_>, rests: &[Rest], width: usize, out: &mut Vec<u8>) -> Result<usize, Error> {
     let rows = chunk.labels.len();
-    let weights_fit = chunk.weights.is_none_or(|weights| weights.len() == rows);
+    let weights_fit = chunk.weights.is_none_or(|weights| weights.len() == rows)
+        && rests.len() <= width
+        && rests.iter().all(|(of, rest)| (*of as usize) < width && rest.len() == rows);
     if Some(chunk.features.len()) != rows.checked_mul(width) || !weights_fit {
         return Err(Error::Shape(format!("{} features for {rows} rows of {width}", chunk.features.len())));
     }
@@ -94,6 +115,7 @@ pub fn encode(chunk: &Chunk<'_>, width: usize, out: &mut Vec<u8>) -> Result<usiz
     out.extend([VERSION, u8::from(chunk.weights.is_some())]);
     out.extend(rows_32.to_le_bytes());
     out.extend(width_32.to_le_bytes());
+    out.extend((rests.len() as u32).to_le_bytes());
     let mut column = Vec::with_capacity(rows);
     for position in 0..width {
         column.clear();
@@ -103,6 +125,10 @@ pub fn encode(chunk: &Chunk<'_>, width: usize, out: &mut Vec<u8>) -> Result<usiz
     encode_column(chunk.labels, out);
     if let Some(weights) = chunk.weights {
         encode_column(weights, out);
+    }
+    for (feature, rest) in rests {
+        out.extend(feature.to_le_bytes());
+        encode_column(rest, out);
     }
     Ok(out.len() - begun)
 }
@@ -178,15 +204,16 @@ fn frame(values: &[f32]) -> Option<Frame> {
 pub fn decode(bytes: &[u8], block: &mut Block) -> Result<(), Error> {
     let damaged = Error::Spool;
     let header: &[u8; HEADER] = bytes.first_chunk().ok_or(damaged("the header is cut off"))?;
-    let [version, weighted, r0, r1, r2, r3, w0, w1, w2, w3] = *header;
+    let [version, weighted, r0, r1, r2, r3, w0, w1, w2, w3, n0, n1, n2, n3] = *header;
     if version != VERSION || weighted > 1 {
         return Err(damaged("the header is not one"));
     }
     let rows = u32::from_le_bytes([r0, r1, r2, r3]) as usize;
     let width = u32::from_le_bytes([w0, w1, w2, w3]) as usize;
+    let with_rest = u32::from_le_bytes([n0, n1, n2, n3]) as usize;
     let mut rest = bytes.get(HEADER..).unwrap_or_default();
     // A column takes its header at the least: a damaged width is found out before memory is taken for it.
-    if width.saturating_mul(COLUMN_HEADER) > rest.len() {
+    if width.saturating_mul(COLUMN_HEADER) > rest.len() || with_rest > width {
         return Err(damaged("columns are cut off"));
     }
     let mut columns = Vec::with_capacity(width);
@@ -195,6 +222,16 @@ pub fn decode(bytes: &[u8], block: &mut Block) -> Result<(), Error> {
     }
     let labels = Stored::take(&mut rest, rows)?;
     let weights = if weighted == 1 { Some(Stored::take(&mut rest, rows)?) } else { None };
+    let mut rests = Vec::with_capacity(with_rest);
+    for _ in 0..with_rest {
+        let (feature, after) = rest.split_first_chunk::<4>().ok_or(damaged("a rest is cut off"))?;
+        let feature = u32::from_le_bytes(*feature);
+        if feature as usize >= width {
+            return Err(damaged("a rest belongs to no column"));
+        }
+        rest = after;
+        rests.push((feature, Stored::take(&mut rest, rows)?));
+    }
     if !rest.is_empty() {
         return Err(damaged("something follows the last column"));
     }
@@ -219,6 +256,12 @@ pub fn decode(bytes: &[u8], block: &mut Block) -> Result<(), Error> {
             values.resize(rows, 0.0);
             stored.read(0, values, 1);
         }
+    }
+    block.rests.clear();
+    for (feature, stored) in rests {
+        let mut values = vec![0.0; rows];
+        stored.read(0, &mut values, 1);
+        block.rests.push((feature, values));
     }
     Ok(())
 }
@@ -308,7 +351,7 @@ mod tests {
     /// Spools and reads back; the number of bytes.
     fn round_trip(features: &[f32], width: usize, labels: &[f32], weights: Option<&[f32]>) -> usize {
         let mut bytes = vec![7, 7];
-        let length = encode(&Chunk { features, labels, weights }, width, &mut bytes).unwrap();
+        let length = encode(&Chunk { features, labels, weights }, &[], width, &mut bytes).unwrap();
         assert_eq!(bytes.len(), length + 2);
         let mut block = Block { features: vec![9.0; 3], weights: vec![1.0], weighted: true, ..Block::default() };
         decode(&bytes[2..], &mut block).unwrap();
@@ -369,19 +412,41 @@ mod tests {
     #[test]
     fn chunks_that_do_not_fit_are_refused() {
         let chunk = Chunk { features: &[1.0, 2.0, 3.0], labels: &[1.0], weights: None };
-        assert!(matches!(encode(&chunk, 2, &mut Vec::new()), Err(Error::Shape(_))));
+        assert!(matches!(encode(&chunk, &[], 2, &mut Vec::new()), Err(Error::Shape(_))));
         let chunk = Chunk { features: &[1.0], labels: &[1.0], weights: Some(&[]) };
-        assert!(matches!(encode(&chunk, 1, &mut Vec::new()), Err(Error::Shape(_))));
+        assert!(matches!(encode(&chunk, &[], 1, &mut Vec::new()), Err(Error::Shape(_))));
         let zeros = vec![0.0; MOST_CELLS + 1];
         let chunk = Chunk { features: &zeros, labels: &zeros, weights: None };
-        assert!(matches!(encode(&chunk, 1, &mut Vec::new()), Err(Error::Shape(_))));
+        assert!(matches!(encode(&chunk, &[], 1, &mut Vec::new()), Err(Error::Shape(_))));
+    }
+
+    #[test]
+    fn an_origin_is_taken_off_before_large_numbers_are_rounded() {
+        // The second a microsecond after an hour, the third missing: the rest of a second column is nowhere.
+        let values = [1_700_000_123.0, 1_700_003_600.000_001, f64::NAN];
+        let single = values.map(|value| value as f32);
+        let rest = values.iter().zip(single).map(|(value, single)| (value - f64::from(single)) as f32).collect();
+        let features: Vec<f32> = single.iter().flat_map(|value| [5.0, *value]).collect();
+        let chunk = Chunk { features: &features, labels: &[0.0; 3], weights: None };
+        let mut bytes = Vec::new();
+        encode(&chunk, &[(1, rest)], 2, &mut bytes).unwrap();
+        let mut block = Block::new();
+        decode(&bytes, &mut block).unwrap();
+        block.take_off(1, 1_700_000_000.0, 2);
+        block.take_off(0, 3.0, 2);
+        let features = block.chunk().features;
+        assert_eq!(features[..4], [2.0, 123.0, 2.0, 3600.0]);
+        assert!(features[5].is_nan());
+        assert!(encode(&chunk, &[(2, vec![0.0; 3])], 2, &mut bytes).is_err(), "of no feature");
+        assert!(encode(&chunk, &[(1, vec![0.0; 2])], 2, &mut bytes).is_err(), "of fewer rows");
     }
 
     #[test]
     fn few_bytes_do_not_become_a_gigabyte() {
         let column = [0; COLUMN_HEADER];
         for rows in [MOST_CELLS as u32, MOST_CELLS as u32 + 1, 225_000_000, u32::MAX] {
-            let header = [&[VERSION, 0], rows.to_le_bytes().as_slice(), &1u32.to_le_bytes()].concat();
+            let header =
+                [&[VERSION, 0], rows.to_le_bytes().as_slice(), &1u32.to_le_bytes(), &0u32.to_le_bytes()].concat();
             let bytes = [header.as_slice(), &column, &column].concat();
             assert_eq!(decode(&bytes, &mut Block::new()).is_ok(), rows as usize <= MOST_CELLS, "{rows} rows");
         }
@@ -420,12 +485,15 @@ mod tests {
         #[test]
         fn damage_is_an_error_or_other_rows_but_never_a_panic(
             columns in proptest::collection::vec(any_column(), 1..4), at: prop::sample::Index, with: u8, cut: bool,
+            rested: bool,
         ) {
             let rows = columns.iter().map(Vec::len).min().unwrap();
             let features: Vec<f32> = (0..rows).flat_map(|row| columns.iter().map(move |column| column[row])).collect();
             let mut bytes = Vec::new();
             let labels = vec![0.0; rows];
-            encode(&Chunk { features: &features, labels: &labels, weights: None }, columns.len(), &mut bytes).unwrap();
+            let chunk = Chunk { features: &features, labels: &labels, weights: None };
+            let rests = if rested { vec![(0, labels.clone())] } else { Vec::new() };
+            encode(&chunk, &rests, columns.len(), &mut bytes).unwrap();
             let at = at.index(bytes.len());
             if cut {
                 bytes.truncate(at);

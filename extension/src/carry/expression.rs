@@ -93,7 +93,7 @@ impl Row {
             return refused("preprocess of columns".to_owned());
         }
         let mut features = Vec::new();
-        for FeatureColumn { name, pg_type, size, categories, hashed } in &meta.columns {
+        for FeatureColumn { name, pg_type, size, categories, hashed, origins } in &meta.columns {
             let column = format!("\"{}\"", name.replace('"', "\"\""));
             let element = pg_type.strip_suffix("[]").unwrap_or(pg_type);
             let is_number = ["real", "double precision", "smallint", "integer", "bigint", "numeric"].contains(&element);
@@ -105,9 +105,11 @@ impl Row {
                     true => format!("({column})[{}]", index + 1),
                     false => column.clone(),
                 };
+                let origin = origins.get(index).copied().unwrap_or(0.0);
                 let sql = match (categories, element) {
                     (Some(_), _) => format!("{value}::text"),
                     (None, "boolean") => format!("{value}::int::real"),
+                    (None, _) if origin != 0.0 => format!("({value}::float8 - {})::real", double(origin)),
                     (None, _) => format!("{value}::real"),
                 };
                 let floats = ["real", "double precision", "numeric"].contains(&element);

@@ -158,7 +158,14 @@ impl Outline {
 /// A column of numbers, or of arrays of so many.
 fn quantity(name: &str, size: u32) -> FeatureColumn {
     let pg_type = if size == 1 { "real" } else { "real[]" };
-    FeatureColumn { name: name.to_owned(), pg_type: pg_type.to_owned(), size, categories: None, hashed: false }
+    FeatureColumn {
+        name: name.to_owned(),
+        pg_type: pg_type.to_owned(),
+        size,
+        categories: None,
+        hashed: false,
+        origins: Vec::new(),
+    }
 }
 
 /// That these are names for the features of a model, and those of the model, where it has any.

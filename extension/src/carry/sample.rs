@@ -70,9 +70,7 @@ fn row(model: &Model, sample: &Value) -> Result<Vec<f32>> {
             }
             for column in &model.columns {
                 let range = column.offset..column.offset + column.size;
-                for (feature, item) in row[range.clone()].iter_mut().zip(&items[range]) {
-                    *feature = number(column, item)?;
-                }
+                fill(column, &mut row[range.clone()], &items[range])?;
             }
         }
         Value::Object(fields) => by_name(model, fields, &mut row)?,
@@ -92,11 +90,9 @@ fn by_name(model: &Model, fields: &Map<String, Value>, row: &mut [f32]) -> Resul
         let features = &mut row[column.offset..column.offset + column.size];
         match (fields.get(&column.name), features) {
             (Some(Value::Array(items)), features) if items.len() == features.len() => {
-                for (feature, item) in features.iter_mut().zip(items) {
-                    *feature = number(column, item)?;
-                }
+                fill(column, features, items)?;
             }
-            (Some(item), [feature]) => *feature = number(column, item)?,
+            (Some(item), features @ [_]) => fill(column, features, std::slice::from_ref(item))?,
             (Some(Value::Null), _) => {}
             (Some(_), features) => {
                 let name = &column.name;
@@ -111,7 +107,15 @@ fn by_name(model: &Model, fields: &Map<String, Value>, row: &mut [f32]) -> Resul
     Ok(())
 }
 
-fn number(column: &Column, value: &Value) -> Result<f32> {
+fn fill(column: &Column, features: &mut [f32], items: &[Value]) -> Result<()> {
+    let origins = column.origins.iter().copied().chain(std::iter::repeat(0.0));
+    for ((feature, item), origin) in features.iter_mut().zip(items).zip(origins) {
+        *feature = number(column, item, origin)?;
+    }
+    Ok(())
+}
+
+fn number(column: &Column, value: &Value, origin: f64) -> Result<f32> {
     let wrong = || {
         let what = if column.is_category() { "a text or null" } else { "a number, a boolean or null" };
         Error::invalid(format!("\"{}\" of the sample is {value}, not {what}", column.name))
@@ -122,7 +126,7 @@ fn number(column: &Column, value: &Value) -> Result<f32> {
         _ if column.is_category() => Err(wrong()),
         Value::Bool(flag) => Ok(f32::from(u8::from(*flag))),
         Value::Number(number) => {
-            let number = number.as_f64().map(|number| number as f32).filter(|number| number.is_finite());
+            let number = number.as_f64().map(|number| (number - origin) as f32).filter(|number| number.is_finite());
             number.ok_or_else(wrong)
         }
         _ => Err(wrong()),

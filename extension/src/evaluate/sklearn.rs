@@ -52,7 +52,7 @@ impl Pairs {
 
 fn read(call: &Call, argument: usize, name: &str) -> Result<Option<Vec<f32>>> {
     let Some(datum) = call.datum(argument) else { return Ok(None) };
-    let mut values = Vec::new();
+    let mut values: Vec<f32> = Vec::new();
     // SAFETY: a real[], as declared.
     unsafe { features::read_array(datum, Number::Float4, usize::MAX, &mut values)? };
     match values.iter().position(|value| !value.is_finite()) {

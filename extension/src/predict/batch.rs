@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use crate::access::Privilege;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Many, Shape};
+use crate::features::{Kind, Many, Shape};
 use crate::memory;
 use crate::names::{self, Key, Resolved};
 use crate::sql::Call;
@@ -50,14 +50,15 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
-    let Some(Kind::Many(Many::Array(element))) = element else {
+    let Some(Kind::Many(array @ Many::Array(_))) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key, Privilege::Predict)?;
     let began = Instant::now();
+    super::input::warn_of_single(array, &target);
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
-    let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
+    let shape = unsafe { array.read_less(features, usize::MAX, target.model.origins(), &mut rows)? };
     let (count, model) = (whole_rows(&target, &shape)?, &target.model);
     let (mut scratch, mut predictions) = (Vec::new(), Vec::new());
     memory::reserve(&mut predictions, count)?;

@@ -14,7 +14,7 @@ use room::{Bounds, Recent};
 
 use crate::access::Privilege;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Many};
+use crate::features::{Kind, Many};
 use crate::memory;
 use crate::model::Model;
 use crate::names::{self, Key, Resolved};
@@ -52,6 +52,8 @@ struct Prepared {
 struct Feature {
     name: String,
     values: Values,
+    /// Was taken off.
+    origin: f64,
 }
 
 /// How a feature's number is written.
@@ -113,13 +115,14 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
         };
         (key, Kind::of(pg_sys::get_fn_expr_argtype(info, 1)))
     };
-    let Some(Kind::Many(Many::Array(element))) = element else {
+    let Some(Kind::Many(array @ Many::Array(_))) = element else {
         return Err(Error::invalid("features must be an array of numbers"));
     };
     let target = names::resolve(key, Privilege::Explain)?;
+    super::input::warn_of_single(array, &target);
     let mut rows = Vec::new();
     // SAFETY: the argument is an array of this element type.
-    let shape = unsafe { features::read_array(features, element, usize::MAX, &mut rows)? };
+    let shape = unsafe { array.read_less(features, usize::MAX, target.model.origins(), &mut rows)? };
     let count = super::batch::whole_rows(&target, &shape)?;
     let prepared = prepare(&target)?;
     let (outputs, width) = (prepared.outputs.len(), target.model.width() + 1);
@@ -221,7 +224,8 @@ impl Prepared {
                 } else {
                     Values::Number
                 };
-                features.push(Feature { name, values });
+                let origin = column.origins.get(element - 1).copied().unwrap_or(0.0);
+                features.push(Feature { name, values, origin });
             }
             if column.is_category() {
                 categories.push(column.category_names().into_iter().map(Into::into).collect());
@@ -248,6 +252,15 @@ impl Prepared {
             }
             Values::Boolean if value == 0.0 => Some(text_datum("false")),
             Values::Boolean if value == 1.0 => Some(text_datum("true")),
+            Values::Boolean | Values::Number if feature.origin != 0.0 => {
+                // SAFETY: the output function of double precision gives a palloc'd C string.
+                let text = unsafe {
+                    let datum = Some(pg_sys::Datum::from((f64::from(value) + feature.origin).to_bits()));
+                    let text = pgrx::direct_function_call_as_datum(pg_sys::float8out, &[datum])?;
+                    CStr::from_ptr(text.cast_mut_ptr())
+                };
+                Some(text_datum(&text.to_string_lossy()))
+            }
             Values::Boolean | Values::Number => {
                 // SAFETY: the output function of real gives a palloc'd C string.
                 let text = unsafe {

@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, Many, Moment, Number, TextKind, type_name};
+use crate::features::{Kind, Many, Number, TextKind, type_name};
 use crate::names::Resolved;
 
 /// How a call gives its features, told from the types of its arguments.
@@ -50,6 +50,8 @@ pub struct Feed {
     column: usize,
     offset: usize,
     size: usize,
+    /// Taken off the values, one for each feature; none where nothing is.
+    origins: Vec<f64>,
 }
 
 impl Input {
@@ -80,7 +82,10 @@ impl Input {
     /// Fits the input to a model: called when the call site meets it first, and again when the meaning changes.
     pub fn fit(&mut self, target: &Resolved) -> Result<()> {
         match self {
-            Input::Array(_) => Ok(()),
+            Input::Array(many) => {
+                warn_of_single(*many, target);
+                Ok(())
+            }
             Input::Row(row) => {
                 row.forget();
                 Ok(())
@@ -128,9 +133,12 @@ impl Input {
             }
             Input::Text(_) => {
                 // SAFETY: the argument is a text, and not NULL.
-                let array = unsafe { array_of_text(arguments[first].value, target.model.width() == 1) };
-                // SAFETY: the input function of real[] gives one.
-                let shape = unsafe { features::read_array(array, Number::Float4, target.model.width(), row)? };
+                let number = if target.model.origins().is_empty() { Number::Float4 } else { Number::Float8 };
+                // SAFETY: as above.
+                let array = unsafe { array_of_text(arguments[first].value, target.model.width() == 1, number) };
+                let array_type = Many::Array(number);
+                // SAFETY: the input function gives an array of that type.
+                let shape = unsafe { array_type.read_less(array, target.model.width(), target.model.origins(), row)? };
                 match shape.len == target.model.width() {
                     true => Ok(()),
                     false => Err(wrong_width(target, shape.len)),
@@ -138,7 +146,9 @@ impl Input {
             }
             Input::Array(many) => {
                 // SAFETY: the argument is of this type; the caller has seen that it is not NULL.
-                let shape = unsafe { many.read(arguments[first].value, target.model.width(), row)? };
+                let shape = unsafe {
+                    many.read_less(arguments[first].value, target.model.width(), target.model.origins(), row)?
+                };
                 if shape.len != target.model.width() {
                     return Err(wrong_width(target, shape.len));
                 }
@@ -150,12 +160,27 @@ impl Input {
     }
 }
 
-/// What a text says as a real[], of one number without braces where `one` is set; what it cannot be is PostgreSQL's own
+/// Says that numbers have lost digits before they came here: as real, of which an origin is taken off too late.
+pub fn warn_of_single(many: Many, target: &Resolved) {
+    if target.model.origins().is_empty() || !matches!(many, Many::Array(Number::Float4) | Many::Vector) {
+        return;
+    }
+    let named = target.model.columns.iter().filter(|column| !column.origins.is_empty());
+    let names: Vec<String> = named.map(|column| format!("\"{}\"", column.name)).collect();
+    crate::train::report::warning(&format!(
+        "an array of real has fewer digits than {target} knows of {}: use pgml.predict or pgml.predict_agg, with values as \
+         double precision",
+        names.join(", ")
+    ));
+}
+
+/// What a text says as a real[], or a double precision[], of one number without braces where `one` is set; what it cannot be is PostgreSQL's own
 /// ERROR.
 ///
 /// # Safety
 /// `text` is a text, not NULL.
-unsafe fn array_of_text(text: pg_sys::Datum, one: bool) -> pg_sys::Datum {
+unsafe fn array_of_text(text: pg_sys::Datum, one: bool, number: Number) -> pg_sys::Datum {
+    let element = if number == Number::Float8 { pg_sys::FLOAT8OID } else { pg_sys::FLOAT4OID };
     // SAFETY: as the caller promises; the input function and the type are built in. A text has no zero byte.
     unsafe {
         let text = std::ffi::CStr::from_ptr(pg_sys::text_to_cstring(text.cast_mut_ptr()));
@@ -164,7 +189,7 @@ unsafe fn array_of_text(text: pg_sys::Datum, one: bool) -> pg_sys::Datum {
             true => text.to_owned(),
             false => std::ffi::CString::new([b"{", text.to_bytes(), b"}"].concat()).unwrap_or_default(),
         };
-        pg_sys::OidInputFunctionCall(pg_sys::F_ARRAY_IN.into(), text.as_ptr().cast_mut(), pg_sys::FLOAT4OID, -1)
+        pg_sys::OidInputFunctionCall(pg_sys::F_ARRAY_IN.into(), text.as_ptr().cast_mut(), element, -1)
     }
 }
 
@@ -323,17 +348,14 @@ impl Feed {
             Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => column.moment.is_none(),
             Kind::Text(_) => column.is_category(),
             Kind::Number(_) => !column.is_category() && column.size == 1,
-            Kind::Many(Many::Moment(moment)) => column.moment == Some(moment),
+            Kind::Many(Many::Moment(moment)) => column.moment.is_some_and(|trained| trained.is_date == moment.is_date),
             Kind::Many(_) => !column.is_category() && column.moment.is_none(),
         };
         if !fits {
             let trained = if column.is_category() {
                 "text".to_owned()
             } else if let Some(moment) = column.moment {
-                match moment {
-                    Moment::Date => "a date".to_owned(),
-                    Moment::Timestamp => "a timestamp".to_owned(),
-                }
+                if moment.is_date { "a date".to_owned() } else { "a timestamp".to_owned() }
             } else if column.size == 1 {
                 "a number".to_owned()
             } else {
@@ -349,7 +371,10 @@ impl Feed {
             )
             .hint("Cast the column to the type that the model was trained with."));
         }
-        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size })
+        let origins = column.origins.clone();
+        // A model of before knows fewer parts of a moment.
+        let kind = column.moment.map_or(kind, |moment| Kind::Many(Many::Moment(moment)));
+        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size, origins })
     }
 
     /// # Safety
@@ -359,11 +384,16 @@ impl Feed {
         // SAFETY: as the caller promises.
         unsafe {
             match self.kind {
-                Kind::Number(number) => row[self.offset] = number.read(datum),
+                Kind::Number(number) => {
+                    row[self.offset] = match self.origins.first() {
+                        None => number.read(datum),
+                        Some(origin) => (number.double(datum) - origin) as f32,
+                    }
+                }
                 Kind::Text(text) => row[self.offset] = self.category(text.read(datum)?, target)?,
                 Kind::Many(many) => {
                     let mut elements = Vec::with_capacity(self.size);
-                    let shape = many.read(datum, self.size, &mut elements)?;
+                    let shape = many.read_less(datum, self.size, &self.origins, &mut elements)?;
                     if shape.len != self.size {
                         let name = &target.model.columns[self.column].name;
                         return Err(Error::invalid(format!(
@@ -379,11 +409,12 @@ impl Feed {
     }
 
     fn category(&self, text: &str, target: &Resolved) -> Result<f32> {
+        let origin = self.origins.first().copied().unwrap_or(0.0);
         let column = &target.model.columns[self.column];
         match column.category(text) {
             Some(code) => Ok(code),
             // A literal such as '1.5' for a column of numbers.
-            None => text.trim().parse().map_err(|_| {
+            None => text.trim().parse().map(|number: f64| (number - origin) as f32).map_err(|_| {
                 Error::new(
                     pgrx::PgSqlErrorCode::ERRCODE_INVALID_TEXT_REPRESENTATION,
                     format!("column \"{}\" takes a number, and \"{text}\" is not a number", column.name),
@@ -401,7 +432,10 @@ pub fn wrong_width(target: &Resolved, got: usize) -> Error {
 
 fn takes(target: &Resolved) -> String {
     let shown = target.model.columns.iter().take(30).map(|column| match (column.moment, column.size) {
-        (Some(moment), _) => format!("{} ({})", column.name, moment.parts().join(", ")),
+        (Some(moment), _) => {
+            let parts: Vec<&str> = moment.parts.iter().map(|part| part.name()).collect();
+            format!("{} ({})", column.name, parts.join(", "))
+        }
         (None, 1) => column.name.clone(),
         (None, size) => format!("{}[{size}]", column.name),
     });

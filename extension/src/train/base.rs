@@ -5,11 +5,12 @@ use learn::xgboost::Params;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::Value;
 
+use super::columns::Data;
 use super::request::Request;
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
 use crate::model::describe;
-use crate::model_meta::ModelMeta;
+use crate::model_meta::{FeatureColumn, ModelMeta};
 use crate::registry::{self, Project};
 use crate::{lookup, names};
 
@@ -77,6 +78,20 @@ impl Base {
             "gbtree"
         };
         Ok(Base { id, bytes, meta, objective: ensemble.objective, booster })
+    }
+
+    /// The columns of its rows.
+    pub fn columns(&self) -> &[FeatureColumn] {
+        &self.meta.columns
+    }
+
+    /// Has the columns keep the origins that they have in the model, whose trees know no others.
+    pub fn place(&self, data: &mut Data) {
+        for feature in &mut data.features {
+            let own =
+                self.meta.columns.iter().find(|own| own.name == feature.name && own.size as usize == feature.size);
+            feature.origins = own.map(|own| own.origins.clone()).unwrap_or_default();
+        }
     }
 
     /// Has columns prepared as they were for the model, where the same is asked for: its trees know the means, scales and

@@ -10,13 +10,14 @@ use super::categories::{self, Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
 use super::interrupts;
 use super::label::{Label, LabelReader};
+use super::origin::Extent;
 use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
 use super::sides::{Hashes, SideReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, MOST_FEATURES, Many, Number, TextKind};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, TextKind};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
@@ -47,13 +48,15 @@ pub struct Reader {
     before: Option<(SideReader, Vec<bool>)>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
-    /// The row being read.
+    /// The row being read, and what float32 does not hold of some of its features.
     row: Vec<f32>,
+    rests: Vec<(u32, f32)>,
     array: Vec<f32>,
+    doubles: Vec<f64>,
     /// Arrays of the row being read that are the first of their columns, and their sizes.
     found: Vec<(usize, usize)>,
     /// Rows that came before the sizes of all arrays were known; those arrays are NULL in them and left out.
-    pending: Vec<(Vec<f32>, f32)>,
+    pending: Vec<Waiting>,
     owner: Owner,
     spool: Option<Spool>,
     /// Bytes of the distinct values of text columns.
@@ -61,6 +64,9 @@ pub struct Reader {
     /// Told of the number of rows now and then.
     progress: Box<dyn FnMut(u64)>,
 }
+
+/// A row that waits: its features, their rests, and its label.
+type Waiting = (Vec<f32>, Vec<(u32, f32)>, f32);
 
 struct FeatureReader {
     name: String,
@@ -70,6 +76,8 @@ struct FeatureReader {
     position: usize,
     encoder: Encoder,
     statistics: Statistics,
+    /// Of each feature, where its values may be more than float32 tells apart.
+    extents: Vec<Extent>,
 }
 
 enum Encoder {
@@ -153,6 +161,7 @@ impl Reader {
                 position: index + 1,
                 encoder,
                 statistics: Statistics::default(),
+                extents: Vec::new(),
             });
         }
         for (at, name) in label_names.iter().enumerate() {
@@ -180,7 +189,9 @@ impl Reader {
             before: None,
             others: Vec::new(),
             row: Vec::new(),
+            rests: Vec::new(),
             array: Vec::new(),
+            doubles: Vec::new(),
             found: Vec::new(),
             pending: Vec::new(),
             owner: Owner::current(),
@@ -216,6 +227,19 @@ impl Reader {
         self
     }
 
+    /// Makes of moments the features that a model of these columns makes of them.
+    pub fn as_in(&mut self, columns: &[FeatureColumn]) {
+        for feature in &mut self.features {
+            let known = columns.iter().find(|column| column.name == feature.name);
+            if let (Encoder::Many(Many::Moment(moment), size), Some(known)) = (&mut feature.encoder, known)
+                && let Some(before) = Moment::named(&known.pg_type, known.size as usize)
+                && before.is_date == moment.is_date
+            {
+                (*moment, *size) = (before, Some(before.parts.len()));
+            }
+        }
+    }
+
     /// Name and kind of the features, as far as they are known before the first row: `None` if there are arrays.
     pub fn scalar_features(&self) -> Option<Vec<(String, FeatureKind)>> {
         self.features
@@ -240,8 +264,10 @@ impl Reader {
         self.may_wait(width)?;
         // The other labels of those rows stand behind them already.
         let offset: usize = self.features.iter().take(index).map(FeatureReader::size).sum();
-        for (row, _) in &mut self.pending {
+        for (row, rests, _) in &mut self.pending {
             row.splice(offset..offset, std::iter::repeat_n(f32::NAN, size));
+            let behind = rests.iter_mut().filter(|(at, _)| *at as usize >= offset);
+            behind.for_each(|(at, _)| *at += size as u32);
         }
         if let Some(feature) = self.features.get_mut(index) {
             feature.statistics.add_missing((size * self.pending.len()) as u64);
@@ -263,19 +289,19 @@ impl Reader {
     /// A row with all its features goes to the spool; one that lacks arrays of unknown size waits.
     fn store(&mut self, label: f32) -> Result<()> {
         if let Some(spool) = &mut self.spool {
-            spool.push(&self.row, label)?;
+            spool.push(&self.row, &self.rests, label)?;
             if spool.rows() % ROWS_PER_REPORT == 0 {
                 (self.progress)(spool.rows());
             }
             return Ok(());
         }
-        self.pending.push((std::mem::take(&mut self.row), label));
+        self.pending.push((std::mem::take(&mut self.row), self.rests.clone(), label));
         self.may_wait(self.features.iter().map(FeatureReader::size).sum::<usize>().max(8))?;
         if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Many(_, None))) {
             let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + self.others.len();
             let mut spool = Spool::create(width, self.owner);
-            for (row, label) in self.pending.drain(..) {
-                spool.push(&row, label)?;
+            for (row, rests, label) in self.pending.drain(..) {
+                spool.push(&row, &rests, label)?;
             }
             self.spool = Some(spool);
         }
@@ -345,6 +371,8 @@ impl Reader {
                     categories,
                     hashed,
                     statistics: feature.statistics,
+                    origins: origins_of(&feature.extents),
+                    extents: feature.extents,
                 }
             })
             .collect();
@@ -367,6 +395,7 @@ impl Reader {
 impl Receiver for Reader {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
         self.row.clear();
+        self.rests.clear();
         for (index, feature) in self.features.iter_mut().enumerate() {
             let at = feature.position - 1;
             let (Some(datum), Some(null)) = (values.get(at), nulls.get(at)) else { continue };
@@ -374,9 +403,18 @@ impl Receiver for Reader {
             match &mut feature.encoder {
                 Encoder::Number(number) => {
                     // SAFETY: the column is of the number's type.
-                    let value = value.map_or(f32::NAN, |datum| unsafe { number.read(datum) });
-                    feature.statistics.add(value);
-                    self.row.push(value);
+                    let double = value.map_or(f64::NAN, |datum| unsafe { number.double(datum) });
+                    let single = match (*number, value) {
+                        // SAFETY: as above.
+                        (Number::Int8, Some(datum)) => unsafe { number.read(datum) },
+                        _ => double as f32,
+                    };
+                    feature.statistics.add(double);
+                    if number.is_wide() {
+                        feature.extents.resize_with(1, Extent::default);
+                        wide(&mut feature.extents, &[double], &[single], self.row.len(), &mut self.rests);
+                    }
+                    self.row.push(single);
                 }
                 Encoder::Text(kind, categories) => match value {
                     None => {
@@ -417,8 +455,18 @@ impl Receiver for Reader {
                 Encoder::Many(many, size) => {
                     self.array.clear();
                     if let Some(datum) = value {
-                        // SAFETY: the column is of the type that this was made for.
-                        let shape = unsafe { many.read(datum, MOST_FEATURES, &mut self.array) }?;
+                        let shape = if many.is_wide() {
+                            self.doubles.clear();
+                            // SAFETY: the column is of the type that this was made for.
+                            let shape = unsafe { many.read(datum, MOST_FEATURES, &mut self.doubles) }?;
+                            self.array.extend(self.doubles.iter().map(|value| *value as f32));
+                            feature.extents.resize_with(self.array.len(), Extent::default);
+                            wide(&mut feature.extents, &self.doubles, &self.array, self.row.len(), &mut self.rests);
+                            shape
+                        } else {
+                            // SAFETY: as above.
+                            unsafe { many.read(datum, MOST_FEATURES, &mut self.array) }?
+                        };
                         match *size {
                             _ if shape.len == 0 => return Err(empty_array(&feature.name)),
                             _ if shape.len > MOST_FEATURES => return Err(too_many_features(shape.len)),
@@ -431,8 +479,12 @@ impl Receiver for Reader {
                     }
                     // Of a moment the seconds, which come last, have a least and a greatest that say something.
                     let first = if matches!(many, Many::Moment(_)) { self.array.len() - 1 } else { 0 };
-                    for value in self.array.iter().skip(first) {
-                        feature.statistics.add(*value);
+                    match many.is_wide() && value.is_some() {
+                        true => self.doubles.iter().skip(first).for_each(|value| feature.statistics.add(*value)),
+                        false => {
+                            let values = self.array.iter().skip(first);
+                            values.for_each(|value| feature.statistics.add(f64::from(*value)));
+                        }
                     }
                     self.row.extend_from_slice(&self.array);
                 }
@@ -468,6 +520,21 @@ impl Receiver for Reader {
         self.row.extend_from_slice(&self.others);
         self.store(first)
     }
+}
+
+/// Takes the values of a column whose features begin at `start` of the row, as they are and as float32.
+fn wide(extents: &mut [Extent], doubles: &[f64], singles: &[f32], start: usize, rests: &mut Vec<(u32, f32)>) {
+    for (element, (extent, (double, single))) in extents.iter_mut().zip(doubles.iter().zip(singles)).enumerate() {
+        if let Some(rest) = extent.add(*double, *single) {
+            rests.push(((start + element) as u32, rest));
+        }
+    }
+}
+
+/// None where all are 0.
+fn origins_of(extents: &[Extent]) -> Vec<f64> {
+    let origins: Vec<f64> = extents.iter().map(Extent::origin).collect();
+    if origins.iter().all(|origin| *origin == 0.0) { Vec::new() } else { origins }
 }
 
 pub fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
@@ -597,6 +664,10 @@ pub struct Feature {
     /// Whether its categories are buckets of a hash.
     pub hashed: bool,
     pub statistics: Statistics,
+    /// Taken off its values, one for each feature that it makes; none where nothing is.
+    pub origins: Vec<f64>,
+    /// Of each feature, where its values may be more than float32 tells apart.
+    extents: Vec<Extent>,
 }
 
 /// All rows of a training, read, and what is known of their columns.
@@ -686,6 +757,28 @@ impl Data {
         }
     }
 
+    /// Names the columns of whole numbers that the model cannot tell apart.
+    pub fn blurred(&self) -> Option<String> {
+        let whole = |feature: &&Feature| match feature.many {
+            Some(Many::Array(number)) => number.is_whole(),
+            Some(_) => false,
+            None => feature.kind == FeatureKind::Integer,
+        };
+        let blurred = self.features.iter().filter(whole).filter_map(|feature| {
+            let apart = feature.extents.iter().filter_map(Extent::blurred).fold(0.0, f64::max);
+            (apart > 0.0).then(|| format!("\"{}\" ({apart})", feature.name))
+        });
+        let blurred: Vec<String> = blurred.collect();
+        (!blurred.is_empty()).then(|| {
+            format!(
+                "these columns have whole numbers that are the same to the model where they differ by less than the number \
+                 in parentheses: {}. Cast numbers that are names to text, and quantities to float8, for which this is not \
+                 said",
+                blurred.join(", ")
+            )
+        })
+    }
+
     /// How many classes the label has; `None` where it is not one of classes.
     pub fn classes(&self) -> Option<usize> {
         self.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.len())
@@ -702,7 +795,7 @@ impl Data {
                     names.push(feature.name.clone());
                     continue;
                 }
-                Some(Many::Moment(moment)) => moment.parts().iter().map(|part| (*part).to_owned()).collect(),
+                Some(Many::Moment(moment)) => moment.parts.iter().map(|part| part.name().to_owned()).collect(),
                 Some(Many::Array(_) | Many::Vector) => (1..=feature.size).map(|element| element.to_string()).collect(),
             };
             let mut stem = feature.name.clone();
@@ -732,6 +825,7 @@ impl Data {
                     pg_type: features::type_name(features::base_type(feature.type_oid)),
                     size: u32::try_from(feature.size).unwrap_or(u32::MAX),
                     hashed: feature.hashed,
+                    origins: feature.origins.clone(),
                     categories: feature
                         .categories
                         .as_ref()

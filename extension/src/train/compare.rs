@@ -174,7 +174,9 @@ impl Groups {
             let hashes = data.hashes.as_ref().map(|hashes| &hashes.rows);
             hashes.and_then(|hashes| hashes.get(row as usize)).map_or(side::mix(row), |hash| side::mix(*hash))
         };
-        Groups((0..split.rows()).filter(|row| split.is_test(*row)).map(|row| (hash(row) % GROUPS as u64) as u8).collect())
+        Groups(
+            (0..split.rows()).filter(|row| split.is_test(*row)).map(|row| (hash(row) % GROUPS as u64) as u8).collect(),
+        )
     }
 
     /// That of the test row of that number.

@@ -118,7 +118,7 @@ impl LabelReader {
                 // SAFETY: the column is of the number's type.
                 let value = unsafe { number.read(datum) };
                 self.nans += u64::from(value.is_nan());
-                self.statistics.add(value);
+                self.statistics.add(f64::from(value));
                 Ok(value)
             }
             Encoder::NumericClasses(number, classes) => {
@@ -127,7 +127,7 @@ impl LabelReader {
                     self.nans += 1;
                     return Ok(f32::NAN);
                 };
-                self.statistics.add(exact.value() as f32);
+                self.statistics.add(f64::from(exact.value() as f32));
                 let type_oid = self.type_oid;
                 // SAFETY: the column is of that type.
                 let text = || short(&self.name, unsafe { text_of(type_oid, *number, datum) });

@@ -16,8 +16,9 @@ pub mod cut;
 mod engine;
 pub mod interrupts;
 pub mod label;
+mod origin;
 mod refit;
-mod report;
+pub mod report;
 pub mod request;
 mod roles;
 mod score;
@@ -46,8 +47,8 @@ use crate::model_meta::{ModelMeta, Task, held_out_path};
 use crate::registry::{self, NewModel, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
-use compare::Rival;
 use columns::{Data, Reader};
+use compare::Rival;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
 use refit::Wanted;
@@ -130,7 +131,13 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
 
     activity::phase(Phase::Reading);
     let rival = Rival::find(project.as_ref())?;
-    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_ref())?;
+    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_ref(), base.as_ref())?;
+    if let Some(base) = &base {
+        base.place(&mut data);
+    }
+    if let Some(warning) = data.blurred() {
+        report::warning(&warning);
+    }
     let rows = data.spool.rows();
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
@@ -245,7 +252,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
         }
     }
-    let deployed = request.automatic_deploy && compare::is_better(&project, &Metric::of_task(task), (&scorer, &metrics), rival.as_ref(), &data, &split)?;
+    let deployed = request.automatic_deploy
+        && compare::is_better(&project, &Metric::of_task(task), (&scorer, &metrics), rival.as_ref(), &data, &split)?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
         registry::insert_deployment(project.id, model_id, "new_score")?;
@@ -357,8 +365,8 @@ fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Resu
         .zip(&specs)
         .zip(&categories)
         .flat_map(|((feature, spec), categories)| {
-            let raw = Raw { name: &feature.name, categories: categories.as_deref(), spec };
-            std::iter::repeat_n(raw, feature.size)
+            let origins = feature.origins.iter().copied().chain(std::iter::repeat(0.0)).take(feature.size);
+            origins.map(|origin| Raw { name: &feature.name, categories: categories.as_deref(), spec, origin })
         })
         .collect();
     Pipeline::learn(&raws, engine.takes_categories(), |take| {
@@ -500,6 +508,7 @@ fn read(
     task: Task,
     engine: &dyn Engine,
     rival: Option<&Rival>,
+    base: Option<&Base>,
 ) -> Result<(Data, Vec<String>)> {
     let described = cursor::describe(&plan.source.statement)?;
     let not_null = match plan.source.relation {
@@ -517,6 +526,9 @@ fn read(
     let by_place = plan.sampling == Sampling::Last || plan.snapshot.test_size == 0.0;
     let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?
         .with_sides(&described, roles, by_place, before);
+    if let Some(base) = base {
+        reader.as_in(base.columns());
+    }
     // The sizes of arrays are not known yet, so what refers to columns is checked after the rows then, and where columns
     // make several features.
     if let Some(features) = reader.scalar_features() {

@@ -41,9 +41,7 @@ impl Roles {
             }
         };
         one("weigh rows", &|role| role == Role::Weight)?;
-        one("say which rows are tested on", &|role| {
-            matches!(role, Role::Test | Role::Time | Role::Group | Role::Key)
-        })?;
+        one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group | Role::Key))?;
         Ok(Roles { roles, encodes })
     }
 
@@ -186,7 +184,9 @@ impl DividingReader {
     /// By which column, and what it says of each row.
     pub fn finish(self) -> (By, Divided) {
         let by = match (&self.divided, self.key) {
-            (Divided::Times(_), Some(key)) => By::Time { column: self.name, unit: key.unit().to_owned(), cutoff: i64::MAX },
+            (Divided::Times(_), Some(key)) => {
+                By::Time { column: self.name, unit: key.unit().to_owned(), cutoff: i64::MAX }
+            }
             (Divided::Groups(_), _) => By::Group(self.name),
             _ => By::Test(self.name),
         };
@@ -198,7 +198,7 @@ impl TimeKey {
     /// `None` for a type that is no time.
     pub fn of(column: &ResultColumn) -> Option<TimeKey> {
         Some(match Kind::of(column.type_oid)? {
-            Kind::Many(Many::Moment(features::Moment::Date)) => TimeKey::Days,
+            Kind::Many(Many::Moment(moment)) if moment.is_date => TimeKey::Days,
             Kind::Many(Many::Moment(_)) => TimeKey::Microseconds,
             Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8)) => TimeKey::Integer(number),
             Kind::Number(number @ (Number::Float4 | Number::Float8 | Number::Numeric)) => TimeKey::Float(number),

@@ -11,6 +11,7 @@ use super::compare::{GROUPS, Groups};
 use super::interrupts;
 use super::view::{Part, View};
 use crate::error::{Error, Result};
+use crate::features::Many;
 use crate::measure::Measures;
 use crate::metric::Metric;
 use crate::model::Model;
@@ -56,6 +57,8 @@ struct Mapped {
     position: usize,
     /// Of a categorical feature: the model's code for each of the rows' codes.
     codes: Option<Vec<f32>>,
+    /// By how much the rows' origin lies above the model's.
+    shift: f64,
 }
 
 impl Scorer {
@@ -183,6 +186,7 @@ impl Mapped {
         let value = row.get(self.position).copied().unwrap_or(f32::NAN);
         match &self.codes {
             Some(codes) if !value.is_nan() => codes.get(value as usize).copied().unwrap_or(f32::NAN),
+            _ if self.shift != 0.0 => (f64::from(value) + self.shift) as f32,
             _ => value,
         }
     }
@@ -199,7 +203,12 @@ fn map_features(model: &Model, data: &Data) -> Option<Vec<Mapped>> {
     let mut mapped = Vec::new();
     for column in &model.columns {
         let (start, feature) = starts.get(column.name.as_str())?;
-        if feature.size != column.size
+        // Of a moment a model of before knows fewer parts.
+        let moments = match (feature.many, column.moment) {
+            (Some(Many::Moment(own)), Some(theirs)) if own.is_date == theirs.is_date => Some((own.parts, theirs.parts)),
+            _ => None,
+        };
+        if feature.size != column.size && moments.is_none()
             || feature.categories.is_some() != column.is_category()
             || feature.hashed != column.is_hashed()
         {
@@ -209,8 +218,14 @@ fn map_features(model: &Model, data: &Data) -> Option<Vec<Mapped>> {
             let code = |text: &str| column.code(text).unwrap_or(f32::NAN);
             sorted.values.iter().map(|category| code(&category.text)).collect::<Vec<f32>>()
         });
-        for position in *start..start + feature.size {
-            mapped.push(Mapped { position, codes: codes.clone() });
+        for theirs in 0..column.size {
+            let element = match moments {
+                Some((own, parts)) => own.iter().position(|part| Some(part) == parts.get(theirs))?,
+                None => theirs,
+            };
+            let origin = |origins: &[f64], element: usize| origins.get(element).copied().unwrap_or(0.0);
+            let shift = origin(&feature.origins, element) - origin(&column.origins, theirs);
+            mapped.push(Mapped { position: start + element, codes: codes.clone(), shift });
         }
     }
     Some(mapped)

@@ -10,7 +10,7 @@ use super::cursor::ResultColumn;
 use super::label::LabelReader;
 use super::roles::{self, Divided, TimeKey};
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, TextKind};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Number, TextKind};
 use crate::memory;
 use crate::model_meta::{LabelColumn, Task};
 
@@ -91,8 +91,10 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>)
             Reading::Number(number) => side::of_number(number.double(datum)),
             Reading::Target(number) => side::of_number(f64::from(number.read(datum))),
             Reading::Text(kind) => side::of_bytes(kind.read(datum)?.as_bytes()),
-            Reading::Many(Many::Moment(Moment::Date)) => side::of_integer(i64::from(bits as i32).saturating_mul(DAY)),
-            Reading::Many(Many::Moment(Moment::Timestamp)) => side::of_integer(bits as i64),
+            Reading::Many(Many::Moment(moment)) if moment.is_date => {
+                side::of_integer(i64::from(bits as i32).saturating_mul(DAY))
+            }
+            Reading::Many(Many::Moment(_)) => side::of_integer(bits as i64),
             Reading::Many(many) => {
                 elements.clear();
                 many.read(datum, MOST_FEATURES, elements)?;

@@ -8,7 +8,7 @@
 use std::hash::{DefaultHasher, Hasher};
 
 use learn::rows::Chunk;
-use learn::spool::{Block, decode, encode};
+use learn::spool::{Block, Rest, decode, encode};
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
@@ -49,6 +49,8 @@ pub struct Spool {
     /// The block being filled.
     features: Vec<f32>,
     labels: Vec<f32>,
+    /// What float32 does not hold of some values of the block: row, feature and rest.
+    rests: Vec<(u32, u32, f32)>,
     packed: Vec<u8>,
     rows: u64,
 }
@@ -75,6 +77,7 @@ impl Spool {
             hashes: Vec::new(),
             features: Vec::with_capacity(block_rows * width),
             labels: Vec::with_capacity(block_rows),
+            rests: Vec::new(),
             packed: Vec::new(),
             rows: 0,
         }
@@ -99,9 +102,11 @@ impl Spool {
         self.block_rows
     }
 
-    /// Adds a row of `width` features.
+    /// Adds a row of `width` features, of which some have a rest.
     #[inline]
-    pub fn push(&mut self, features: &[f32], label: f32) -> Result<()> {
+    pub fn push(&mut self, features: &[f32], rests: &[(u32, f32)], label: f32) -> Result<()> {
+        let row = self.labels.len() as u32;
+        self.rests.extend(rests.iter().map(|(feature, rest)| (row, *feature, *rest)));
         self.features.extend_from_slice(features);
         self.labels.push(label);
         self.rows += 1;
@@ -113,14 +118,14 @@ impl Spool {
         if !self.labels.is_empty() {
             self.flush()?;
         }
-        (self.features, self.labels, self.packed) = Default::default();
+        (self.features, self.labels, self.rests, self.packed) = Default::default();
         Ok(())
     }
 
     fn flush(&mut self) -> Result<()> {
         self.packed.clear();
         let chunk = Chunk { features: &self.features, labels: &self.labels, weights: None };
-        encode(&chunk, self.width, &mut self.packed)?;
+        encode(&chunk, &columns_of(&mut self.rests, self.labels.len()), self.width, &mut self.packed)?;
         // SAFETY: writes the bytes of a slice, which it copies; a failure (temp_file_limit, a full disk) is an ERROR.
         unsafe { pg_sys::BufFileWrite(self.file, self.packed.as_mut_ptr().cast(), self.packed.len()) };
         let start = self.starts.last().copied().unwrap_or(0);
@@ -128,6 +133,7 @@ impl Spool {
         self.hashes.push(hash(&self.packed));
         self.features.clear();
         self.labels.clear();
+        self.rests.clear();
         Ok(())
     }
 
@@ -174,6 +180,22 @@ impl Spool {
         // SAFETY: an open file, used by nobody any more.
         unsafe { pg_sys::BufFileClose(self.file) };
     }
+}
+
+/// The rests of some values as columns of so many rows.
+fn columns_of(rests: &mut [(u32, u32, f32)], rows: usize) -> Vec<Rest> {
+    rests.sort_unstable_by_key(|(row, feature, _)| (*feature, *row));
+    let of_features = rests.chunk_by(|(_, a, _), (_, b, _)| a == b);
+    let columns = of_features.map(|rests| {
+        let mut column = vec![0.0; rows];
+        for (row, _, rest) in rests {
+            if let Some(place) = column.get_mut(*row as usize) {
+                *place = *rest;
+            }
+        }
+        (rests.first().map_or(0, |(_, feature, _)| *feature), column)
+    });
+    columns.collect()
 }
 
 /// Of one process's life; it is written nowhere.

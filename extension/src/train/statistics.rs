@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 /// Running statistics of numbers; NaN counts as missing.
 #[derive(Debug, Clone, Default)]
 pub struct Statistics {
-    /// Finite values.
+    /// Values that are finite as float32.
     count: u64,
     missing: u64,
     infinite: u64,
@@ -25,8 +25,9 @@ pub struct Statistics {
 
 impl Statistics {
     #[inline]
-    pub fn add(&mut self, value: f32) {
-        if !value.is_finite() {
+    pub fn add(&mut self, value: f64) {
+        let single = value as f32;
+        if !single.is_finite() {
             if value.is_nan() {
                 self.missing += 1;
             } else {
@@ -34,8 +35,7 @@ impl Statistics {
             }
             return;
         }
-        self.sample.add(value);
-        let value = f64::from(value);
+        self.sample.add(single);
         if self.count == 0 {
             (self.min, self.max, self.shift) = (value, value, value);
         }
@@ -94,7 +94,7 @@ mod tests {
     fn large_numbers_that_differ_little_keep_their_variance() {
         let mut statistics = Statistics::default();
         for i in 0..1000u16 {
-            statistics.add(16_000_000.0 + f32::from(i % 2));
+            statistics.add(16_000_000.0 + f64::from(i % 2));
         }
         assert_eq!(statistics.mean(), Some(16_000_000.5));
         assert_eq!(statistics.variance(), Some(0.25));
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn missing_and_infinite_values_do_not_count() {
         let mut statistics = Statistics::default();
-        for value in [f32::NAN, 3.0, f32::INFINITY, 1.0] {
+        for value in [f64::NAN, 3.0, 1e39, 1.0] {
             statistics.add(value);
         }
         assert_eq!((statistics.count, statistics.missing, statistics.infinite()), (2, 1, 1));

@@ -21,6 +21,8 @@ pub struct View<'a> {
     wanted: bool,
     /// Positions of categorical features, and the final index for each of their codes.
     categories: Vec<(usize, &'a [f32])>,
+    /// Features that have an origin, and it.
+    origins: Vec<(usize, f64)>,
     classes: Option<&'a [f32]>,
     /// What is done to each row.
     pipeline: Option<&'a Pipeline>,
@@ -58,8 +60,10 @@ impl<'a> View<'a> {
     /// The rows that are tested on, or those that are not, `limit` of them at most, as SQL gives them.
     pub fn new(data: &'a Data, split: &'a Split, test: bool, limit: u64) -> View<'a> {
         let mut position = 0;
-        let mut categories = Vec::new();
+        let (mut categories, mut origins) = (Vec::new(), Vec::new());
         for feature in &data.features {
+            let own = feature.origins.iter().enumerate().filter(|(_, origin)| **origin != 0.0);
+            origins.extend(own.map(|(element, origin)| (position + element, *origin)));
             if let Some(sorted) = &feature.categories {
                 categories.push((position, sorted.remap.as_slice()));
             }
@@ -70,6 +74,7 @@ impl<'a> View<'a> {
             split,
             wanted: test,
             categories,
+            origins,
             classes: data.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.remap()),
             pipeline: None,
             targets: data.labels.len(),
@@ -121,6 +126,9 @@ impl<'a> View<'a> {
                 continue;
             }
             self.spool.read(self.block, &mut self.packed, &mut self.unpacked)?;
+            for (feature, origin) in &self.origins {
+                self.unpacked.take_off(*feature, *origin, self.spool.width());
+            }
             self.take();
             self.block += 1;
             let rows = self.features.len() / self.raw_width().max(1);
