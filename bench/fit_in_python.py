@@ -14,6 +14,7 @@ import numpy
 import pandas
 from sklearn.metrics import calinski_harabasz_score, davies_bouldin_score, silhouette_score
 from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.preprocessing import StandardScaler
 
 
 def estimator(asked):
@@ -37,7 +38,8 @@ def train(asked, model):
         model.fit(learnt)
         if asked["task"] == "clustering":
             clusters = model.predict(held_out)
-            for measure in (silhouette_score, davies_bouldin_score, calinski_harabasz_score):
+            silhouette_score(StandardScaler().fit_transform(held_out), clusters)
+            for measure in (davies_bouldin_score, calinski_harabasz_score):
                 measure(held_out, clusters)
         return time.perf_counter() - start, model
     labels = features.pop(asked["label"]).to_numpy()

@@ -32,6 +32,7 @@ def loaded(server):
     server.psql(f"DROP ROLE IF EXISTS {OWNER}, {STRANGER}")
     server.psql(f"CREATE ROLE {OWNER}; CREATE ROLE {STRANGER}; CREATE DATABASE {name}")
     try:
+        server.psql(f"ALTER DATABASE {name} SET pgml.refit = 'off'")
         database = Database(server, name)
         database.sql("CREATE EXTENSION pgml")
         for source in ("iris", "diabetes", "linnerud", "breast_cancer"):
@@ -116,6 +117,7 @@ def test_the_metrics_of_the_test_rows_are_those_of_the_training(loaded, project,
     )[0]
     rows = evaluated.pop("rows")
     assert rows == fetch(loaded, f"SELECT count(*) FROM {test_rows} t")[0][0]
+    assert evaluated.pop("rows_used") == "all"
     assert evaluated and {name: trained[name] for name in evaluated} == evaluated
 
 
@@ -176,7 +178,7 @@ def test_labels_are_told_apart_as_numbers_however_they_are_written(loaded):
         "SELECT pgml.train('numbers', 'classification', 'pgml.iris', 'target', 'xgboost', '{\"n_estimators\": 3}')"
     )
     with_numbers = loaded.sql(f"SELECT pgml.evaluate('numbers', '{rows}', 'kind')")
-    assert with_numbers == loaded.sql("SELECT pgml.evaluate('numbers', 'pgml.iris')")
+    assert with_numbers == loaded.sql("SELECT pgml.evaluate('numbers', 'pgml.iris', rows => 'all')")
 
 
 @pytest.mark.parametrize(
@@ -226,7 +228,7 @@ def test_residual_quantiles_are_those_of_numpy(loaded):
 
 def test_no_rows_have_no_metrics(loaded):
     nothing = "(SELECT * FROM pgml.breast_cancer WHERE false)"
-    assert json.loads(loaded.sql(f"SELECT pgml.evaluate('cancer', '{nothing}')")) == {"rows": 0}
+    assert json.loads(loaded.sql(f"SELECT pgml.evaluate('cancer', '{nothing}')")) == {"rows": 0, "rows_used": "all"}
     assert loaded.sql(f"SELECT sum(count) FROM pgml.confusion_matrix('cancer', '{nothing}')") == "0"
     assert loaded.sql(f"SELECT count(*) FROM pgml.roc_curve('cancer', '{nothing}')") == "0"
     quantiles = "SELECT count(*), count(residual) FROM pgml.residual_quantiles('diabetes', '(SELECT * FROM pgml.diabetes LIMIT 0)')"
@@ -253,7 +255,8 @@ def test_a_model_that_cannot_be_compared_says_why(loaded):
         loaded.sql(
             f"SELECT pgml.train('{project}', 'regression', '(SELECT {columns} FROM pgml.diabetes)', 'target', 'ridge')"
         )
-    compared = fetch(loaded, f"SELECT * FROM pgml.compare('{project}', '(SELECT target, bmi FROM pgml.diabetes)')")
+    rows = "(SELECT target, bmi FROM pgml.diabetes)"
+    compared = fetch(loaded, f"SELECT * FROM pgml.compare('{project}', '{rows}', rows => 'all')")
     assert compared[0][3]["rows"] == 442 and compared[0][4] is None
     assert compared[1][3] is None and 'no column "age"' in compared[1][4]
     missing = "(SELECT target, CASE WHEN age > 0 THEN bmi END AS bmi, age FROM pgml.diabetes)"

@@ -94,13 +94,13 @@ def test_permutations_cost_what_the_feature_explains(loaded):  # noqa: F811
         FROM (SELECT i % 10 AS a, i / 10 % 10 AS b, i / 100 % 10 AS c FROM generate_series(0, 1999) i) x
     """)
     loaded.sql("SELECT pgml.train('sums', 'regression', 'sums', 'y', 'linear')")
-    ask = "SELECT * FROM pgml.permutation_importance('sums', 'sums', 10)"
+    ask = "SELECT * FROM pgml.permutation_importance('sums', 'sums', 10, rows => 'all')"
     found = fetch(loaded, ask)
     assert [row[0] for row in found] == ["a", "b", "c"]
     assert [row[1] for row in found] == [pytest.approx(wanted, abs=0.05) for wanted in (1.8, 0.2, 0)]
     assert all(0 <= row[2] < 0.1 for row in found)
     assert found == fetch(loaded, ask)
-    assert found != fetch(loaded, ask.replace("10)", "10, seed => 7)"))
+    assert found != fetch(loaded, ask.replace("10,", "10, seed => 7,"))
 
 
 def test_permutations_of_a_classification(loaded):  # noqa: F811

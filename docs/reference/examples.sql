@@ -303,9 +303,17 @@ SELECT pgml.xgboost_version();
 
 --- evaluate
 SELECT jsonb_pretty(jsonb_object_agg(metric, round(value::numeric, 3)))
-FROM jsonb_each_text(pgml.evaluate('flowers', '(SELECT * FROM flowers WHERE sepal_length > 5)')) AS m (metric, value);
+FROM jsonb_each_text(pgml.evaluate('flowers', 'flowers') - 'rows_used') AS m (metric, value);
+SELECT metrics->'rows_used' AS rows_used, metrics->'rows' AS rows, round((metrics->'f1')::numeric, 3) AS f1
+FROM pgml.evaluate('flowers', '(SELECT * FROM flowers WHERE sepal_length > 5)', rows => 'held_out') AS metrics;
 -- error
 SELECT pgml.evaluate('flowers', 'pgml.iris');
+
+--- held_out
+SELECT species, count(*) FILTER (WHERE pgml.held_out('flowers', f)) AS held_out, count(*) AS rows
+FROM flowers f GROUP BY species ORDER BY species;
+-- error
+SELECT pgml.held_out('flowers', i) FROM pgml.iris i LIMIT 1;
 
 --- compare
 SELECT algorithm, deployed, round((metrics->>'r2')::numeric, 3) AS r2, metrics->>'rows' AS rows

@@ -179,6 +179,143 @@ COMMENT ON FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text)
     IS 'drift of the rows of a relation from the training rows of the model, for each column, the largest first: the population stability index (psi; above 0.25 is large, if p_value is small too), the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text), the number of rows, and the probability that as many rows of the training''s distribution differ as much by chance (p_value; a chi-squared test of the shares that psi compares). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
 
 --
+-- Evaluation: which rows of a relation are looked at
+--
+
+DROP FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+
+DROP FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[]);
+CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text[], rows pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[], pg_catalog.text)
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+
+DROP FUNCTION pgml.confusion_matrix(pg_catalog.text, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.confusion_matrix(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
+COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'number of rows for each pair of an actual class and a class predicted by the deployed model of the project, in the order of the classes; actual classes that the model does not know come last. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.roc_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.roc_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'the ROC curve of the deployed model of the project, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.precision_recall_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'precision and recall of the deployed model of the project at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text);
+CREATE FUNCTION pgml.calibration_curve(project_name pg_catalog.text, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL, rows_used pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text, pg_catalog.text)
+    IS 'calibration of the probabilities of the deployed model of the project: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.residual_quantiles(pg_catalog.text, pg_catalog.text, pg_catalog.float8[], pg_catalog.text);
+CREATE FUNCTION pgml.residual_quantiles(project_name pg_catalog.text, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_residual_quantiles' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 11;
+COMMENT ON FUNCTION pgml.residual_quantiles(pg_catalog.text, pg_catalog.text, pg_catalog.float8[], pg_catalog.text, pg_catalog.text)
+    IS 'quantiles (0 to 1) of the residuals, label minus prediction, of the deployed model of the project, a regression, for each label. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+
+DROP FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[]);
+CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text[], rows pg_catalog.text DEFAULT NULL)
+    RETURNS pg_catalog.jsonb
+    AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
+COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[], pg_catalog.text)
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+
+DROP FUNCTION pgml.confusion_matrix(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.confusion_matrix(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (actual pg_catalog.text, predicted pg_catalog.text, count pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_confusion_matrix' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 100;
+COMMENT ON FUNCTION pgml.confusion_matrix(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'number of rows for each pair of an actual class and a class predicted by the model, in the order of the classes; actual classes that the model does not know come last. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.roc_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.roc_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'the ROC curve of the model, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.precision_recall_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
+COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'precision and recall of the model at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text);
+CREATE FUNCTION pgml.calibration_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL, rows_used pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text, pg_catalog.text)
+    IS 'calibration of the probabilities of the model: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.residual_quantiles(pg_catalog.int8, pg_catalog.text, pg_catalog.float8[], pg_catalog.text);
+CREATE FUNCTION pgml.residual_quantiles(model_id pg_catalog.int8, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (label pg_catalog.text, quantile pg_catalog.float8, residual pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_residual_quantiles' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 11;
+COMMENT ON FUNCTION pgml.residual_quantiles(pg_catalog.int8, pg_catalog.text, pg_catalog.float8[], pg_catalog.text, pg_catalog.text)
+    IS 'quantiles (0 to 1) of the residuals, label minus prediction, of the model, a regression, for each label. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.compare(pg_catalog.text, pg_catalog.text, pg_catalog.text);
+CREATE FUNCTION pgml.compare(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (model_id pg_catalog.int8, algorithm pg_catalog.text, deployed pg_catalog.bool, metrics pg_catalog.jsonb, error pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_compare' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
+COMMENT ON FUNCTION pgml.compare(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
+    IS 'metrics of all models of the project, as by pgml.evaluate, on the same rows of a relation, or of a query in parentheses, which is read once; the best model first. For a model that cannot be measured, metrics is NULL and error gives the reason. rows: ''all'', ''held_out'' (those that the trainings of all models held out) or ''trained''; by default those held out where the relation is that of the trainings, else all';
+
+DROP FUNCTION pgml.permutation_importance(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text);
+CREATE FUNCTION pgml.permutation_importance(project_name pg_catalog.text, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
+COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'decrease of r2 or f1 of the deployed model of the project on the rows of a relation when the values of one feature are shuffled, the most important feature first: mean and standard deviation over several shuffles (repeats, 1 to 1000), which seed determines. Of more than 128 MB of rows a sample is used. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+DROP FUNCTION pgml.permutation_importance(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text);
+CREATE FUNCTION pgml.permutation_importance(model_id pg_catalog.int8, relation_name pg_catalog.text, repeats pg_catalog.int4 DEFAULT 5, seed pg_catalog.int8 DEFAULT 0, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
+    RETURNS TABLE (feature pg_catalog.text, importance pg_catalog.float8, std_dev pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_permutation_importance' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 1000000 ROWS 20;
+COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.int8, pg_catalog.text, pg_catalog.text)
+    IS 'decrease of r2 or f1 of the model on the rows of a relation when the values of one feature are shuffled, the most important feature first: mean and standard deviation over several shuffles (repeats, 1 to 1000), which seed determines. Of more than 128 MB of rows a sample is used. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+
+CREATE FUNCTION pgml.held_out(project_name pg_catalog.text, row_data pg_catalog.record) RETURNS pg_catalog.bool
+    AS 'MODULE_PATHNAME', 'pgml_held_out' LANGUAGE C STABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION pgml.held_out(pg_catalog.text, pg_catalog.record)
+    IS 'whether the training of the deployed model of the project held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. Errors: 55000 if the rows were chosen by their place, or by an older version';
+
+CREATE FUNCTION pgml.held_out(model_id pg_catalog.int8, row_data pg_catalog.record) RETURNS pg_catalog.bool
+    AS 'MODULE_PATHNAME', 'pgml_held_out' LANGUAGE C STABLE PARALLEL SAFE COST 10;
+COMMENT ON FUNCTION pgml.held_out(pg_catalog.int8, pg_catalog.record)
+    IS 'whether the training of the model held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. Errors: 55000 if the rows were chosen by their place, or by an older version';
+
+ALTER TABLE pgml.projects ADD COLUMN metric pg_catalog.text;
+COMMENT ON COLUMN pgml.projects.metric
+    IS 'the metric by which models are compared, where one was named: one of pgml''s, or an aggregate function; NULL for that of the task';
+
+--
 -- Last: rights on the functions that were made anew
 --
 

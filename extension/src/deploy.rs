@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
+use crate::metric::Metric;
 use crate::model_meta::Task;
 use crate::names;
 use crate::registry::{self, Candidate, Project};
@@ -162,20 +163,10 @@ fn deploy(call: &Call, project: &Project, model: &Candidate, strategy: &str) -> 
     call.rows(&[row(project, strategy, model)])
 }
 
-/// The metric by which models of a task are compared; larger is better.
-pub fn key_metric(task: Task) -> &'static str {
-    match task {
-        Task::Regression => "r2",
-        Task::Classification => "f1",
-        Task::Clustering => "silhouette",
-        Task::Decomposition => "cumulative_explained_variance",
-    }
-}
-
-/// The model with the largest key metric, the newer one of equals; models without the metric come last.
+/// The model that is best by the project's metric, the newer one of equals; models without the metric come last.
 fn best(project: &Project, models: Vec<Candidate>) -> Option<Candidate> {
-    let metric = Task::parse(&project.task).map(key_metric)?;
-    let score = |model: &Candidate| model.metrics.get(metric).and_then(serde_json::Value::as_f64);
+    let metric = Metric::of_project(project, Task::parse(&project.task)?);
+    let score = |model: &Candidate| metric.of(model.metrics.as_object()?).map(|score| metric.upwards(score));
     // The newest come first, and of several largest `max_by` takes the last.
     models.into_iter().rev().max_by(|a, b| match (score(a), score(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),

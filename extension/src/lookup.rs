@@ -451,8 +451,16 @@ pub fn model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
 /// The stored bytes of a model as it was before it was fitted again on all rows: it has not seen those that its training
 /// held out. The model's own where it was not fitted again.
 pub fn unseen_model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
+    match other_fit_bytes(model, snapshot)? {
+        Some(bytes) => Ok(bytes),
+        None => model_bytes(model, snapshot),
+    }
+}
+
+/// The same; `None` where it was not fitted again.
+pub fn other_fit_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Vec<u8>>> {
     let bytes = bytes_at(model, model_meta::is_held_out_path, snapshot)?;
-    if bytes.is_empty() { model_bytes(model, snapshot) } else { Ok(bytes) }
+    Ok((!bytes.is_empty()).then_some(bytes))
 }
 
 /// The bytes of a model that stand where `is_there` says.

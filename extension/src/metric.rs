@@ -1,14 +1,24 @@
-//! By which metric the models of a project are compared.
+//! By which metric the models of a project are compared: that of the task, one of pgml's that was named, or an aggregate
+//! function of the caller's own over pairs of a label and a prediction.
 
+use learn::family::Control;
+use learn::metrics::{self, Named};
+use pgrx::datum::DatumWithOid;
+use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 use serde_json::{Map, Value};
 
+use crate::access;
+use crate::error::{Error, Result};
 use crate::model_meta::Task;
+use crate::registry::{self, Project};
 
 /// A metric, and which way is better.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metric {
     name: String,
     larger: bool,
+    /// Whether it is an aggregate function, called by its qualified name.
+    own: bool,
 }
 
 impl Metric {
@@ -20,16 +30,87 @@ impl Metric {
             Task::Clustering => "silhouette",
             Task::Decomposition => "cumulative_explained_variance",
         };
-        Metric { name: name.to_owned(), larger: true }
+        Metric::named(name)
+    }
+
+    fn named(name: &str) -> Metric {
+        // One's own has a qualified name.
+        let smaller = !name.contains('.')
+            && ["error", "loss", "davies_bouldin", "inertia", "brier"].iter().any(|part| name.contains(part));
+        Metric { name: name.to_owned(), larger: !smaller, own: false }
+    }
+
+    /// The one that a training asks for, or that the project remembers.
+    pub fn find(asked: Option<&str>, project: Option<&Project>, task: Task) -> Result<Metric> {
+        let remembered = project.and_then(|project| project.metric.as_deref());
+        let Some(name) = asked.or(remembered) else { return Ok(Metric::of_task(task)) };
+        let names = names(task)?;
+        if names.contains(&name) {
+            return Ok(Metric::named(name));
+        }
+        let Some((name, owner)) = aggregate(name)? else {
+            let error = Error::undefined(format!(
+                "a {} has no metric \"{name}\", and there is no such aggregate function",
+                task.name()
+            ));
+            return Err(error.hint(format!(
+                "The metrics are {}. An aggregate function of one's own takes (double precision, double precision), the label \
+                 and the prediction.",
+                names.join(", ")
+            )));
+        };
+        if !task.has_label() {
+            return Err(Error::unsupported(format!(
+                "a {} has no label, which aggregate function {name} takes",
+                task.name()
+            )));
+        }
+        // It runs with the rights of this role, which has not named it.
+        if asked.is_none() && !access::role_acts_as(owner, access::user()) {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
+                format!(
+                    "the metric of the project is aggregate function {name} of role \"{}\"",
+                    access::role_name(owner)
+                ),
+            )
+            .hint("Name the metric."));
+        }
+        Ok(Metric { name, larger: true, own: true })
+    }
+
+    /// The metric by which the stored ones of a project's models are compared.
+    pub fn of_project(project: &Project, task: Task) -> Metric {
+        match &project.metric {
+            None => Metric::of_task(task),
+            Some(name) => Metric::named(name),
+        }
     }
 
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Whether it takes pairs of labels and predictions, and is not among the model's metrics.
+    pub fn is_own(&self) -> bool {
+        self.own
+    }
+
     /// Its value among others.
     pub fn of(&self, metrics: &Map<String, Value>) -> Option<f64> {
         metrics.get(&self.name).and_then(Value::as_f64)
+    }
+
+    /// What the aggregate function makes of these, with the rights of the caller.
+    pub fn of_pairs(&self, labels: Vec<f64>, predictions: Vec<f64>) -> Result<Option<f64>> {
+        let statement = format!(
+            "SELECT {}(l, p)::pg_catalog.float8 FROM ROWS FROM (pg_catalog.unnest($1), pg_catalog.unnest($2)) AS r (l, p)",
+            self.name
+        );
+        // SAFETY: the oid is the type's own; the datum is made for the length of the call.
+        let array = |values: Vec<f64>| unsafe { DatumWithOid::new(values, pg_sys::FLOAT8ARRAYOID) };
+        let arguments = [array(labels), array(predictions)];
+        Spi::connect_mut(|client| Ok(client.update(&statement, Some(1), &arguments)?.first().get_one::<f64>()?))
     }
 
     /// The value so that larger is better.
@@ -40,4 +121,34 @@ impl Metric {
     pub fn at_least_as_good(&self, value: f64, other: f64) -> bool {
         self.upwards(value) >= self.upwards(other)
     }
+}
+
+/// The names of all metrics of a task.
+fn names(task: Task) -> Result<Vec<&'static str>> {
+    let all: Vec<Named> = match task {
+        Task::Regression => metrics::Regression::new().all(),
+        Task::Classification => metrics::Classification::new(2).all(),
+        Task::Clustering => metrics::Clustering::new(1, 0).all(&mut Control::new(&mut |_| Ok(())))?,
+        Task::Decomposition => metrics::Decomposition::new(1, 1)?.all(),
+    };
+    Ok(all.into_iter().map(|(name, _)| name).collect())
+}
+
+/// The qualified name of an aggregate function over two float8, and its owner.
+fn aggregate(name: &str) -> Result<Option<(String, pg_sys::Oid)>> {
+    if name.contains(['(', ')', ';']) {
+        return Ok(None);
+    }
+    let arguments = [registry::argument(format!("{name}(double precision, double precision)"))];
+    Spi::connect_mut(|client| {
+        let rows = client.update(
+            "SELECT pg_catalog.format('%I.%I', n.nspname, p.proname), p.proowner FROM pg_catalog.pg_proc p
+             INNER JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) p.pronamespace
+             WHERE p.oid OPERATOR(pg_catalog.=) pg_catalog.to_regprocedure($1) AND p.prokind OPERATOR(pg_catalog.=) 'a'",
+            Some(1),
+            &arguments,
+        )?;
+        let found = registry::collect(rows, &mut |tuple| Ok((registry::value(tuple, 1)?, registry::value(tuple, 2)?)))?;
+        Ok(found.into_iter().next())
+    })
 }

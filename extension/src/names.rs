@@ -361,6 +361,22 @@ pub fn stored_bytes(target: &Resolved) -> Result<Vec<u8>> {
     lookup::model_bytes(model_id(&target.asked.question, snapshot)?, snapshot)
 }
 
+/// The id of the model that `target` means to the query that is running.
+pub fn id_of(target: &Resolved) -> Result<i64> {
+    let _pushed = PushedSnapshot::ensure();
+    model_id(&target.asked.question, active_snapshot())
+}
+
+/// The fit of a model that has not seen the rows that its training held out, in its place.
+pub fn unseen(target: Resolved) -> Result<Resolved> {
+    let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
+    match lookup::other_fit_bytes(model_id(&target.asked.question, snapshot)?, snapshot)? {
+        None => Ok(target),
+        Some(bytes) => Ok(Resolved { model: Rc::new(Model::of_bytes(&bytes)?), ..target }),
+    }
+}
+
 /// How far the predictions are off of the model that `target` means to the query that is running; null where that is not
 /// known.
 pub fn residuals(target: &Resolved) -> Result<serde_json::Value> {

@@ -21,6 +21,13 @@ pub struct Project {
     pub id: i64,
     pub name: String,
     pub task: String,
+    /// The metric by which its models are compared, where one was named.
+    pub metric: Option<String>,
+}
+
+/// What a project is, of a row of three columns and one that may be NULL.
+fn project(tuple: &SpiHeapTupleData) -> SpiResult<Project> {
+    Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)?, metric: tuple.get(4)? })
 }
 
 /// Refuses what writes where nothing can be written, on a standby above all.
@@ -132,9 +139,11 @@ pub fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: u
 /// The project of that name.
 pub fn find_project(name: &str) -> Result<Option<Project>> {
     let rows = select(
-        "SELECT id, name, task::pg_catalog.text FROM pgml.projects WHERE name OPERATOR(pg_catalog.=) $1",
+        // The tables of before pgml 3.3.0 have no metric.
+        "SELECT p.id, p.name, p.task::pg_catalog.text, pg_catalog.to_jsonb(p) OPERATOR(pg_catalog.->>) 'metric'
+         FROM pgml.projects p WHERE p.name OPERATOR(pg_catalog.=) $1",
         &[argument(name)],
-        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+        project,
     )?;
     Ok(rows.into_iter().next())
 }
@@ -182,13 +191,29 @@ pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
 /// The project that a model belongs to.
 pub fn project_of_model(model_id: i64) -> Result<Option<Project>> {
     let rows = select(
-        "SELECT p.id, p.name, p.task::pg_catalog.text FROM pgml.models m
+        "SELECT p.id, p.name, p.task::pg_catalog.text, pg_catalog.to_jsonb(p) OPERATOR(pg_catalog.->>) 'metric'
+         FROM pgml.models m
          INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
          WHERE m.id OPERATOR(pg_catalog.=) $1",
         &[argument(model_id)],
-        |tuple| Ok(Project { id: value(tuple, 1)?, name: value(tuple, 2)?, task: value(tuple, 3)? }),
+        project,
     )?;
     Ok(rows.into_iter().next())
+}
+
+/// Records by which metric the models of a project are compared from now on.
+pub fn set_metric(project_id: i64, metric: &str) -> Result<()> {
+    let projects = relation_oid(c"projects")?;
+    // SAFETY: a catalog look-up; the name is NUL-terminated.
+    if unsafe { pg_sys::get_attnum(projects, c"metric".as_ptr()) } <= 0 {
+        return Err(outdated());
+    }
+    update(
+        "UPDATE pgml.projects SET metric = $2 WHERE id OPERATOR(pg_catalog.=) $1",
+        &[argument(project_id), argument(metric)],
+        |_| Ok(()),
+    )?;
+    Ok(())
 }
 
 /// Models that were deployed for a project, the latest deployment first, each as often as it was deployed.
@@ -367,6 +392,18 @@ pub fn snapshot_of_model(model_id: i64) -> Result<Option<(serde_json::Value, ser
                 |text: Option<String>| text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
             Ok((json(tuple.get(1)?), json(tuple.get(2)?)))
         },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The id and the relation's name of the data that a model was trained on.
+pub fn data_of_model(model_id: i64) -> Result<Option<(i64, String)>> {
+    let rows = select(
+        "SELECT s.id, s.relation_name FROM pgml.models m
+         INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
     )?;
     Ok(rows.into_iter().next())
 }

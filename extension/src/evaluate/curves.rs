@@ -4,6 +4,7 @@ use learn::metrics::curves::{self, Calibration};
 use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
 
 use super::rows::{self, Member, Relation, Take};
+use super::sided::Sided;
 use crate::access::Privilege;
 use crate::error::{Error, Result};
 use crate::memory::{self, GivenBack};
@@ -37,12 +38,15 @@ fn target(call: &Call, task: Task) -> Result<Resolved> {
     }
 }
 
-/// Reads the relation that the call names and gives the rows to the taker.
+/// Reads the relation that the call names and gives the rows to the taker; after the argument that names the labels comes
+/// which rows these are.
 fn read<T: Take>(call: &Call, target: Resolved, argument: usize, taker: T) -> Result<Member<T>> {
     let relation = Relation::of(call, 1)?;
     let labels = super::labels(call, argument)?;
+    let (target, mut sided) = Sided::of(call, argument + 1, target, &relation, labels.as_deref())?;
     let mut member = Member::new(target, &relation, labels.as_deref(), taker)?;
-    rows::run(&relation, &mut member)?;
+    rows::run(&relation, &mut sided, &mut member)?;
+    sided.tell();
     Ok(member)
 }
 

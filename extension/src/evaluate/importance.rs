@@ -5,11 +5,12 @@ use learn::random::Random;
 use pgrx::{IntoDatum, pg_sys};
 
 use super::rows::{self, Member, Relation, Take};
+use super::sided::Sided;
 use crate::access::Privilege;
-use crate::deploy::key_metric;
 use crate::error::{Error, Result};
 use crate::measure::Measures;
 use crate::memory::{self, GivenBack};
+use crate::metric::Metric;
 use crate::model::Model;
 use crate::names;
 use crate::predict::batch::{ROWS_AT_ONCE, WORK_AT_ONCE};
@@ -139,7 +140,7 @@ impl Sample {
                 measures.row(model, &[], labels, values)?;
             }
         }
-        Ok(measures.all()?.get(key_metric(model.task)).and_then(serde_json::Value::as_f64))
+        Ok(Metric::of_task(model.task).of(&measures.all()?))
     }
 }
 
@@ -160,8 +161,10 @@ fn permutation_importance(call: &Call) -> Result<pg_sys::Datum> {
     let labels = super::labels(call, 4)?;
     let random = Random::new(seed.cast_unsigned());
     let sample = Sample { features: Vec::new(), labels: Vec::new(), rows: 0, seen: 0, random };
+    let (target, mut sided) = Sided::of(call, 5, target, &relation, labels.as_deref())?;
     let mut member = Member::new(target, &relation, labels.as_deref(), sample)?;
-    rows::run(&relation, &mut member)?;
+    rows::run(&relation, &mut sided, &mut member)?;
+    sided.tell();
     let (model, mut sample) = (member.target.model, member.taker);
     let before = sample.score(&model, None)?;
     let mut found = Vec::with_capacity(model.width());

@@ -5,11 +5,12 @@ use pgrx::{IntoDatum, JsonB, pg_sys};
 use serde_json::{Map, Value, json};
 
 use super::rows::{self, Member, Relation, Take};
+use super::sided::{Sided, Wanted};
 use crate::access::{self, Privilege};
-use crate::deploy::key_metric;
 use crate::error::{Error, Result};
 use crate::measure::Measures;
 use crate::memory::{GivenBack, OwnContext};
+use crate::metric::Metric;
 use crate::model::Model;
 use crate::names::{self, Key};
 use crate::registry::{self, Candidate};
@@ -34,21 +35,23 @@ fn evaluate(call: &Call) -> Result<pg_sys::Datum> {
         let target = super::target(call, Privilege::Predict)?;
         let relation = Relation::of(call, 1)?;
         let labels = super::labels(call, 2)?;
+        let (target, mut sided) = Sided::of(call, 3, target, &relation, labels.as_deref())?;
         let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES)?;
         let mut member = Member::new(target, &relation, labels.as_deref(), measures)?;
-        rows::run(&relation, &mut member)?;
-        described(&member)?
+        rows::run(&relation, &mut sided, &mut member)?;
+        described(&member, &sided)?
     };
     Ok(JsonB(Value::Object(metrics)).into_datum().unwrap_or(pg_sys::Datum::from(0)))
 }
 
-/// The metrics, and of how many rows they are.
-fn described(member: &Member<Measures>) -> Result<Map<String, Value>> {
+/// The metrics, and of which and how many rows they are.
+fn described(member: &Member<Measures>, sided: &Sided) -> Result<Map<String, Value>> {
     let mut metrics = match member.rows() {
         0 => Map::new(),
         _ => member.taker.all()?,
     };
     metrics.insert("rows".to_owned(), json!(member.rows()));
+    metrics.insert("rows_used".to_owned(), json!(sided.wanted.name()));
     Ok(metrics)
 }
 
@@ -69,8 +72,8 @@ impl Entrant {
         Ok(())
     }
 
-    fn metrics(&self) -> Result<Option<Map<String, Value>>> {
-        self.member.as_ref().ok().map(described).transpose()
+    fn metrics(&self, sided: &Sided) -> Result<Option<Map<String, Value>>> {
+        self.member.as_ref().ok().map(|member| described(member, sided)).transpose()
     }
 }
 
@@ -97,11 +100,22 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
     let mut models = registry::models(project.id)?;
     models.retain(|model| model.status == "successful");
     let count = models.len().max(1);
-    let mut entrants = Entrants(Vec::with_capacity(count));
+    let mut targets = Vec::with_capacity(count);
     for candidate in models {
         pgrx::check_for_interrupts!();
+        targets.push((names::resolve(Key::Model(candidate.id), Privilege::Predict), candidate));
+    }
+    // The same rows for all.
+    let known: Vec<(i64, &Model)> =
+        targets.iter().filter_map(|(target, model)| Some((model.id, &*target.as_ref().ok()?.model))).collect();
+    let mut sided = Sided::new(Wanted::read(call, 3)?, &known, &relation, labels.as_deref())?;
+    let mut entrants = Entrants(Vec::with_capacity(count));
+    for (target, candidate) in targets {
         let enter = || {
-            let target = names::resolve(Key::Model(candidate.id), Privilege::Predict)?;
+            let target = match (target?, sided.wanted) {
+                (target, Wanted::HeldOut) => names::unseen(target)?,
+                (target, _) => target,
+            };
             let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES / count)?;
             Ok(Member::new(target, &relation, labels.as_deref(), measures)?.sharing(count))
         };
@@ -112,13 +126,18 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
         };
         entrants.0.push(Entrant { candidate, member });
     }
-    relation.read(&mut entrants)?;
+    sided.read(&relation, &mut entrants)?;
+    sided.tell();
     let mut ranked = Vec::with_capacity(count);
     for mut entrant in entrants.0 {
         entrant.go_on(Member::finish)?;
-        let metrics = entrant.metrics()?;
-        let metric = entrant.member.as_ref().ok().map(|member| key_metric(member.target.model.task));
-        let score = metrics.as_ref().zip(metric).and_then(|(metrics, metric)| metrics.get(metric)?.as_f64());
+        let metrics = entrant.metrics(&sided)?;
+        let task = entrant.member.as_ref().ok().map(|member| member.target.model.task);
+        let score = metrics.as_ref().zip(task).and_then(|(metrics, task)| {
+            // An aggregate function of one's own is not among the metrics.
+            let by = [Metric::of_project(&project, task), Metric::of_task(task)];
+            by.iter().find_map(|metric| metric.of(metrics).map(|score| metric.upwards(score)))
+        });
         ranked.push((score.unwrap_or(f64::NEG_INFINITY), metrics, entrant));
     }
     // The newest came first, and stays so among equals.

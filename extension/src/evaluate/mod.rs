@@ -9,6 +9,7 @@ mod drift;
 mod importance;
 mod metrics;
 mod rows;
+mod sided;
 mod sklearn;
 
 use pgrx::pg_sys;

@@ -2,6 +2,7 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use super::sided::Sided;
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::names::Resolved;
@@ -37,6 +38,11 @@ impl Relation {
 
     pub fn columns(&self) -> &[ResultColumn] {
         &self.columns
+    }
+
+    /// Whether it is the one that a training read, by that name, or the copy that it made of it.
+    pub fn is(&self, name: &str, snapshot: i64) -> bool {
+        self.source.name == name || self.source.name == format!("pgml.snapshot_{snapshot}")
     }
 
     /// Gives each row.
@@ -155,9 +161,9 @@ impl<T: Take> Receiver for Member<T> {
     }
 }
 
-/// Reads the relation once for one model.
-pub fn run<T: Take>(relation: &Relation, member: &mut Member<T>) -> Result<()> {
-    relation.read(member)?;
+/// Reads the rows that are looked at once for one model.
+pub fn run<T: Take>(relation: &Relation, sided: &mut Sided, member: &mut Member<T>) -> Result<()> {
+    sided.read(relation, member)?;
     member.finish()
 }
 

@@ -25,6 +25,9 @@ const FEWEST_SHARED: u64 = 20;
 /// The deployed model, as it was when the rows were read.
 pub struct Rival {
     id: i64,
+    algorithm: String,
+    /// That it was trained and tested on, where that is known.
+    rows: Option<u64>,
     rule: Option<Rule>,
     task: Task,
     labels: Vec<LabelColumn>,
@@ -38,7 +41,16 @@ impl Rival {
         names::with_latest(|snapshot| {
             let Some(digest) = lookup::model_digest(id, snapshot)? else { return Ok(None) };
             let model = Model::load(&digest, || lookup::model_bytes(id, snapshot))?;
-            Ok(Some(Rival { id, rule: model.split.clone(), task: model.task, labels: model.labels }))
+            let found = registry::models(project.id)?.into_iter().find(|model| model.id == id);
+            let rows = registry::snapshot_of_model(id)?.and_then(|(_, analysis)| analysis.get("samples")?.as_u64());
+            Ok(Some(Rival {
+                id,
+                algorithm: found.map(|model| model.algorithm).unwrap_or_default(),
+                rows,
+                rule: model.split.clone(),
+                task: model.task,
+                labels: model.labels,
+            }))
         })
     }
 
@@ -48,9 +60,9 @@ impl Rival {
     }
 }
 
-/// Gives the new model, and its metrics on its own test rows.
+/// Takes the new model, of this algorithm, and its metrics on its own test rows.
 pub fn is_better(
-    project: &Project,
+    (project, algorithm): (&Project, &str),
     metric: &Metric,
     (new, metrics): (&Scorer, &Map<String, Value>),
     rival: Option<&Rival>,
@@ -82,7 +94,10 @@ pub fn is_better(
                 return Ok(takes_no_missing(deployed));
             }
             current => {
-                if let Some(better) = by_shared(metric, deployed, &new, &current?, shared.test_rows()) {
+                // Trained again on more rows than then, it is to be preferred unless it is found to be worse.
+                let more = rival.filter(|rival| rival.algorithm == algorithm).and_then(|rival| rival.rows);
+                let more = data.spool.rows().saturating_sub(more.unwrap_or(u64::MAX));
+                if let Some(better) = by_shared(metric, deployed, (&new, &current?), shared.test_rows(), more) {
                     return Ok(better);
                 }
             }
@@ -112,27 +127,30 @@ pub fn is_better(
     Ok(better)
 }
 
-/// By the rows that neither was trained on; `None` where one of the two has no score on them.
-fn by_shared(metric: &Metric, deployed: i64, new: &Grades, current: &Grades, rows: u64) -> Option<bool> {
+/// By the rows that neither was trained on; `None` where one of the two has no score on them. `more` rows than the deployed one
+/// the new one has read, if it is of the same algorithm.
+fn by_shared(metric: &Metric, deployed: i64, (new, current): (&Grades, &Grades), rows: u64, more: u64) -> Option<bool> {
     let (score, other) = (new.score?, current.score?);
-    let better = metric.at_least_as_good(score, other);
     let difference = score - other;
     let error = new.error_of_difference(current);
+    let is_noise = error.is_some_and(|error| difference.abs() <= 2.0 * error);
+    let better = metric.at_least_as_good(score, other);
     let spread = error.map(|error| format!(" +- {error:.6}")).unwrap_or_default();
-    let noise = match error {
-        Some(error) if difference.abs() <= 2.0 * error => ", within the noise",
-        _ => "",
+    let noise = if is_noise { ", within the noise" } else { "" };
+    let by_more = !better && is_noise && more > 0;
+    let outcome = match by_more {
+        true => format!("the new model, of the same algorithm with {more} more rows, replaces it"),
+        false => outcome(better, deployed),
     };
     say(
-        better,
+        better || by_more,
         &format!(
             "{} {score:.6}, and {other:.6} of deployed model {deployed}, on the {rows} rows that neither was trained on \
-             (difference {difference:+.6}{spread}{noise}): {}",
-            metric.name(),
-            outcome(better, deployed)
+             (difference {difference:+.6}{spread}{noise}): {outcome}",
+            metric.name()
         ),
     );
-    Some(better)
+    Some(better || by_more)
 }
 
 fn outcome(better: bool, deployed: i64) -> String {

@@ -99,6 +99,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let project = registry::find_project(&request.project_name)?;
     let task = task_of(request, project.as_ref())?;
     check_label(request, task, project.as_ref())?;
+    let metric = Metric::find(request.metric.as_deref(), project.as_ref(), task)?;
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
@@ -163,7 +164,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
 
     activity::phase(Phase::Training);
     let found = match &request.search {
-        Some(search) => Some(search::run(request, search, trials, &plan, &data, &split)?),
+        Some(search) => Some(search::run(request, search, trials, &plan, (&data, &split), &metric)?),
         None => None,
     };
     let hyperparams = found.as_ref().map_or(&request.hyperparams, |found| &found.hyperparams);
@@ -183,6 +184,11 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let scorer = score::Scorer::new(&fitted.model, &data)?
         .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
     let (mut metrics, residuals) = scorer.measure(&data, &split, true)?;
+    if metric.is_own()
+        && let Some(value) = scorer.value(&data, &split, &metric)?
+    {
+        metrics.insert(metric.name().to_owned(), json!(value));
+    }
     if task == Task::Regression && metrics.get("mean_absolute_error").is_some_and(Value::is_null) {
         report::warning(
             "the model predicts values that are not finite for some of the held-out rows: scale or bound the features and \
@@ -221,6 +227,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let project = registry::project_to_add_to(&request.project_name, task.name(), request.automatic_deploy)?;
     // Made for another task meanwhile.
     task_of(request, Some(&project))?;
+    if request.metric.is_some() {
+        registry::set_metric(project.id, metric.name())?;
+    }
     // It went meanwhile if the last model that was trained on it was deleted.
     if plan.is_new || !registry::keep_snapshot(plan.snapshot.id)? {
         let mut analysis = json!({ "samples": rows });
@@ -253,7 +262,14 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         }
     }
     let deployed = request.automatic_deploy
-        && compare::is_better(&project, &Metric::of_task(task), (&scorer, &metrics), rival.as_ref(), &data, &split)?;
+        && compare::is_better(
+            (&project, engine.algorithm()),
+            &metric,
+            (&scorer, &metrics),
+            rival.as_ref(),
+            &data,
+            &split,
+        )?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
         registry::insert_deployment(project.id, model_id, "new_score")?;

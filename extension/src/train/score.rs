@@ -13,9 +13,10 @@ use super::view::{Part, View};
 use crate::error::{Error, Result};
 use crate::features::Many;
 use crate::measure::Measures;
+use crate::memory;
 use crate::metric::Metric;
 use crate::model::Model;
-use crate::model_meta::LabelColumn;
+use crate::model_meta::{LabelColumn, Task};
 
 /// A model and how the features and classes of a training's rows map to its own.
 pub struct Scorer {
@@ -102,8 +103,60 @@ impl Scorer {
         Ok((measures.all()?, measures.conformal()))
     }
 
+    /// The metric on the test rows.
+    pub fn value(&self, data: &Data, split: &Split, metric: &Metric) -> Result<Option<f64>> {
+        match metric.is_own() {
+            false => Ok(metric.of(&self.score(data, split)?)),
+            true if split.test_rows() == 0 => Ok(None),
+            true => {
+                let (labels, predictions) = self.pairs(data, split)?.into_iter().unzip();
+                metric.of_pairs(labels, predictions)
+            }
+        }
+    }
+
+    /// The label and the prediction of each test row: of two classes 0 or 1 and the probability of the second, of more their
+    /// numbers from 0.
+    fn pairs(&self, data: &Data, split: &Split) -> Result<Vec<(f64, f64)>> {
+        if self.model.labels.len() != 1 {
+            return Err(Error::unsupported("an aggregate function takes one label, and the model has several"));
+        }
+        let mut pairs = Vec::new();
+        memory::reserve(&mut pairs, usize::try_from(split.test_rows()).unwrap_or(usize::MAX))?;
+        let of_two = data.classes() == Some(2) && self.classes.is_none() && self.model.gives_probabilities();
+        let mut view = View::new(data, split, true, u64::MAX);
+        self.predict(&mut view, |_, labels, values| {
+            let prediction = match (self.model.task, self.model.class_scores(values)) {
+                (Task::Classification, Some([.., second])) if of_two => *second,
+                (Task::Classification, _) => self.class(values) as f32,
+                _ => self.model.estimates(values).first().copied().unwrap_or(f32::NAN),
+            };
+            pairs.push((f64::from(labels.first().copied().unwrap_or(f32::NAN)), f64::from(prediction)));
+            Ok(())
+        })?;
+        Ok(pairs)
+    }
+
+    /// The same, where an aggregate function makes the metric.
+    fn grade_pairs(&self, data: &Data, split: &Split, metric: &Metric, groups: &Groups) -> Result<Grades> {
+        let pairs = self.pairs(data, split)?;
+        let of = |without: Option<usize>| {
+            let rows = if without.is_some() { MOST_LEFT_OUT } else { usize::MAX };
+            let kept = pairs.iter().take(rows).enumerate().filter(|(row, _)| without != Some(groups.get(*row)));
+            let (labels, predictions) = kept.map(|(_, pair)| *pair).unzip();
+            interrupts::check();
+            metric.of_pairs(labels, predictions)
+        };
+        let without: Result<Option<Vec<f64>>> = (0..GROUPS).map(|group| of(Some(group))).collect();
+        let looked_at = pairs.len().min(MOST_LEFT_OUT) as f64 / pairs.len().max(1) as f64;
+        Ok(Grades { score: of(None)?, without: without?.unwrap_or_default(), looked_at })
+    }
+
     /// The metric on the test rows, and on all of them but those of each group in turn.
     pub fn grade(&self, data: &Data, split: &Split, metric: &Metric, groups: &Groups) -> Result<Grades> {
+        if metric.is_own() {
+            return self.grade_pairs(data, split, metric, groups);
+        }
         let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
         let jackknife = self.model.task.has_label();
         let parts = if jackknife { GROUPS + 1 } else { 1 };

@@ -14,8 +14,8 @@ use super::columns::Data;
 use super::cut::{self, Keeping};
 use super::engine::Prepared;
 use super::{Plan, Request, engine, interrupts, report};
-use crate::deploy::key_metric;
 use crate::error::{Error, Result};
+use crate::metric::Metric;
 use crate::model_meta::Task;
 use crate::train::score::Scorer;
 
@@ -118,8 +118,8 @@ pub fn run(
     search: &Search,
     trials: Vec<Trial>,
     plan: &Plan,
-    data: &Data,
-    split: &Split,
+    (data, split): (&Data, &Split),
+    metric: &Metric,
 ) -> Result<Found> {
     let classes = match data.task {
         Task::Classification => Some(data.spool.labels()?),
@@ -128,7 +128,7 @@ pub fn run(
     let folds = split.folds(search.folds, data.divided.folds(classes.as_deref()), request.seed())?;
     report::info(&format!("Hyperparameter searches: {}, cross validation folds: {}", trials.len(), folds.len()));
     let keeping = Keeping::begin();
-    let tour = Tour { request, plan, data, trials: &trials, folds: &folds, keeping: &keeping };
+    let tour = Tour { request, plan, data, trials: &trials, folds: &folds, keeping: &keeping, metric };
     let mut results = Results::default();
     let mut alive: Vec<usize> = (0..trials.len()).collect();
     let mut note = None;
@@ -166,6 +166,7 @@ struct Tour<'a> {
     trials: &'a [Trial],
     folds: &'a [Split],
     keeping: &'a Keeping,
+    metric: &'a Metric,
 }
 
 impl Tour<'_> {
@@ -185,7 +186,7 @@ impl Tour<'_> {
                     "Fold {} of {}: {} {score:.6} with {}",
                     number + 1,
                     self.folds.len(),
-                    key_metric(self.data.task),
+                    self.metric.name(),
                     Value::Object(trial.searched.clone())
                 ));
                 if let Some(tried) = tried.get_mut(place) {
@@ -219,7 +220,7 @@ impl Tour<'_> {
         let begun = Instant::now();
         let scorer = Scorer::new(&fitted.model, self.data)?
             .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
-        let score = scorer.score(self.data, fold)?.get(key_metric(self.data.task)).and_then(Value::as_f64);
+        let score = scorer.value(self.data, fold, self.metric)?.map(|score| self.metric.upwards(score));
         *prepared = Some(ready);
         // A score that cannot be told, such as that of one cluster, is worse than any other.
         Ok(Some(One { score: score.unwrap_or(f64::NAN), fit_time, score_time: begun.elapsed().as_secs_f64() }))

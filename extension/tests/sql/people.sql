@@ -63,6 +63,8 @@ INSERT INTO statements (statement) VALUES
     ($$SELECT pgml.explain_batch(2, ARRAY[1, 1]::real[])$$),
     ($$SELECT pgml.evaluate('churn', '(SELECT 1 AS x, ''ssn-1'' AS ssn, true AS y)')$$),
     ($$SELECT pgml.evaluate(2, '(SELECT 1 AS x, ''ssn-1'' AS ssn, true AS y)')$$),
+    ($$SELECT pgml.held_out('churn', (1, 'ssn-1', true))$$),
+    ($$SELECT pgml.held_out(2, (1, 'ssn-1', true))$$),
     ($$SELECT pgml.confusion_matrix('churn', '(SELECT 1 AS x, ''ssn-1'' AS ssn, true AS y)')$$),
     ($$SELECT pgml.confusion_matrix(2, '(SELECT 1 AS x, ''ssn-1'' AS ssn, true AS y)')$$),
     ($$SELECT pgml.roc_curve('churn', '(SELECT 1 AS x, ''ssn-1'' AS ssn, true AS y)')$$),

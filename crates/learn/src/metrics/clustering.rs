@@ -122,8 +122,9 @@ impl Clustering {
         Some((0..means.len()).map(worst).sum::<f64>() / means.len() as f64)
     }
 
-    /// scikit-learn's `silhouette_score`: from -1 to 1, how much nearer a row is to the rows of its own cluster than to
-    /// those of the nearest other one. Defined for more than one cluster and fewer than rows.
+    /// scikit-learn's `silhouette_score` of the rows with standardised columns: from -1 to 1, how much nearer a row is to the
+    /// rows of its own cluster than to those of the nearest other one. Models are compared by it, and each may have scaled the
+    /// columns as it liked: distances are those of one space this way. Defined for more than one cluster and fewer than rows.
     ///
     /// # Errors
     /// [`Error::Stopped`].
@@ -138,12 +139,13 @@ impl Clustering {
         if present < 2 || present >= of.len() {
             return Ok(None);
         }
+        let sample = standardised(&self.sample, self.width)?;
         let mut sum = Sum::default();
         let mut distances = vec![0.0; counts.len()];
-        for (a, row) in self.sample.chunks_exact(self.width).enumerate() {
+        for (a, row) in sample.chunks_exact(self.width).enumerate() {
             control.check()?;
             distances.fill(0.0);
-            for (other, cluster) in self.sample.chunks_exact(self.width).zip(&of) {
+            for (other, cluster) in sample.chunks_exact(self.width).zip(&of) {
                 distances[*cluster] += squared(row, other).sqrt();
             }
             if counts[of[a]] < 2.0 {
@@ -176,6 +178,26 @@ impl Clustering {
             ("inertia", self.inertia()),
         ])
     }
+}
+
+/// Rows whose columns have the mean 0 and the standard deviation 1; constant ones are 0.
+fn standardised(rows: &[f32], width: usize) -> Result<Vec<f32>, Error> {
+    let count = (rows.len() / width.max(1)).max(1) as f64;
+    let column = |at: usize| rows.iter().skip(at).step_by(width.max(1)).map(|value| f64::from(*value));
+    let mut scales = Vec::with_capacity(width);
+    for at in 0..width {
+        let mean = column(at).sum::<f64>() / count;
+        let deviation = (column(at).map(|value| (value - mean).powi(2)).sum::<f64>() / count).sqrt();
+        scales.push((mean, if deviation > 0.0 { 1.0 / deviation } else { 0.0 }));
+    }
+    let mut all = Vec::new();
+    room::reserve(&mut all, rows.len())?;
+    all.extend(
+        rows.iter()
+            .zip(scales.iter().cycle())
+            .map(|(value, (mean, scale))| ((f64::from(*value) - mean) * scale) as f32),
+    );
+    Ok(all)
 }
 
 #[cfg(test)]

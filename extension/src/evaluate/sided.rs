@@ -1,0 +1,230 @@
+//! Which rows of a relation a function looks at: all of them, those that the training of the model held out, or those that it
+//! was trained on. What a model says of rows that it was trained on, it says from memory.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use learn::side::Rule;
+use pgrx::{IntoDatum, PgLogLevel, PgSqlErrorCode, PgTupleDesc, pg_sys};
+
+use super::rows::Relation;
+use crate::access::Privilege;
+use crate::error::{Error, Result};
+use crate::model::Model;
+use crate::names::{self, Resolved};
+use crate::registry;
+use crate::sql::{Call, LONGEST_NAME};
+use crate::train::cursor::{Receiver, ResultColumn};
+use crate::train::sides::{self, SideReader};
+
+crate::sql_function!(pgml_held_out, held_out);
+
+/// Rows of a relation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    All,
+    HeldOut,
+    Trained,
+}
+
+impl Wanted {
+    /// The argument `rows`, of that number; `None` where nothing is asked for.
+    pub fn read(call: &Call, argument: usize) -> Result<Option<Wanted>> {
+        let Some(name) = call.text(argument, "rows", LONGEST_NAME)? else { return Ok(None) };
+        match name.as_str() {
+            "all" => Ok(Some(Wanted::All)),
+            "held_out" => Ok(Some(Wanted::HeldOut)),
+            "trained" => Ok(Some(Wanted::Trained)),
+            _ => Err(Error::invalid(format!("rows cannot be \"{name}\"")).hint(
+                "Use 'all', 'held_out' or 'trained', or NULL for those held out of the training's own relation.",
+            )),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Wanted::All => "all",
+            Wanted::HeldOut => "held_out",
+            Wanted::Trained => "trained",
+        }
+    }
+}
+
+/// What tells the rows that are looked at from others.
+pub struct Sided {
+    pub wanted: Wanted,
+    /// Of each of the models; a row is looked at that all of them held out, or were trained on.
+    readers: Vec<SideReader>,
+    /// Whether rows that a model was trained on are looked at without having been asked for.
+    unknown: bool,
+    seen: u64,
+    taken: u64,
+}
+
+impl Sided {
+    /// As the call asks, of one model: gives the fit of it that has not seen the held-out rows where these are looked at.
+    pub fn of(
+        call: &Call,
+        argument: usize,
+        target: Resolved,
+        relation: &Relation,
+        labels: Option<&[String]>,
+    ) -> Result<(Resolved, Sided)> {
+        let asked = Wanted::read(call, argument)?;
+        let model = names::id_of(&target)?;
+        let sided = Sided::new(asked, &[(model, &target.model)], relation, labels)?;
+        let target = if sided.wanted == Wanted::HeldOut { names::unseen(target)? } else { target };
+        Ok((target, sided))
+    }
+
+    /// As is asked, of several models.
+    pub fn new(
+        asked: Option<Wanted>,
+        models: &[(i64, &Model)],
+        relation: &Relation,
+        labels: Option<&[String]>,
+    ) -> Result<Sided> {
+        let mut sided =
+            Sided { wanted: asked.unwrap_or(Wanted::All), readers: Vec::new(), unknown: false, seen: 0, taken: 0 };
+        if asked == Some(Wanted::All) {
+            return Ok(sided);
+        }
+        let reader = |model: &Model| -> Result<SideReader> {
+            SideReader::new(rule_of(model)?, model.task, &model.labels, labels, relation.columns())
+        };
+        if asked.is_some() {
+            sided.readers = models.iter().map(|(_, model)| reader(model)).collect::<Result<_>>()?;
+            return Ok(sided);
+        }
+        for (id, model) in models {
+            if registry::data_of_model(*id)?.is_some_and(|(data, name)| relation.is(&name, data)) {
+                match reader(model) {
+                    Ok(reader) if model.split.as_ref().is_some_and(Rule::has_tests) => sided.readers.push(reader),
+                    Ok(_) | Err(Error::Report(_)) => sided.unknown = true,
+                    Err(caught) => return Err(caught),
+                }
+            }
+        }
+        if !sided.readers.is_empty() {
+            sided.wanted = Wanted::HeldOut;
+        }
+        Ok(sided)
+    }
+
+    fn takes(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
+        self.seen += 1;
+        let wanted = self.wanted == Wanted::HeldOut;
+        // All are asked: equal rows may be counted.
+        let mut takes = true;
+        for reader in &mut self.readers {
+            takes &= reader.is_held_out(values, nulls)? == wanted;
+        }
+        self.taken += u64::from(takes);
+        Ok(takes)
+    }
+
+    /// Gives the rows that are looked at.
+    pub fn read(&mut self, relation: &Relation, receiver: &mut dyn Receiver) -> Result<()> {
+        relation.read(&mut Between { sided: self, receiver })
+    }
+
+    /// Says which rows were looked at, where these may be others than the caller thinks.
+    pub fn tell(&self) {
+        let text = match self.wanted {
+            Wanted::HeldOut => format!("the {} of {} rows that the training held out are used", self.taken, self.seen),
+            Wanted::Trained => format!("the {} of {} rows that were trained on are used", self.taken, self.seen),
+            Wanted::All if self.unknown => {
+                format!("all {} rows are used, and the model was trained on some of them", self.seen)
+            }
+            Wanted::All => return,
+        };
+        pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
+    }
+}
+
+struct Between<'a> {
+    sided: &'a mut Sided,
+    receiver: &'a mut dyn Receiver,
+}
+
+impl Receiver for Between<'_> {
+    fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        if self.sided.takes(values, nulls)? { self.receiver.row(values, nulls) } else { Ok(()) }
+    }
+}
+
+/// The rule by which the training held rows out.
+fn rule_of(model: &Model) -> Result<&Rule> {
+    model.split.as_ref().ok_or_else(|| {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+            "it is not known which rows the training of the model held out",
+        )
+        .hint("The model was trained by an older version of pgml, or elsewhere: train it again.")
+    })
+}
+
+/// What a call site asked last: rows of one type, of one model.
+struct Kept {
+    model: Rc<Model>,
+    /// Of the type, as it is now.
+    identifier: u64,
+    reader: SideReader,
+}
+
+thread_local!(static KEPT: RefCell<Option<Kept>> = const { RefCell::new(None) });
+
+/// `pgml.held_out(project or model, row) RETURNS boolean`.
+fn held_out(call: &Call) -> Result<pg_sys::Datum> {
+    let target = super::target(call, Privilege::Predict)?;
+    let Some(row) = call.datum(1) else { return Ok(call.null()) };
+    // SAFETY: a composite value, as declared: a varlena with a tuple header that says its type. Its attributes are read by the
+    // descriptor of that type, which is pinned until it is released.
+    let (descriptor, values, nulls, identifier) = unsafe {
+        let header: pg_sys::HeapTupleHeader = pg_sys::pg_detoast_datum(row.cast_mut_ptr()).cast();
+        let type_oid = (*header).t_choice.t_datum.datum_typeid;
+        let typmod = (*header).t_choice.t_datum.datum_typmod;
+        let identifier = pg_sys::assign_record_type_identifier(type_oid, typmod);
+        let descriptor = PgTupleDesc::from_pg(pg_sys::lookup_rowtype_tupdesc(type_oid, typmod));
+        let mut values = vec![pg_sys::Datum::from(0); descriptor.len()];
+        let mut nulls = vec![true; descriptor.len()];
+        let mut tuple = pg_sys::HeapTupleData {
+            t_len: (*header).t_choice.t_datum.datum_len_ as u32 >> 2,
+            t_data: header,
+            ..Default::default()
+        };
+        pg_sys::heap_deform_tuple(&mut tuple, descriptor.as_ptr(), values.as_mut_ptr(), nulls.as_mut_ptr());
+        (descriptor, values, nulls, identifier)
+    };
+    let mut kept = KEPT.take();
+    if !kept.as_ref().is_some_and(|kept| Rc::ptr_eq(&kept.model, &target.model) && kept.identifier == identifier) {
+        kept = Some(Kept { reader: reader_of(&target.model, &descriptor)?, model: target.model.clone(), identifier });
+    }
+    let Some(mut kept) = kept else { return Ok(call.null()) };
+    let answer = kept.reader.is_held_out(&values, &nulls)?;
+    KEPT.set(Some(kept));
+    Ok(answer.into_datum().unwrap_or(pg_sys::Datum::from(0)))
+}
+
+fn reader_of(model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> {
+    let rule = rule_of(model)?;
+    if rule.counted {
+        return Err(sides::unknown("one by one among equal rows, of which there are many")
+            .hint("pgml.evaluate(..., rows => 'held_out') counts them."));
+    }
+    // A dropped column has no name that a rule could ask for.
+    let columns: Vec<ResultColumn> = descriptor
+        .iter()
+        .map(|attribute| ResultColumn {
+            name: match attribute.attisdropped {
+                true => String::new(),
+                // SAFETY: the catalog's names end with a zero byte.
+                false => {
+                    unsafe { std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()) }.to_string_lossy().into_owned()
+                }
+            },
+            type_oid: attribute.atttypid,
+        })
+        .collect();
+    SideReader::new(rule, model.task, &model.labels, None, &columns)
+}

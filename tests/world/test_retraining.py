@@ -1,0 +1,205 @@
+"""A table that lives, and models that are trained on it again: rows keep their sides, decisions are not made from memory, and the
+deployed models get better on rows that nobody has seen."""
+
+import json
+
+import pytest
+
+from conftest import fresh
+
+# The world moves slowly, from x to z.
+DAYS = """
+    SELECT setseed(0.3);
+    CREATE FUNCTION day(n int, s double precision) RETURNS TABLE (a real, b real, c real, d real, bad boolean)
+    LANGUAGE sql VOLATILE AS $$
+        SELECT x, y, z, w, (1 - s) * x + s * z + y * z + sin(6 * w) + (e1 + e2 + e3) * 0.9 > 2.4
+        FROM (SELECT random()::real x, random()::real y, random()::real z, random()::real w, random() e1, random() e2,
+                     random() e3 FROM generate_series(1, n)) q $$;
+    CREATE TABLE events AS SELECT row_number() OVER () AS id, 0 AS seen, * FROM day(1500, 0);
+"""
+RELATION = "(SELECT a, b, c, d, bad FROM events)"
+
+
+@pytest.fixture(scope="module")
+def world(server):
+    """A database with two thousand loans, and a model of them."""
+    with fresh(server, "retraining") as database:
+        database.sql("""
+            CREATE TABLE loans AS SELECT i, (hashint4(i) & 2147483647) % 1000 AS a,
+                (hashint4(i + 77777777) & 2147483647) % 1000 AS b, 'city ' || i % 40 AS city,
+                ((hashint4(i) & 2147483647) % 1000 + (hashint4(i + 99999999) & 2147483647) % 1500) > 2000 AS bad
+            FROM generate_series(1, 4000) i;
+            SELECT pgml.train('loans', 'classification', '(SELECT a, b, city, bad FROM loans)', 'bad', 'xgboost',
+                '{"n_estimators": 20}', materialize_snapshot => true);
+        """)
+        yield database
+
+
+def said(database, statement):
+    """What a statement answers, and what was said meanwhile."""
+    with database.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        rows = cursor.fetchall()
+        return rows, [notice[b"M"].decode() for notice in connection.notices]
+
+
+def test_a_model_that_is_trained_every_day_gets_better(server):
+    with fresh(server, "days") as database:
+        database.sql(DAYS)
+        train = "SELECT deployed FROM pgml.train('ev', algorithm => 'random_forest', hyperparams => '{\"n_estimators\": 50}')"
+        database.sql(f"SELECT pgml.train('ev', 'classification', '{RELATION}', 'bad', 'random_forest', '{{\"n_estimators\": 50}}')")
+        deployed = []
+        for day in range(1, 16):
+            database.sql(f"""
+                INSERT INTO events SELECT 100000 * {day} + row_number() OVER (), 0, * FROM day(500, {day} / 15.0);
+                UPDATE events SET seen = seen + 1 WHERE random() < 0.2;
+            """)
+            deployed.append(database.sql(train) == "t")
+        database.sql("CREATE TABLE tomorrow AS SELECT * FROM day(20000, 1)")
+        scores = database.sql("""
+            SELECT json_object_agg(model_id, json_build_array(deployed, metrics->>'f1', metrics->>'log_loss'))
+            FROM pgml.compare('ev', 'tomorrow')
+        """)
+        scores = json.loads(scores)
+        last = next(score for score in scores.values() if score[0])
+        first = scores[min(scores, key=int)]
+        assert sum(deployed) >= 8, deployed
+        assert float(last[1]) > float(first[1]) + 0.02, scores
+        assert float(last[2]) < float(first[2]), scores
+
+
+def test_another_order_of_the_same_rows_is_the_same_split(world):
+    """The deployed model was scored on its own training rows, and won by what it remembered."""
+    split = "SELECT pgml.train('order', {task}'{relation}', 'bad', 'random_forest', '{{\"n_estimators\": 30}}')"
+    task = "'classification', "
+    relation = "(SELECT a, b, bad FROM loans{})"
+    world.sql(split.format(task=task, relation=relation.format("")))
+    _, notices = said(world, split.format(task=task, relation=relation.format(" ORDER BY a")))
+    (decision,) = [notice for notice in notices if notice.startswith("Comparing")]
+    metrics = json.loads(world.sql("""
+        SELECT json_agg(metrics->'f1' ORDER BY id) FROM pgml.models m WHERE EXISTS (
+            SELECT FROM pgml.projects p WHERE p.id = m.project_id AND p.name = 'order')
+    """))
+    assert f"f1 {metrics[1]:.6f}, and {metrics[0]:.6f} of deployed model" in decision, decision
+    assert "rows that neither was trained on" in decision
+
+
+def test_rows_keep_their_sides(world):
+    world.sql("CREATE TABLE before AS SELECT i, pgml.held_out('loans', l) AS side FROM loans l")
+    rows, tests = world.sql("SELECT count(*), count(*) FILTER (WHERE side) FROM before").split("|")
+    held_out = world.sql("SELECT pgml.evaluate('loans', '(SELECT a, b, city, bad FROM loans)')->>'rows'")
+    assert int(held_out) == int(tests) and 850 < int(tests) < 1150 and rows == "4000"
+    world.sql("""
+        CREATE TABLE moved AS SELECT *, 0 AS touched FROM loans;
+        UPDATE moved SET touched = 1 WHERE i % 3 = 0;
+        INSERT INTO moved SELECT i + 10000, a + 1, b, city, bad, 2 FROM loans;
+        SELECT pgml.train('loans', relation_name => '(SELECT a, b, city, bad FROM moved)', algorithm => 'xgboost',
+            hyperparams => '{"n_estimators": 5}');
+    """)
+    others = world.sql("""
+        SELECT count(*) FROM moved m JOIN before USING (i), LATERAL (SELECT max(id) AS id FROM pgml.models) last
+        WHERE pgml.held_out(last.id, m) <> side
+    """)
+    assert others == "0"
+
+
+def test_twins_are_on_one_side(world):
+    world.sql("""
+        CREATE TABLE twins AS SELECT a, b, bad FROM loans UNION ALL SELECT a, b, bad FROM loans;
+        SELECT pgml.train('twins', 'classification', 'twins', 'bad', 'xgboost', '{"n_estimators": 5}');
+    """)
+    both = world.sql("""
+        SELECT count(*) FROM (SELECT FROM twins t GROUP BY a, b, bad HAVING count(DISTINCT pgml.held_out('twins', t)) > 1) q
+    """)
+    assert both == "0"
+
+
+def test_a_key_names_the_row(world):
+    world.sql("""
+        SELECT pgml.train('keyed', 'classification', '(SELECT i, a, b, bad FROM loans)', 'bad', 'xgboost',
+            '{"n_estimators": 5}', preprocess => '{"i": {"role": "key"}}');
+    """)
+    changed = world.sql("""
+        SELECT count(*) FROM loans l, LATERAL (SELECT l.i, -1 AS a) other
+        WHERE pgml.held_out('keyed', l) <> pgml.held_out('keyed', other)
+    """)
+    assert changed == "0"
+    columns = world.sql("SELECT columns FROM pgml.snapshots ORDER BY id DESC LIMIT 1")
+    assert [column["name"] for column in json.loads(columns)] == ["a", "b", "bad"]
+
+
+def test_coarse_data_are_drawn_row_by_row(world):
+    """Four different rows: to hold out one of them would be to ask what nobody could have learnt."""
+    world.sql("""
+        CREATE TABLE xor AS SELECT i % 2 = 0 AS a, i / 2 % 2 = 0 AS b, (i % 2 = 0) <> (i / 2 % 2 = 0) AS c
+        FROM generate_series(1, 400) i;
+        SELECT pgml.train('xor', 'classification', 'xor', 'c', 'random_forest', '{"n_estimators": 10}');
+    """)
+    assert world.sql("SELECT metrics->>'f1' FROM pgml.models ORDER BY id DESC LIMIT 1") == "1.0"
+    assert world.sql("SELECT pgml.evaluate('xor', 'xor')->>'rows_used'") == "held_out"
+
+
+def test_a_renamed_column_is_no_reason_to_keep_a_model(world):
+    world.sql("""
+        CREATE TABLE renamed AS SELECT i % 97 AS a, i % 13 AS b, (i % 97) * 2 + (i % 13) AS y FROM generate_series(1, 1000) i;
+        SELECT pgml.train('renamed', 'regression', 'renamed', 'y');
+        ALTER TABLE renamed RENAME COLUMN b TO bb;
+    """)
+    assert world.sql("SELECT deployed FROM pgml.train('renamed', algorithm => 'ridge')") == "t"
+    assert world.sql("SELECT count(pgml.predict('renamed', r)) FROM renamed r") == "1000"
+
+
+@pytest.mark.parametrize("relation", ["(SELECT a, b, city, bad FROM loans)", "pgml.snapshot_%s"])
+def test_the_relation_of_the_training_is_evaluated_where_it_was_held_out(world, relation):
+    world.sql("""
+        SELECT pgml.train('honest', 'classification', '(SELECT a, b, city, bad FROM loans)', 'bad', 'xgboost',
+            '{"n_estimators": 20}', materialize_snapshot => true);
+    """)
+    snapshot = world.sql("SELECT max(id) FROM pgml.snapshots")
+    relation = relation.replace("%s", snapshot)
+    stored = json.loads(world.sql("SELECT metrics FROM pgml.models ORDER BY id DESC LIMIT 1"))
+    found = json.loads(world.sql(f"SELECT pgml.evaluate('honest', '{relation}')"))
+    assert found["rows_used"] == "held_out"
+    for metric in ("f1", "precision", "recall", "roc_auc", "log_loss"):
+        assert found[metric] == pytest.approx(stored[metric], abs=1e-9), metric
+    everything = json.loads(world.sql(f"SELECT pgml.evaluate('honest', '{relation}', rows => 'all')"))
+    trained = json.loads(world.sql(f"SELECT pgml.evaluate('honest', '{relation}', rows => 'trained')"))
+    assert everything["rows"] == 4000 == found["rows"] + trained["rows"]
+    assert trained["f1"] > found["f1"]
+    rows, notices = said(world, f"SELECT sum(count) FROM pgml.confusion_matrix('honest', '{relation}')")
+    assert rows[0][0] == found["rows"]
+    assert f"the {found['rows']} of 4000 rows that the training held out are used" in notices
+    assert world.sql("SELECT pgml.evaluate('honest', 'loans')->>'rows_used'") == "all"
+
+
+def test_a_metric_is_named_and_remembered(world):
+    world.sql("""
+        CREATE FUNCTION cost_step(total float8, label float8, prediction float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS
+            'SELECT total - CASE WHEN label = 1 AND prediction < 0.1 THEN 10 WHEN label = 0 AND prediction >= 0.1 THEN 1 ELSE 0 END';
+        CREATE AGGREGATE saved(float8, float8) (SFUNC = cost_step, STYPE = float8, INITCOND = '0');
+        SELECT pgml.train('metric', 'classification', '(SELECT a, b, bad FROM loans)', 'bad', 'xgboost', '{"n_estimators": 5}',
+            metric => 'log_loss');
+    """)
+    _, notices = said(world, "SELECT pgml.train('metric', algorithm => 'xgboost', hyperparams => '{\"n_estimators\": 40}')")
+    assert any(notice.startswith("Comparing the new model: log_loss") for notice in notices), notices
+    best = world.sql("""
+        SELECT pgml.deploy('metric', 'best_score');
+        SELECT metrics->>'log_loss' = (SELECT min(metrics->>'log_loss') FROM pgml.trained_models t JOIN pgml.models m USING (id)
+            WHERE t.name = 'metric')
+        FROM pgml.trained_models t JOIN pgml.models m USING (id) WHERE t.name = 'metric' AND t.deployed
+    """)
+    assert best.endswith("t")
+    _, notices = said(world, "SELECT pgml.train('metric', algorithm => 'xgboost', metric => 'saved')")
+    own = float(world.sql("SELECT metrics->>'public.saved' FROM pgml.models ORDER BY id DESC LIMIT 1"))
+    assert own < 0 and any(f"Comparing the new model: public.saved {own:.6f}" in notice for notice in notices), notices
+    with pytest.raises(Exception, match='a classification has no metric "r2"'):
+        world.sql("SELECT pgml.train('metric', algorithm => 'xgboost', metric => 'r2')")
+
+
+def test_rows_of_an_unknown_rule_are_not_told(world):
+    world.sql("SELECT pgml.train('last', 'classification', '(SELECT a, b, bad FROM loans)', 'bad', test_sampling => 'last')")
+    with pytest.raises(Exception, match="the held-out rows cannot be told from others"):
+        world.sql("SELECT pgml.held_out('last', l) FROM loans l LIMIT 1")
+    _, notices = said(world, "SELECT count(*) FROM pgml.roc_curve('last', '(SELECT a, b, bad FROM loans)')")
+    assert "all 4000 rows are used, and the model was trained on some of them" in notices
