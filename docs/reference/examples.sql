@@ -303,7 +303,7 @@ SELECT pgml.xgboost_version();
 
 --- evaluate
 SELECT jsonb_pretty(jsonb_object_agg(metric, round(value::numeric, 3)))
-FROM jsonb_each_text(pgml.evaluate('flowers', 'flowers') - 'rows_used') AS m (metric, value);
+FROM jsonb_each_text(pgml.evaluate('flowers', 'flowers') - 'rows_used' - 'classes') AS m (metric, value);
 SELECT metrics->'rows_used' AS rows_used, metrics->'rows' AS rows, round((metrics->'f1')::numeric, 3) AS f1
 FROM pgml.evaluate('flowers', '(SELECT * FROM flowers WHERE sepal_length > 5)', rows => 'held_out') AS metrics;
 -- error
@@ -340,9 +340,6 @@ FROM pgml.residual_quantiles('sugar', 'pgml.diabetes', ARRAY[0.05, 0.5, 0.95]);
 
 --- feature_importance
 SELECT feature, round(gain::numeric, 1) AS gain, weight, round(cover::numeric, 1) AS cover FROM pgml.feature_importance('flowers');
-
---- coefficients
-SELECT class, feature, round(coefficient::numeric, 2) AS coefficient, round(unscaled::numeric, 2) AS unscaled FROM pgml.coefficients('sugar');
 
 --- permutation_importance
 SELECT feature, round(importance::numeric, 2) AS importance, round(std_dev::numeric, 2) AS std_dev

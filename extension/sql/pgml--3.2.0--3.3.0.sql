@@ -208,21 +208,21 @@ CREATE FUNCTION pgml.roc_curve(project_name pg_catalog.text, relation_name pg_ca
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'the ROC curve of the deployed model of the project, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'the ROC curve of the deployed model of the project, for the positive one of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text);
 CREATE FUNCTION pgml.precision_recall_curve(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'precision and recall of the deployed model of the project at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'precision and recall of the deployed model of the project at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the positive one of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text);
 CREATE FUNCTION pgml.calibration_curve(project_name pg_catalog.text, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL, rows_used pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.text, pg_catalog.text)
-    IS 'calibration of the probabilities of the deployed model of the project: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'calibration of the probabilities of the deployed model of the project: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the positive one; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.residual_quantiles(pg_catalog.text, pg_catalog.text, pg_catalog.float8[], pg_catalog.text);
 CREATE FUNCTION pgml.residual_quantiles(project_name pg_catalog.text, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
@@ -257,21 +257,21 @@ CREATE FUNCTION pgml.roc_curve(model_id pg_catalog.int8, relation_name pg_catalo
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, fpr pg_catalog.float8, tpr pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_roc_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.roc_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'the ROC curve of the model, for the second of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'the ROC curve of the model, for the positive one of two classes, or for each of more classes against the rest: at each threshold, from an infinite one downwards, the share of the other rows (fpr) and of the rows of the class (tpr) whose probability, or score, is at least the threshold. Points on a line between two others are left out. NULL if there are no rows of that kind. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
 CREATE FUNCTION pgml.precision_recall_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, threshold pg_catalog.float4, "precision" pg_catalog.float8, recall pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_precision_recall_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 1000;
 COMMENT ON FUNCTION pgml.precision_recall_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'precision and recall of the model at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the second of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'precision and recall of the model at each threshold, where a row counts as predicted to be of the class if its probability, or score, is at least the threshold; for the positive one of two classes, or for each of more classes against the rest. The last threshold is infinite, with precision 1 and recall 0. rows: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text);
 CREATE FUNCTION pgml.calibration_curve(model_id pg_catalog.int8, relation_name pg_catalog.text, bins pg_catalog.int4 DEFAULT 10, y_column_name pg_catalog.text DEFAULT NULL, rows_used pg_catalog.text DEFAULT NULL)
     RETURNS TABLE (class pg_catalog.text, bin pg_catalog.int4, rows pg_catalog.int8, predicted pg_catalog.float8, actual pg_catalog.float8)
     AS 'MODULE_PATHNAME', 'pgml_calibration_curve' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 10;
 COMMENT ON FUNCTION pgml.calibration_curve(pg_catalog.int8, pg_catalog.text, pg_catalog.int4, pg_catalog.text, pg_catalog.text)
-    IS 'calibration of the probabilities of the model: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the second; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
+    IS 'calibration of the probabilities of the model: for each bin of probabilities (bins, 1 to 10000) the mean predicted probability and the actual share of rows of the class; of two classes only the positive one; NULL for an empty bin. rows_used: ''all'', ''held_out'' (those that the training held out) or ''trained''; by default those held out where the relation is that of the training, else all';
 
 DROP FUNCTION pgml.residual_quantiles(pg_catalog.int8, pg_catalog.text, pg_catalog.float8[], pg_catalog.text);
 CREATE FUNCTION pgml.residual_quantiles(model_id pg_catalog.int8, relation_name pg_catalog.text, quantiles pg_catalog.float8[] DEFAULT '{0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1}', y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
@@ -314,85 +314,6 @@ COMMENT ON FUNCTION pgml.held_out(pg_catalog.int8, pg_catalog.record)
 ALTER TABLE pgml.projects ADD COLUMN metric pg_catalog.text;
 COMMENT ON COLUMN pgml.projects.metric
     IS 'the metric by which models are compared, where one was named: one of pgml''s, or an aggregate function; NULL for that of the task';
-
---
--- The numbers that a model has for its features
---
-
-CREATE FUNCTION pgml.coefficients(project_name pg_catalog.text)
-    RETURNS TABLE (class pg_catalog.text, component pg_catalog.int4, feature pg_catalog.text, coefficient pg_catalog.float8,
-        unscaled pg_catalog.float8)
-    AS 'MODULE_PATHNAME', 'pgml_coefficients' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 100;
-COMMENT ON FUNCTION pgml.coefficients(pg_catalog.text)
-    IS 'the numbers of the deployed model of the project, one for each feature as the model sees it: the coefficients of a linear model (class is the class, or the label of a joint regression; the feature (intercept) is what is added), the centres of clusters (component is the cluster, as pgml.predict gives it), or the components of a decomposition (component is the place in the array of pgml.decompose). A feature that is 1 for one category is called column=category. coefficient is for the features after preprocess, unscaled for the units of the columns. Needs the privilege export. Errors: 0A000 for a model that is not made of such numbers';
-
-CREATE FUNCTION pgml.coefficients(model_id pg_catalog.int8)
-    RETURNS TABLE (class pg_catalog.text, component pg_catalog.int4, feature pg_catalog.text, coefficient pg_catalog.float8,
-        unscaled pg_catalog.float8)
-    AS 'MODULE_PATHNAME', 'pgml_coefficients' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 100;
-COMMENT ON FUNCTION pgml.coefficients(pg_catalog.int8)
-    IS 'the numbers of the model, one for each feature as the model sees it: the coefficients of a linear model (class is the class, or the label of a joint regression; the feature (intercept) is what is added), the centres of clusters (component is the cluster, as pgml.predict gives it), or the components of a decomposition (component is the place in the array of pgml.decompose). A feature that is 1 for one category is called column=category. coefficient is for the features after preprocess, unscaled for the units of the columns. Needs the privilege export. Errors: 0A000 for a model that is not made of such numbers';
-
---
--- A list that a driver binds: a parameter, or a literal, without a type is an array of real here, or what a text may say.
---
-
-CREATE TYPE pgml.features;
-CREATE FUNCTION pgml.features_in(cstring) RETURNS pgml.features
-    AS 'textin' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION pgml.features_out(pgml.features) RETURNS cstring
-    AS 'textout' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION pgml.features_receive(internal, pg_catalog.oid, pg_catalog.int4) RETURNS pgml.features
-    AS 'MODULE_PATHNAME', 'pgml_features_receive' LANGUAGE C STABLE STRICT PARALLEL SAFE;
-CREATE FUNCTION pgml.features_subscript(internal) RETURNS internal
-    AS 'MODULE_PATHNAME', 'pgml_features_subscript' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
--- Category S, so that what has no type is of this one rather than of any element. Drivers take it for an array by ELEMENT.
-CREATE TYPE pgml.features (
-    INPUT = pgml.features_in, OUTPUT = pgml.features_out, RECEIVE = pgml.features_receive,
-    SUBSCRIPT = pgml.features_subscript, ELEMENT = pg_catalog.float4, INTERNALLENGTH = VARIABLE, STORAGE = extended,
-    CATEGORY = 'S');
-COMMENT ON TYPE pgml.features
-    IS 'an array of features as a parameter without a type, such as a list in Python, or a literal, such as {1, 2.5, NULL}';
-
--- One that something depends on, such as a view, stays as it is.
-DO LANGUAGE plpgsql $$
-DECLARE
-    overload pg_catalog.regprocedure;
-    definition pg_catalog.text;
-    rights pg_catalog.aclitem[];
-    described pg_catalog.text;
-    remade pg_catalog.text;
-    granted RECORD;
-BEGIN
-    FOR overload, definition, rights, described IN
-        SELECT p.oid, pg_catalog.replace(pg_catalog.pg_get_functiondef(p.oid), 'features text)', 'features pgml.features)'),
-            p.proacl, pg_catalog.obj_description(p.oid, 'pg_proc')
-        FROM pg_catalog.pg_proc p
-        WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgml'::pg_catalog.regnamespace
-            AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['predict_proba', 'predict_joint'])
-            AND p.pronargs OPERATOR(pg_catalog.=) 2
-            AND p.proargtypes[1] OPERATOR(pg_catalog.=) 'pg_catalog.text'::pg_catalog.regtype
-    LOOP
-        remade := pg_catalog.replace(overload::pg_catalog.text, ',text)', ',pgml.features)');
-        BEGIN
-            EXECUTE pg_catalog.format('ALTER EXTENSION pgml DROP FUNCTION %s', overload);
-            EXECUTE pg_catalog.format('DROP FUNCTION %s', overload);
-            EXECUTE definition;
-            EXECUTE pg_catalog.format('COMMENT ON FUNCTION %s IS %L', remade, described);
-            IF rights IS NOT NULL THEN
-                EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', remade);
-                FOR granted IN SELECT * FROM pg_catalog.aclexplode(rights) LOOP
-                    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s%s', remade,
-                        CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE granted.grantee::pg_catalog.regrole::pg_catalog.text END,
-                        CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
-                END LOOP;
-            END IF;
-        EXCEPTION WHEN dependent_objects_still_exist THEN
-            NULL;
-        END;
-    END LOOP;
-END
-$$;
 
 --
 -- Last: rights on the functions that were made anew

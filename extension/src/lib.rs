@@ -11,6 +11,7 @@ mod carry;
 mod compiled;
 mod dataset;
 mod deploy;
+mod doubts;
 mod error;
 mod evaluate;
 mod features;

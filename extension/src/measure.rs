@@ -13,6 +13,9 @@ use crate::train::interrupts;
 /// The seed of the sample that a silhouette is of, where there are many rows.
 const SEED: u64 = 0;
 
+/// With more classes the metrics of each are left out.
+const MOST_CLASSES: usize = 100;
+
 /// What the metrics are made of.
 pub struct Measures {
     sums: Sums,
@@ -40,15 +43,27 @@ impl Measures {
     pub fn new(model: &Model, classes: usize, same_classes: bool, most_scores: usize) -> Result<Measures> {
         let width = model.finished_width();
         let sums = match model.task {
+            // Labels are times, and how far a hazard is from them means nothing.
+            Task::Regression if model.gives_hazards() => Sums::Regression(Vec::new()),
             Task::Regression => Sums::Regression(vec![metrics::Regression::new(); model.labels.len().max(1)]),
             Task::Classification => Sums::Classification {
-                sums: metrics::Classification::new(u32::try_from(classes).unwrap_or(u32::MAX)).keeping(most_scores),
+                sums: metrics::Classification::new(u32::try_from(classes).unwrap_or(u32::MAX))
+                    .keeping(most_scores)
+                    .of_class(model.positive.and_then(|class| u32::try_from(class).ok())),
                 probabilities: model.gives_probabilities() && same_classes,
             },
             Task::Clustering => Sums::Clustering(metrics::Clustering::new(width, SEED)),
             Task::Decomposition => Sums::Decomposition(metrics::Decomposition::new(width, model.num_values())?),
         };
         Ok(Measures { sums, residuals: None, finished: Vec::new() })
+    }
+
+    /// The same, where another class of the rows than the model's own is looked for.
+    pub fn of_class(mut self, positive: Option<u32>) -> Measures {
+        if let Sums::Classification { sums, .. } = &mut self.sums {
+            *sums = std::mem::replace(sums, metrics::Classification::new(0)).of_class(positive);
+        }
+        self
     }
 
     /// The same, with what intervals around predictions are made of.
@@ -97,6 +112,27 @@ impl Measures {
         // As few digits as tell them apart.
         let short = |distance: &f32| distance.to_string().parse::<f64>().unwrap_or_default();
         Some(json!({ "rows": rows, "distances": distances.iter().map(short).collect::<Vec<_>>() }))
+    }
+
+    /// The metrics of each class, by these names of the classes, and which one is looked for; nothing of what has none, and
+    /// nothing of the single classes where they are too many to read.
+    pub fn by_class(&self, names: &[&str]) -> Map<String, Value> {
+        let mut found = Map::new();
+        let Sums::Classification { sums, .. } = &self.sums else { return found };
+        if let Some(name) = sums.positive().and_then(|class| names.get(class as usize)) {
+            found.insert("positive_class".into(), json!(name));
+        }
+        if names.len() <= MOST_CLASSES {
+            let classes = names.iter().zip(sums.by_class()).map(|(name, class)| {
+                let metrics = json!({
+                    "precision": class.precision(), "recall": class.recall(), "f1": class.f1(),
+                    "rows": class.rows, "predicted": class.predicted,
+                });
+                ((*name).to_owned(), metrics)
+            });
+            found.insert("classes".into(), Value::Object(classes.collect()));
+        }
+        found
     }
 
     /// The metrics that are defined for the rows, by their names.

@@ -101,6 +101,19 @@ impl Metric {
         metrics.get(&self.name).and_then(Value::as_f64)
     }
 
+    /// Its value among those of a model that looked for another class than this one, perhaps; of a model of before pgml 3.3.0
+    /// that was the second of two.
+    pub fn of_class(&self, metrics: &Map<String, Value>, class: Option<&str>, is_second: bool) -> Option<f64> {
+        let own = metrics.get("positive_class").and_then(Value::as_str);
+        let alike = own == class || own.is_none() && is_second;
+        match self.name.as_str() {
+            "f1" | "precision" | "recall" | "average_precision" if !alike => {
+                metrics.get("classes")?.get(class?)?.get(&self.name)?.as_f64()
+            }
+            _ => self.of(metrics),
+        }
+    }
+
     /// What the aggregate function makes of these, with the rights of the caller.
     pub fn of_pairs(&self, labels: Vec<f64>, predictions: Vec<f64>) -> Result<Option<f64>> {
         let statement = format!(

@@ -6,10 +6,9 @@ use std::collections::HashMap;
 
 use forest::ensemble::Transform;
 use forest::{Ensemble, Explainer};
-use learn::family::{Meaning, Predict, Splits, Stored, Weights};
-use learn::preprocess::{Making, Pipeline, bucket};
+use learn::family::{Meaning, Predict, Splits, Stored};
+use learn::preprocess::{Pipeline, bucket};
 use learn::side::Rule;
-use pgrx::pg_sys;
 
 use crate::cache::{self, Digest, Opened, Used};
 use crate::carry::outline::{Given, Outline};
@@ -35,6 +34,8 @@ pub struct Model {
     pub labels: Vec<LabelColumn>,
     /// Which rows were held out of its training, where that is known.
     pub split: Option<Rule>,
+    /// The index of the class that is looked for, where there is one.
+    pub positive: Option<usize>,
     used: Option<Used>,
 }
 
@@ -55,8 +56,6 @@ pub struct Column {
     pub origins: Vec<f64>,
     /// Whether its features are 1 for true and 0 for false.
     is_boolean: bool,
-    /// The type that a literal without one is read as, where it is not the text of a category or a number.
-    pub literal: Option<pg_sys::Oid>,
 }
 
 /// How the forest's values become the one value of a row.
@@ -102,25 +101,7 @@ impl Model {
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
             let moment = Moment::named(&pg_type, size);
-            let literal = match pg_type.as_str() {
-                "boolean" => Some(pg_sys::BOOLOID),
-                "date" => Some(pg_sys::DATEOID),
-                "timestamp without time zone" => Some(pg_sys::TIMESTAMPOID),
-                "timestamp with time zone" => Some(pg_sys::TIMESTAMPTZOID),
-                array if array.ends_with("[]") => Some(pg_sys::FLOAT8ARRAYOID),
-                _ => None,
-            };
-            columns.push(Column {
-                name,
-                offset: width,
-                size,
-                moment,
-                categories,
-                hashed,
-                origins,
-                is_boolean,
-                literal,
-            });
+            columns.push(Column { name, offset: width, size, moment, categories, hashed, origins, is_boolean });
             width += size;
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
@@ -131,6 +112,9 @@ impl Model {
                 compiled.width()
             )));
         }
+        let classes = meta.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or_default();
+        let named = meta.positive.as_ref().and_then(|text| classes.iter().position(|class| class.text == *text));
+        let positive = named.or((classes.len() == 2).then_some(1));
         let answer = match &compiled {
             Compiled::Forest(forest) => match (meta.task, forest.num_values(), forest.transform()) {
                 (_, _, Transform::Argmax) => Answer::Index,
@@ -164,6 +148,7 @@ impl Model {
             answer,
             labels: meta.labels,
             split: meta.split,
+            positive,
             used: None,
         })
     }
@@ -331,6 +316,11 @@ impl Model {
         }
     }
 
+    /// Whether its values are hazards, which no label is near to.
+    pub fn gives_hazards(&self) -> bool {
+        matches!(&self.compiled, Compiled::Forest(forest) if forest.objective() == "survival:cox")
+    }
+
     /// Whether its values are probabilities of classes, of which two may share one value.
     pub fn gives_probabilities(&self) -> bool {
         match &self.compiled {
@@ -384,44 +374,6 @@ impl Model {
     /// For each feature that the model sees the feature of the row that it was made of; `None` where they are the same.
     pub fn sources(&self) -> Option<Vec<usize>> {
         self.pipeline.as_ref().map(Pipeline::sources)
-    }
-
-    /// The features as the model sees them: their names, with the category of one that is 1 for a category, and how they are
-    /// made of a row.
-    pub fn finished_names(&self) -> Vec<(String, Making)> {
-        let raw = self.feature_names();
-        let untouched = |raw: usize| Making { raw, category: None, offset: 0.0, divisor: 1.0 };
-        let mut makings = match &self.pipeline {
-            Some(pipeline) => pipeline.makings(),
-            None => (0..raw.len()).map(untouched).collect(),
-        };
-        // An origin is taken off before.
-        for making in &mut makings {
-            making.offset += self.origins.get(making.raw).copied().unwrap_or(0.0);
-        }
-        let mut categories: Vec<Vec<&str>> = vec![Vec::new(); raw.len()];
-        for column in self.columns.iter().filter(|column| column.is_category()) {
-            if let Some(names) = categories.get_mut(column.offset) {
-                *names = column.category_names();
-            }
-        }
-        let named = |making: Making| {
-            let name = raw.get(making.raw).map_or("", String::as_str);
-            let names = categories.get(making.raw);
-            match making.category.and_then(|category| names?.get(category)) {
-                Some(category) => (format!("{name}={category}"), making),
-                None => (name.to_owned(), making),
-            }
-        };
-        makings.into_iter().map(named).collect()
-    }
-
-    /// Its coefficients, centres or components; empty where it is made of other things.
-    pub fn weights(&self) -> Vec<Weights> {
-        match &self.compiled {
-            Compiled::Forest(_) => Vec::new(),
-            Compiled::Family(learned) => learned.predict.weights(),
-        }
     }
 
     /// Whether it takes exactly these columns.
@@ -637,5 +589,5 @@ pub fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
         return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
     }
-    Outline::of_ensemble(ensemble, Vec::new()).meta(&Given::default())
+    Outline::of_ensemble(ensemble).meta(&Given::default())
 }

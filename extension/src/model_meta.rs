@@ -57,6 +57,9 @@ pub struct ModelMeta {
     pub pipeline: Option<Pipeline>,
     /// Which rows were held out of its training, where that is known.
     pub split: Option<Rule>,
+    /// Of a classification, the class that is looked for, as text: f1, precision, recall and curves are of it. Of two classes
+    /// it is the second where nothing is said.
+    pub positive: Option<String>,
 }
 
 /// A column of the relation that the model was trained from.
@@ -142,6 +145,9 @@ impl ModelMeta {
         if self.columns.iter().any(|column| !column.origins.is_empty()) {
             root["version"] = json!(3);
         }
+        if let Some(positive) = &self.positive {
+            root["positive_class"] = json!(positive);
+        }
         root.to_string()
     }
 
@@ -199,7 +205,8 @@ impl ModelMeta {
         }
         // A rule of a later version is none that this one can ask.
         let split = root.get("split").and_then(Rule::from_json);
-        Ok(ModelMeta { task, columns, labels, pipeline, split })
+        let positive = root.get("positive_class").and_then(Value::as_str).map(str::to_owned);
+        Ok(ModelMeta { task, columns, labels, pipeline, split, positive })
     }
 }
 
@@ -284,6 +291,7 @@ mod tests {
             }],
             pipeline: None,
             split: None,
+            positive: Some("5".into()),
         }
     }
 

@@ -76,22 +76,6 @@ pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
     Ok(relation)
 }
 
-/// Oid of a type in the extension's schema; 0 if there is none.
-pub fn type_named(name: &CStr) -> pg_sys::Oid {
-    // SAFETY: as in `find_relation`; the keys are those of the cache.
-    unsafe {
-        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
-        pg_sys::GetSysCacheOid(
-            pg_sys::SysCacheIdentifier::TYPENAMENSP as std::ffi::c_int,
-            i16::try_from(pg_sys::Anum_pg_type_oid).unwrap_or(1),
-            pg_sys::Datum::from(name.as_ptr()),
-            pg_sys::Datum::from(namespace),
-            pg_sys::Datum::from(0),
-            pg_sys::Datum::from(0),
-        )
-    }
-}
-
 /// Oid of a relation in the extension's schema; 0 if there is none.
 fn find_relation(name: &CStr) -> pg_sys::Oid {
     // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.
@@ -392,6 +376,19 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
                 preprocess: tuple.get::<String>(8)?.and_then(|text| preprocess_of(&text)).unwrap_or_default(),
             })
         },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// The class that the last model of a project looks for which has one.
+pub fn positive_class(project_id: i64) -> Result<Option<String>> {
+    let rows = select(
+        "SELECT metrics OPERATOR(pg_catalog.->>) 'positive_class' FROM pgml.models
+         WHERE project_id OPERATOR(pg_catalog.=) $1
+         AND metrics OPERATOR(pg_catalog.->>) 'positive_class' IS NOT NULL
+         ORDER BY id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
     )?;
     Ok(rows.into_iter().next())
 }

@@ -238,19 +238,6 @@ pub struct Pipeline {
     width: usize,
 }
 
-/// How a feature of a finished row is made.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Making {
-    /// Of which raw feature.
-    pub raw: usize,
-    /// The index of the category that it is 1 for.
-    pub category: Option<usize>,
-    /// Taken off the number.
-    pub offset: f64,
-    /// The number is then divided by this.
-    pub divisor: f64,
-}
-
 /// What is done to one raw feature.
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
@@ -399,21 +386,6 @@ impl Pipeline {
     pub fn made(&self) -> Vec<(usize, bool)> {
         let each = self.steps.iter().enumerate();
         each.flat_map(|(raw, step)| std::iter::repeat_n((raw, step.is_nothing()), step.width())).collect()
-    }
-
-    /// How each feature of a finished row is made.
-    pub fn makings(&self) -> Vec<Making> {
-        let each = self.steps.iter().enumerate();
-        each.flat_map(|(raw, step)| {
-            let one_hot = matches!(step.encoding, Encoding::OneHot(_));
-            (0..step.width()).map(move |category| Making {
-                raw,
-                category: one_hot.then_some(category),
-                offset: step.offset,
-                divisor: step.divisor,
-            })
-        })
-        .collect()
     }
 
     /// Appends the finished row of a raw row.

@@ -37,8 +37,7 @@ pub struct Given {
 }
 
 impl Outline {
-    /// `categories`: of each feature that is a text to SQL, or none at all.
-    pub fn of_ensemble(ensemble: &Ensemble, categories: Vec<Option<Vec<String>>>) -> Outline {
+    pub fn of_ensemble(ensemble: &Ensemble) -> Outline {
         let outputs = ensemble.num_outputs as usize;
         let classes = match ensemble.transform {
             Transform::Softmax | Transform::Argmax => Some(outputs),
@@ -49,7 +48,7 @@ impl Outline {
         };
         Outline {
             names: ensemble.feature_names.clone(),
-            categories,
+            categories: Vec::new(),
             width: ensemble.num_features as usize,
             outputs,
             classes,
@@ -90,7 +89,7 @@ impl Outline {
             ))
             .hint("Leave task out."));
         }
-        Ok(ModelMeta { task, columns: self.columns(given)?, labels: self.labels(given)?, pipeline: None, split: None })
+        Ok(ModelMeta { task, columns: self.columns(given)?, labels: self.labels(given)?, pipeline: None, split: None, positive: None })
     }
 
     fn columns(&self, given: &Given) -> Result<Vec<FeatureColumn>> {

@@ -95,10 +95,12 @@ fn confusion_matrix(call: &Call) -> Result<pg_sys::Datum> {
 /// The scores of all rows.
 #[derive(Default)]
 struct Scores {
-    /// Row by row, one a class, or of two classes that of the second.
+    /// Row by row, one a class, or of two classes that of the one that is looked for.
     scores: Vec<f32>,
     truths: Vec<u32>,
     width: usize,
+    /// The class of the first score.
+    first: usize,
 }
 
 impl Take for Scores {
@@ -113,9 +115,12 @@ impl Take for Scores {
             )
             .hint("Give fewer rows: relation_name => '(SELECT ... FROM ... TABLESAMPLE SYSTEM (10))'."));
         }
-        self.width = scores.len();
+        (self.width, self.first) = (scores.len(), first_class(model, scores));
         memory::reserve(&mut self.scores, scores.len())?;
-        self.scores.extend_from_slice(scores);
+        match (scores, self.first) {
+            ([second], 0) => self.scores.push(of_first(model, *second)),
+            _ => self.scores.extend_from_slice(scores),
+        }
         memory::reserve(&mut self.truths, 1)?;
         self.truths.push(labels.first().copied().unwrap_or(0.0) as u32);
         Ok(())
@@ -125,7 +130,7 @@ impl Take for Scores {
 impl Scores {
     /// The class that a column of scores is of.
     fn class(&self, column: usize) -> usize {
-        column + usize::from(self.width == 1)
+        column + self.first
     }
 
     /// The scores of a class, and which rows are of it; NaN scores below all others.
@@ -140,7 +145,17 @@ impl Scores {
     }
 }
 
-/// Rows of a function that gives a curve for each class; of two classes, of the second.
+/// The class that the first of a model's scores is drawn for: of two classes, which have one score, the one looked for.
+fn first_class(model: &Model, scores: &[f32]) -> usize {
+    if scores.len() == 1 { model.positive.unwrap_or(1) } else { 0 }
+}
+
+/// The score of the first of two classes.
+fn of_first(model: &Model, second: f32) -> f32 {
+    if model.gives_probabilities() { 1.0 - second } else { -second }
+}
+
+/// Rows of a function that gives a curve for each class; of two classes, of the one that is looked for.
 fn curve<P>(
     call: &Call,
     draw: impl Fn(&mut [(f32, bool)]) -> Vec<P>,
@@ -183,7 +198,7 @@ fn precision_recall_curve(call: &Call) -> Result<pg_sys::Datum> {
     })
 }
 
-/// The bins of each class; of two classes, of the second.
+/// The bins of each class; of two classes, of the one that is looked for.
 struct Bins {
     classes: Vec<Calibration>,
     count: usize,
@@ -196,9 +211,11 @@ impl Take for Bins {
             self.classes = vec![Calibration::new(self.count); probabilities.len()];
         }
         let truth = labels.first().copied().unwrap_or(0.0) as usize;
-        let first = usize::from(probabilities.len() == 1);
+        let first = first_class(model, probabilities);
+        let flipped = probabilities.len() == 1 && first == 0;
         for (column, (bins, probability)) in self.classes.iter_mut().zip(probabilities).enumerate() {
-            bins.add(*probability, truth == first + column);
+            let probability = if flipped { of_first(model, *probability) } else { *probability };
+            bins.add(probability, truth == first + column);
         }
         Ok(())
     }
@@ -219,7 +236,7 @@ fn calibration_curve(call: &Call) -> Result<pg_sys::Datum> {
     let count = usize::try_from(bins).unwrap_or(1);
     let member = read(call, target, 3, Bins { classes: Vec::new(), count })?;
     let names: Vec<pg_sys::Datum> = member.classes().into_iter().map(text_datum).collect();
-    let first = usize::from(member.taker.classes.len() == 1);
+    let first = if member.taker.classes.len() == 1 { member.target.model.positive.unwrap_or(1) } else { 0 };
     let rows = member.taker.classes.iter().enumerate().flat_map(|(column, bins)| {
         let class = names.get(first + column).copied();
         (1i32..).zip(bins.bins()).map(move |(number, bin)| {

@@ -50,6 +50,7 @@ fn described(member: &Member<Measures>, sided: &Sided) -> Result<Map<String, Val
         0 => Map::new(),
         _ => member.taker.all()?,
     };
+    metrics.extend(member.taker.by_class(&member.classes()));
     metrics.insert("rows".to_owned(), json!(member.rows()));
     metrics.insert("rows_used".to_owned(), json!(sided.wanted.name()));
     Ok(metrics)
@@ -109,6 +110,9 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
     let known: Vec<(i64, &Model)> =
         targets.iter().filter_map(|(target, model)| Some((model.id, &*target.as_ref().ok()?.model))).collect();
     let mut sided = Sided::new(Wanted::read(call, 3)?, &known, &relation, labels.as_deref())?;
+    // And the same class that is looked for: that of the deployed model.
+    let leading = known.iter().find(|(id, _)| deployed == Some(*id)).or(known.first());
+    let positive = leading.and_then(|(_, model)| Some(model.classes().get(model.positive?)?.text.clone()));
     let mut entrants = Entrants(Vec::with_capacity(count));
     for (target, candidate) in targets {
         let enter = || {
@@ -116,7 +120,10 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
                 (target, Wanted::HeldOut) => names::unseen(target)?,
                 (target, _) => target,
             };
-            let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES / count)?;
+            let classes = target.model.classes();
+            let class = classes.iter().position(|class| positive.as_ref() == Some(&class.text));
+            let class = class.or(target.model.positive).and_then(|class| u32::try_from(class).ok());
+            let measures = Measures::new(&target.model, classes.len(), true, MOST_SCORES / count)?.of_class(class);
             Ok(Member::new(target, &relation, labels.as_deref(), measures)?.sharing(count))
         };
         let member = match enter() {

@@ -386,6 +386,7 @@ impl Reader {
             divided,
             by,
             hashes: self.hashes,
+            positive: None,
             before: self.before.map(|(_, held_out)| Split::marked(held_out.into_iter())),
             rule: None,
         })
@@ -546,13 +547,7 @@ pub fn no_column(name: &str, what: &str, columns: &[ResultColumn]) -> Error {
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let error =
         Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", {what}, does not exist"));
-    // As SQL writes it, and as the name of a relation is given.
-    let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).map(|name| name.replace("\"\"", "\""));
-    match bare.filter(|bare| names.contains(bare)) {
-        Some(bare) => error.hint(format!("Give the name of the column without quotes: '{bare}'.")),
-        None if names.is_empty() => error,
-        None => error.hint(crate::nearest::hint(name, &names)),
-    }
+    if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
 }
 
 fn no_such_role(name: &str, columns: &[ResultColumn]) -> Error {
@@ -695,6 +690,8 @@ pub struct Data {
     pub before: Option<Split>,
     /// By what the rows were divided, once they are.
     pub rule: Option<Rule>,
+    /// The class that is looked for, once that is known.
+    pub positive: Option<u32>,
 }
 
 impl Data {
@@ -819,6 +816,17 @@ impl Data {
         self.feature_names().into_iter().zip(kinds).collect()
     }
 
+    /// The classes of the label as text; none where it is not one of classes.
+    pub fn class_names(&self) -> Vec<String> {
+        let classes = self.labels.first().and_then(|label| label.classes.as_ref());
+        classes.map(|classes| classes.classes().into_iter().map(|class| class.text).collect()).unwrap_or_default()
+    }
+
+    /// The class that is looked for, as text.
+    pub fn positive_class(&self) -> Option<String> {
+        self.class_names().into_iter().nth(self.positive? as usize)
+    }
+
     /// What is stored in the model.
     pub fn meta(&self) -> ModelMeta {
         ModelMeta {
@@ -849,6 +857,7 @@ impl Data {
                 .collect(),
             pipeline: None,
             split: self.rule.clone(),
+            positive: self.positive_class(),
         }
     }
 

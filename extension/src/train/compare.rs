@@ -73,7 +73,8 @@ pub fn is_better(
     let name = metric.name();
     let Some(own) = metric.of(metrics) else {
         report::warning(&format!(
-            "the new model has no {name}, because there are no test rows: model {deployed} stays deployed"
+            "the new model has no {name}{}: model {deployed} stays deployed",
+            if split.test_rows() == 0 { ", because there are no test rows" } else { "" }
         ));
         return Ok(false);
     };
@@ -107,7 +108,7 @@ pub fn is_better(
     {
         return Ok(takes_no_missing(deployed));
     }
-    let Some(current) = recorded(project, deployed, metric)? else {
+    let Some(current) = recorded(project, deployed, metric, data)? else {
         report::info(&format!("Deployed model {deployed} has no {name}: the new model replaces it"));
         return Ok(true);
     };
@@ -173,10 +174,12 @@ fn takes_no_missing(deployed: i64) -> bool {
     true
 }
 
-fn recorded(project: &Project, model_id: i64, metric: &Metric) -> Result<Option<f64>> {
+fn recorded(project: &Project, model_id: i64, metric: &Metric, data: &Data) -> Result<Option<f64>> {
     let models = registry::models(project.id)?;
     let model = models.iter().find(|model| model.id == model_id);
-    Ok(model.and_then(|model| metric.of(model.metrics.as_object()?)))
+    let class = data.positive_class();
+    let of = |metrics| metric.of_class(metrics, class.as_deref(), data.positive == Some(1));
+    Ok(model.and_then(|model| of(model.metrics.as_object()?)))
 }
 
 /// The groups of rows that a jackknife leaves out one after another: by the rows' hashes, so that equal rows are together.

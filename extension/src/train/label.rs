@@ -160,17 +160,16 @@ impl LabelReader {
     pub fn complete(&self, rows: u64) -> Result<()> {
         let name = &self.name;
         if self.nulls > 0 || self.nans > 0 {
-            let (what, present) = match (self.nulls, self.nans) {
-                (nulls, 0) => (format!("NULL in {nulls}"), "IS NOT NULL"),
-                (0, nans) => (format!("NaN in {nans}"), "<> 'NaN'"),
-                // NULL is not unequal to anything.
-                (nulls, nans) => (format!("NULL in {nulls} and NaN in {nans}"), "<> 'NaN'"),
+            let what = match (self.nulls, self.nans) {
+                (nulls, 0) => format!("NULL in {nulls}"),
+                (0, nans) => format!("NaN in {nans}"),
+                (nulls, nans) => format!("NULL in {nulls} and NaN in {nans}"),
             };
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 format!("label \"{name}\" is {what} of {rows} rows"),
             )
-            .hint(format!("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... {present}).")));
+            .hint("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... IS NOT NULL)."));
         }
         if self.statistics.infinite() > 0 {
             return Err(Error::new(
@@ -289,6 +288,14 @@ impl Classes {
         match self {
             Classes::Numeric(sorted) => sorted.values.len(),
             Classes::Text(sorted) => sorted.values.len(),
+        }
+    }
+
+    /// How many rows each has.
+    pub fn members(&self) -> Vec<u64> {
+        match self {
+            Classes::Numeric(sorted) => sorted.values.iter().map(|class| class.members).collect(),
+            Classes::Text(sorted) => sorted.values.iter().map(|class| class.members).collect(),
         }
     }
 

@@ -17,6 +17,7 @@ mod engine;
 pub mod interrupts;
 pub mod label;
 mod origin;
+mod positive;
 mod refit;
 pub mod report;
 pub mod request;
@@ -40,6 +41,7 @@ use serde_json::{Map, Value, json};
 
 use crate::access;
 use crate::activity::{self, Phase};
+use crate::doubts;
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
@@ -139,6 +141,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     if let Some(warning) = data.blurred() {
         report::warning(&warning);
     }
+    data.positive = positive::of(request, project.as_ref(), &data)?;
     let rows = data.spool.rows();
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
@@ -146,12 +149,6 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     data.rule = Some(rule);
     let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
     if split.train_rows() == 0 || split.test_rows() == 0 && tests {
-        let hint = match roles.has(Role::Test) {
-            true => {
-                "The column with the role \"test\" must be true in some rows, which are tested on, and not in others."
-            }
-            false => "With test_size => 0 all rows are trained on, and none is tested.",
-        };
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
             format!(
@@ -161,9 +158,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
                 split.test_rows()
             ),
         )
-        .hint(hint));
+        .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
-    class_weight::require_two_classes(&data, &split)?;
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
     let mut categories = data.keep_categories_of(&split, &roles)?;
     let model_id = registry::next_id(c"models_id_seq")?;
@@ -204,6 +200,12 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     if !metrics.is_empty() {
         report::info(&format!("Metrics: {}", report::rounded(&metrics)));
+    }
+    // Later trainings remember it, also where nothing is measured.
+    if let Some(positive) = data.positive_class() {
+        metrics.insert("positive_class".into(), json!(positive));
+    }
+    if split.test_rows() > 0 {
         metrics.insert("rows".into(), json!(split.test_rows()));
     }
     metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
@@ -279,6 +281,14 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         )?;
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
+        let doubts = doubts::of(&metrics);
+        if !doubts.is_empty() {
+            report::warning(&format!(
+                "model {model_id} is deployed, and is hardly of use on the {} rows held out: {}",
+                split.test_rows(),
+                doubts.join("; ")
+            ));
+        }
         registry::insert_deployment(project.id, model_id, "new_score")?;
     }
     data.spool.close();
@@ -315,6 +325,9 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
         return Err(Error::invalid(format!("task {} takes no y_column_name", task.name())).hint(
             "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
         ));
+    }
+    if let (Some(class), false) = (&request.positive_class, task == Task::Classification) {
+        return Err(Error::invalid(format!("task {} has no classes, and positive_class is \"{class}\"", task.name())));
     }
     if labels > 1 && task == Task::Classification {
         return Err(Error::unsupported(format!("a classification has one label, and y_column_name has {labels}"))

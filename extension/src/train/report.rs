@@ -46,7 +46,8 @@ pub fn rounded(metrics: &Map<String, Value>) -> String {
         Some(number) => format!("{number:.6}"),
         None => value.to_string(),
     };
-    let parts: Vec<String> = metrics.iter().map(|(name, value)| format!("\"{name}\": {}", shorter(value))).collect();
+    let flat = metrics.iter().filter(|(_, value)| !value.is_object());
+    let parts: Vec<String> = flat.map(|(name, value)| format!("\"{name}\": {}", shorter(value))).collect();
     format!("{{{}}}", parts.join(", "))
 }
 

@@ -86,21 +86,27 @@ impl Scorer {
         self.measure(data, split, false).map(|(metrics, _)| metrics)
     }
 
-    /// The same; and, where asked for, what intervals around predictions are made of, if there is any.
-    pub fn measure(&self, data: &Data, split: &Split, residuals: bool) -> Result<(Map<String, Value>, Option<Value>)> {
+    /// The same; and, where all is asked for, the metrics of each class, and what intervals around predictions are made of,
+    /// if there is any.
+    pub fn measure(&self, data: &Data, split: &Split, all: bool) -> Result<(Map<String, Value>, Option<Value>)> {
         if split.test_rows() == 0 {
             return Ok((Map::new(), None));
         }
         let mut view = View::new(data, split, true, u64::MAX);
         let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
-        let mut measures = Measures::new(&self.model, classes, same, MOST_SCORES)?;
-        if residuals {
+        let mut measures = Measures::new(&self.model, classes, same, MOST_SCORES)?.of_class(data.positive);
+        if all {
             measures = measures.with_residuals();
         }
         self.predict(&mut view, |features, labels, values| {
             measures.add(&self.model, features, labels, values, self.class(values))
         })?;
-        Ok((measures.all()?, measures.conformal()))
+        let mut metrics = measures.all()?;
+        if all {
+            let classes = data.class_names();
+            metrics.extend(measures.by_class(&classes.iter().map(String::as_str).collect::<Vec<_>>()));
+        }
+        Ok((metrics, measures.conformal()))
     }
 
     /// The metric on the test rows.
@@ -160,10 +166,10 @@ impl Scorer {
         let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
         let jackknife = self.model.task.has_label();
         let parts = if jackknife { GROUPS + 1 } else { 1 };
-        let mut all = Measures::new(&self.model, classes, same, MOST_SCORES / parts)?;
+        let mut all = Measures::new(&self.model, classes, same, MOST_SCORES / parts)?.of_class(data.positive);
         let mut without = Vec::new();
         for _ in 1..parts {
-            without.push(Measures::new(&self.model, classes, same, MOST_SCORES / parts)?);
+            without.push(Measures::new(&self.model, classes, same, MOST_SCORES / parts)?.of_class(data.positive));
         }
         let mut rows = 0;
         let mut view = View::new(data, split, true, u64::MAX);

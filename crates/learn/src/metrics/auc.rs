@@ -21,6 +21,24 @@ pub(super) fn area(rows: &mut [(f32, bool)]) -> Option<f64> {
     (pairs > 0).then(|| doubled as f64 / (2.0 * pairs as f64))
 }
 
+/// scikit-learn's `average_precision_score` for one class against the rest: the precision at each threshold, weighed by how
+/// much of the class is found between it and the one above. `None` if there are no rows of the class, or a score is NaN.
+/// Sorts the rows.
+pub(super) fn average_precision(rows: &mut [(f32, bool)]) -> Option<f64> {
+    if rows.iter().any(|(score, _)| score.is_nan()) {
+        return None;
+    }
+    rows.sort_unstable_by(|(a, _), (b, _)| a.total_cmp(b));
+    let (mut sum, mut found, mut reached) = (0.0, 0u64, 0u64);
+    for tied in rows.chunk_by(|(a, _), (b, _)| a == b).rev() {
+        let of_class = tied.iter().filter(|(_, of_class)| *of_class).count() as u64;
+        found += of_class;
+        reached += tied.len() as u64;
+        sum += of_class as f64 * (found as f64 / reached as f64);
+    }
+    (found > 0).then(|| sum / found as f64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,7 @@
 //! Metrics of a classification.
 
 use super::Named;
-use super::auc::area;
+use super::auc::{area, average_precision};
 use super::sum::Sum;
 
 /// The class that probabilities (or scores) speak for. A single number is the probability of class 1, which has to be
@@ -36,13 +36,44 @@ pub struct Classification {
     truths: Vec<u64>,
     predictions: Vec<u64>,
     hits: Vec<u64>,
+    /// The class that is looked for, where there is one.
+    positive: Option<u32>,
     loss: Sum,
+    brier: Sum,
     /// Every row's probabilities: of class 1 if there are two classes, else of all; empty once there are too many.
     scores: Vec<f32>,
     kept_truths: Vec<u32>,
     probabilities: bool,
     overflowed: bool,
     most_scores: usize,
+}
+
+/// How many rows are of a class, are predicted to be, and both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OfClass {
+    /// Rows of the class.
+    pub rows: u64,
+    /// Rows that are predicted to be of it.
+    pub predicted: u64,
+    /// Rows of it that are.
+    pub hits: u64,
+}
+
+impl OfClass {
+    /// The share of the rows predicted to be of the class that are; 0 if there are none.
+    pub fn precision(&self) -> f64 {
+        ratio(self.hits, self.predicted)
+    }
+
+    /// The share of the rows of the class that were found; 0 if there are none.
+    pub fn recall(&self) -> f64 {
+        ratio(self.hits, self.rows)
+    }
+
+    /// The harmonic mean of the two.
+    pub fn f1(&self) -> f64 {
+        ratio(2 * self.hits, self.rows + self.predicted)
+    }
 }
 
 impl Classification {
@@ -55,7 +86,9 @@ impl Classification {
             truths: vec![0; classes],
             predictions: vec![0; classes],
             hits: vec![0; classes],
+            positive: (classes == 2).then_some(1),
             loss: Sum::default(),
+            brier: Sum::default(),
             scores: Vec::new(),
             kept_truths: Vec::new(),
             probabilities: true,
@@ -68,6 +101,18 @@ impl Classification {
     #[must_use]
     pub fn keeping(self, most_scores: usize) -> Classification {
         Classification { most_scores, ..self }
+    }
+
+    /// With another positive class, which precision, recall, f1 and average precision are of, or with none: then they are
+    /// means over the classes. Of two classes it is class 1 without this, of more there is none.
+    #[must_use]
+    pub fn of_class(self, positive: Option<u32>) -> Classification {
+        Classification { positive, ..self }
+    }
+
+    /// That class.
+    pub fn positive(&self) -> Option<u32> {
+        self.positive
     }
 
     /// Takes a row with its probabilities: of class 1 alone, or one a class.
@@ -83,6 +128,14 @@ impl Classification {
         let probability = of(truth);
         let clipped = if probability.is_nan() { probability } else { probability.clamp(least, 1.0 - least) };
         self.loss.add(-clipped.ln());
+        // Of two classes both are off by the same, which counts once.
+        self.brier.add(match probabilities {
+            [_] | [_, _] => (1.0 - probability).powi(2),
+            several => (0u32..)
+                .zip(several)
+                .map(|(class, probability)| (f64::from(*probability) - f64::from(u8::from(class == truth))).powi(2))
+                .sum(),
+        });
 
         let kept: &[f32] =
             if let [_, positive] = probabilities { std::slice::from_ref(positive) } else { probabilities };
@@ -139,8 +192,16 @@ impl Classification {
         (self.rows > 0).then(|| self.correct as f64 / self.rows as f64)
     }
 
-    /// scikit-learn's `precision_score`: the share of the rows predicted to be of a class that are. Of class 1 if there
-    /// are two classes (`average='binary'`), else the mean over the classes that occur (`average='macro'`); 0 for a
+    /// scikit-learn's `balanced_accuracy_score`: the mean over the classes that have rows of the share of these that was
+    /// found.
+    pub fn balanced_accuracy(&self) -> Option<f64> {
+        let there = self.truths.iter().zip(&self.hits).filter(|(of_class, _)| **of_class > 0);
+        let (sum, count) = there.fold((0.0, 0u32), |(sum, count), (of_class, hits)| (sum + ratio(*hits, *of_class), count + 1));
+        (count > 0).then(|| sum / f64::from(count))
+    }
+
+    /// scikit-learn's `precision_score`: the share of the rows predicted to be of a class that are. Of the positive class
+    /// if there is one (`average='binary'`), else the mean over the classes that occur (`average='macro'`); 0 for a
     /// class that was never predicted (`zero_division=0`).
     pub fn precision(&self) -> Option<f64> {
         self.averaged(|_, predicted, hits| ratio(hits, predicted))
@@ -164,8 +225,8 @@ impl Classification {
         }
         let counts = self.truths.iter().zip(&self.predictions).zip(&self.hits);
         let mut counts = counts.map(|((&of_class, &predicted), &hits)| (of_class, predicted, hits));
-        if self.truths.len() == 2 {
-            return counts.nth(1).map(|(of_class, predicted, hits)| score(of_class, predicted, hits));
+        if let Some(positive) = self.positive {
+            return counts.nth(positive as usize).map(|(of_class, predicted, hits)| score(of_class, predicted, hits));
         }
         let scores: Vec<f64> = counts
             .filter(|(of_class, predicted, _)| of_class + predicted > 0)
@@ -199,11 +260,28 @@ impl Classification {
         (self.rows > 0 && self.probabilities).then(|| self.loss.value() / self.rows as f64)
     }
 
-    /// scikit-learn's `roc_auc_score`: of class 1 if there are two classes, else the mean over the classes of each
+    /// scikit-learn's `brier_score_loss`: the mean squared distance of the probabilities from what is; of two classes that
+    /// of one of them, of more the sum over the classes. `None` if a row came without probabilities.
+    pub fn brier(&self) -> Option<f64> {
+        (self.rows > 0 && self.probabilities).then(|| self.brier.value() / self.rows as f64)
+    }
+
+    /// scikit-learn's `roc_auc_score`: of the positive class if there is one, else the mean over the classes of each
     /// against the rest (`multi_class='ovr'`). Classes that no row is of, for which scikit-learn has no answer at all,
     /// are left out of the mean. `None` if no class is left, a row came without probabilities, or there were more of them
     /// than are kept.
     pub fn roc_auc(&self) -> Option<f64> {
+        self.ranked(area)
+    }
+
+    /// scikit-learn's `average_precision_score`, the area under the curve of precision and recall, of the positive class or
+    /// the mean over the classes. `None` as of [`roc_auc`](Classification::roc_auc).
+    pub fn average_precision(&self) -> Option<f64> {
+        self.ranked(average_precision)
+    }
+
+    /// What is made of the order of the scores of a class.
+    fn ranked(&self, make: impl Fn(&mut [(f32, bool)]) -> Option<f64>) -> Option<f64> {
         if !self.probabilities || self.overflowed || self.kept_truths.is_empty() {
             return None;
         }
@@ -211,18 +289,29 @@ impl Classification {
         if width * self.kept_truths.len() != self.scores.len() || width == 0 {
             return None;
         }
-        // The only column of two classes is that of class 1.
-        let first = u32::from(width == 1);
+        let classes = match (self.positive, width) {
+            (Some(positive), _) => positive..positive + 1,
+            (None, 1) => 1..2,
+            (None, _) => 0..u32::try_from(width).unwrap_or(u32::MAX),
+        };
         let mut rows = Vec::with_capacity(self.kept_truths.len());
-        let mut areas = Vec::new();
-        for column in 0..width {
-            let class = first + u32::try_from(column).unwrap_or(u32::MAX);
+        let mut made = Vec::new();
+        for class in classes {
+            // The only column of two classes is that of class 1.
+            let (column, other) = if width == 1 { (0, class == 0) } else { (class as usize, false) };
             let scores = self.scores.iter().skip(column).step_by(width);
+            let scores = scores.map(|score| if other { 1.0 - *score } else { *score });
             rows.clear();
-            rows.extend(scores.zip(&self.kept_truths).map(|(&score, &truth)| (score, truth == class)));
-            areas.extend(area(&mut rows));
+            rows.extend(scores.zip(&self.kept_truths).map(|(score, &truth)| (score, truth == class)));
+            made.extend(make(&mut rows));
         }
-        (!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64)
+        (!made.is_empty()).then(|| made.iter().sum::<f64>() / made.len() as f64)
+    }
+
+    /// The counts of each class.
+    pub fn by_class(&self) -> Vec<OfClass> {
+        let counts = self.truths.iter().zip(&self.predictions).zip(&self.hits);
+        counts.map(|((&rows, &predicted), &hits)| OfClass { rows, predicted, hits }).collect()
     }
 
     /// All of them, the one that models are compared by first.
@@ -232,9 +321,12 @@ impl Classification {
             ("precision", self.precision()),
             ("recall", self.recall()),
             ("accuracy", self.accuracy()),
+            ("balanced_accuracy", self.balanced_accuracy()),
             ("mcc", self.mcc()),
             ("roc_auc", self.roc_auc()),
+            ("average_precision", self.average_precision()),
             ("log_loss", self.log_loss()),
+            ("brier", self.brier()),
         ]
     }
 }
@@ -273,6 +365,22 @@ mod tests {
     #[test]
     fn nothing_is_defined_without_rows() {
         assert!(Classification::new(3).all().iter().all(|(_, value)| value.is_none()));
+    }
+
+    #[test]
+    fn the_positive_class_may_be_the_first_or_one_of_several() {
+        let mut metrics = Classification::new(2).of_class(Some(0));
+        for (truth, second) in [(0, 0.2), (0, 0.7), (1, 0.9), (1, 0.8)] {
+            metrics.add(truth, &[second]);
+        }
+        assert_eq!((metrics.precision(), metrics.recall()), (Some(1.0), Some(0.5)));
+        assert_eq!((metrics.roc_auc(), metrics.average_precision()), (Some(1.0), Some(1.0)));
+        let mut metrics = Classification::new(3).of_class(Some(2));
+        for (truth, third) in [(0, 0.1), (2, 0.8), (2, 0.2)] {
+            metrics.add(truth, &[0.9 - third, 0.1, third]);
+        }
+        assert_eq!((metrics.precision(), metrics.recall()), (Some(1.0), Some(0.5)));
+        assert_eq!(metrics.by_class()[2], OfClass { rows: 2, predicted: 1, hits: 1 });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How good predictions are: scikit-learn's definitions, one row at a time, in float64.
 //!
-//! [`Regression`] and [`Classification`] take a row after another and keep sums; only ROC AUC, which is about the order
-//! of all scores, keeps the scores, and [`Clustering`] keeps a sample of rows, as it is about the distances between
+//! [`Regression`] and [`Classification`] take a row after another and keep sums; only ROC AUC and average
+//! precision, which are about the order of all scores, keep the scores, and [`Clustering`] keeps a sample of rows, as it is about the distances between
 //! them. The tests compare them with scikit-learn's own answers.
 
 mod auc;
@@ -14,7 +14,7 @@ pub mod drift;
 mod regression;
 mod sum;
 
-pub use classification::{Classification, MOST_SCORES, class_of};
+pub use classification::{Classification, MOST_SCORES, OfClass, class_of};
 pub use clustering::Clustering;
 pub use decomposition::Decomposition;
 pub use regression::Regression;

@@ -57,14 +57,25 @@ def classification(name, classes, truth, probabilities):
             ties_kept = all(len(np.unique(whole[:, c])) == len(np.unique(probabilities[:, c])) for c in labels)
             direct = sk.roc_auc_score(truth, whole, multi_class="ovr", average="macro", labels=labels)
             assert not ties_kept or math.isclose(roc_auc, direct, rel_tol=1e-5), (name, roc_auc, direct)
+    rows_of = [c for c in labels if (truth == c).any()]
+    if classes == 2:
+        precisions = [sk.average_precision_score(truth, probabilities[:, 1])] if 1 in rows_of else []
+    else:
+        precisions = [sk.average_precision_score(truth == c, probabilities[:, c]) for c in rows_of]
+    exact = probabilities.astype(float)
+    distances = ((exact - np.eye(classes)[truth]) ** 2).sum(axis=1)
     expected = {
         "f1": plain(sk.f1_score(truth, predicted, **average)),
         "precision": plain(sk.precision_score(truth, predicted, **average)),
         "recall": plain(sk.recall_score(truth, predicted, **average)),
         "accuracy": plain(sk.accuracy_score(truth, predicted)),
+        "balanced_accuracy": plain(sk.balanced_accuracy_score(truth, predicted)),
         "mcc": plain(sk.matthews_corrcoef(truth, predicted)),
         "roc_auc": None if roc_auc is None else plain(roc_auc),
+        "average_precision": plain(np.mean(precisions)) if precisions else None,
         "log_loss": plain(sk.log_loss(truth, probabilities, labels=labels)),
+        # By hand: scikit-learn refuses rows that do not add up to one exactly.
+        "brier": plain(np.mean(distances / 2 if classes == 2 else distances)),
     }
     return {
         "name": name,

@@ -1,0 +1,73 @@
+//! What speaks against a model that is deployed all the same: it is no better than a guess that looks at no feature.
+
+use serde_json::{Map, Value};
+
+/// Sentences about the metrics that a training has stored; none of a model that there is nothing to say against, or that
+/// was measured on no rows.
+pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
+    let mut doubts = Vec::new();
+    let number = |name: &str| metrics.get(name).and_then(Value::as_f64);
+    if let Some(r2) = number("r2").filter(|r2| *r2 <= 0.0) {
+        doubts.push(format!("it is no better than the mean of the label (r2 {r2:.6})"));
+    }
+    let Some(classes) = metrics.get("classes").and_then(Value::as_object) else { return doubts };
+    let count = |class: &Value, name: &str| class.get(name).and_then(Value::as_f64).unwrap_or(0.0);
+    let there: Vec<(&String, f64, f64)> = classes
+        .iter()
+        .map(|(name, class)| (name, count(class, "rows"), count(class, "predicted")))
+        .filter(|(_, rows, _)| *rows > 0.0)
+        .collect();
+    let rows: f64 = there.iter().map(|(_, rows, _)| rows).sum();
+    for (name, of_class, _) in there.iter().filter(|(.., predicted)| *predicted == 0.0).take(MOST_NAMES) {
+        doubts.push(format!("it never predicts class \"{name}\", which {of_class} of the {rows} rows are of"));
+    }
+    if there.len() < 2 {
+        return doubts;
+    }
+    let by_chance = 1.0 / there.len() as f64;
+    // What is by chance may be a little more in binary fractions.
+    if let Some(accuracy) = number("balanced_accuracy").filter(|accuracy| *accuracy <= by_chance + 1e-9) {
+        doubts.push(format!("its balanced accuracy is that of chance ({accuracy:.6})"));
+    }
+    let of_shares: f64 = there.iter().map(|(_, of_class, _)| -(of_class / rows) * (of_class / rows).ln()).sum();
+    if let Some(loss) = number("log_loss").filter(|loss| *loss >= of_shares) {
+        doubts.push(format!(
+            "its probabilities are no better than the shares of the classes (log loss {loss:.6}, that of the shares \
+             {of_shares:.6})"
+        ));
+    }
+    doubts
+}
+
+/// Classes that are named at most.
+const MOST_NAMES: usize = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn doubts(metrics: Value) -> Vec<String> {
+        of(metrics.as_object().unwrap_or(&Map::new()))
+    }
+
+    #[test]
+    fn there_is_nothing_against_a_model_that_knows_something() {
+        let class = |rows: u32, predicted: u32| json!({"rows": rows, "predicted": predicted});
+        assert!(doubts(json!({})).is_empty());
+        assert!(doubts(json!({"r2": 0.1})).is_empty());
+        let metrics = json!({"balanced_accuracy": 0.8, "log_loss": 0.3,
+            "classes": {"a": class(5, 4), "b": class(5, 6), "c": class(0, 0)}});
+        assert!(doubts(metrics).is_empty());
+    }
+
+    #[test]
+    fn a_guess_is_called_so() {
+        assert_eq!(doubts(json!({"r2": -0.5})), ["it is no better than the mean of the label (r2 -0.500000)"]);
+        let metrics = json!({"balanced_accuracy": 0.5, "log_loss": 0.7,
+            "classes": {"fraud": {"rows": 1, "predicted": 0}, "ok": {"rows": 9, "predicted": 10}}});
+        let found = doubts(metrics);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0], "it never predicts class \"fraud\", which 1 of the 10 rows are of");
+    }
+}
