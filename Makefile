@@ -34,8 +34,8 @@ fleet-status: ## Watch the fleet in a table, until Ctrl-C; the fleet goes on.
 fleet-down: ## End the fleet and remove its data.
 	@$(DEVKIT) fleet-down
 
-test: ## Run all tests; PG=18 for one PostgreSQL, UPDATE=1 to accept what the SQL tests print.
-	@$(DEVKIT) test $(foreach major,$(PG),--pg $(major)) $(if $(UPDATE),--update)
+test: ## Run all tests; PG=16 for all on one PostgreSQL, ARGS="tests/test_sql.py -k train" for some, UPDATE=1 to accept SQL output.
+	@$(DEVKIT) test $(foreach major,$(PG),--pg $(major)) $(if $(UPDATE),--update) $(if $(ARGS),-- $(ARGS))
 
 sanitize: ## Run the tests of the crates that predict and train under AddressSanitizer.
 	@$(DEVKIT) sanitize

@@ -8,7 +8,7 @@ import contextlib
 
 import pytest
 
-from devkit import postgres
+from devkit import cargo, postgres
 from devkit.check import versions_for
 from devkit.client import connection
 from devkit.server import Server, end_on_signals, hear_interrupts
@@ -21,6 +21,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure():
+    cargo.build_for_tests()
     end_on_signals()
     hear_interrupts()
 

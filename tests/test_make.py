@@ -111,3 +111,22 @@ def test_all_packages_are_pinned_with_digests():
 def test_the_picture_is_what_its_script_draws():
     drawn = subprocess.run([sys.executable, ROOT / "docs" / "system.py"], capture_output=True, text=True, check=True)
     assert drawn.stdout == (ROOT / "docs" / "system.svg").read_text(), "python docs/system.py > docs/system.svg"
+
+
+def test_the_extension_for_tests_is_stale_when_a_source_or_the_compiler_has_changed(major, tmp_path, monkeypatch):
+    config = postgres.tree(major).headers_config
+    (tmp_path / "one file.rs").write_text("fn one() {}")
+    listed = tmp_path / "libpgml.d"
+    listed.write_text(f"{tmp_path}/libpgml.so: {tmp_path}/one\\ file.rs {tmp_path}/gone.rs\n")
+    monkeypatch.setattr(extension, "sources", lambda _major: listed)
+    first = extension.stamp_of(config)
+    assert extension.stamp_of(config) == first
+    (tmp_path / "one file.rs").write_text("fn two() {}")
+    second = extension.stamp_of(config)
+    monkeypatch.setenv("RUSTFLAGS", "-Copt-level=0")
+    assert len({first, second, extension.stamp_of(config)}) == 3
+
+
+def test_some_tests_can_be_asked_for():
+    asked = make("--dry-run", "test", "PG=16", "ARGS=tests/test_sql.py -k train").stdout
+    assert asked.endswith(" test --pg 16  -- tests/test_sql.py -k train\n")

@@ -9,7 +9,6 @@ import argparse
 import contextlib
 import dataclasses
 import itertools
-import os
 import shutil
 import subprocess
 import sys
@@ -18,14 +17,14 @@ import threading
 import time
 from pathlib import Path
 
-from devkit import Problem, postgres
-from devkit.places import ROOT, SYSTEM_POSTGRES, give_to_server_user
+from devkit import Problem, cargo, postgres
+from devkit.places import SYSTEM_POSTGRES, give_to_server_user
 from devkit.postgres import Tree
 from devkit.server import Server, free_port
 from tests.pooler.certificates import Authority
 from tests.pooler.process import Pooler
 
-PROGRAM = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "crowd"
+PROGRAM = cargo.target_folder() / "debug" / "crowd"
 HBA = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import os
 import shutil
 import signal
 import socket
@@ -13,12 +12,11 @@ from pathlib import Path
 
 import pg8000.dbapi
 
-from devkit import Problem
-from devkit.places import ROOT
+from devkit import Problem, cargo
 from devkit.server import SUPERUSER, environment, free_port
 from tests.pooler.raw import DEADLINE
 
-PROGRAM = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "howdah-pooler"
+PROGRAM = cargo.target_folder() / "debug" / "howdah-pooler"
 # SCRAM secrets and MD5 hashes are made by the server itself; this is the password behind them.
 PASSWORD = "the right one"
 
@@ -52,7 +50,9 @@ class Pooler:
     def __enter__(self):
         self.configure()
         if not PROGRAM.exists():
-            raise Problem(f"{PROGRAM} is not built: `cargo build -p howdah-pooler`")
+            raise Problem(
+                f"{PROGRAM} is not built: `make test ARGS=tests/pooler/test_protocol.py`, or `cargo build -p howdah-pooler`"
+            )
         with open(self.log, "a") as log:
             self.process = subprocess.Popen([PROGRAM, self.path], stderr=log, stdout=log)
         deadline = time.monotonic() + 10

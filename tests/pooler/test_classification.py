@@ -1,17 +1,15 @@
 """The classifier of the pooler by the catalogs of real servers."""
 
-import os
 import subprocess
 import time
 
 import pytest
 
-from devkit import Problem
-from devkit.places import ROOT
+from devkit import Problem, cargo
 
 EACH_VERSION = True
 
-PROGRAM = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / "debug" / "examples" / "judge"
+PROGRAM = cargo.target_folder() / "debug" / "examples" / "judge"
 COLUMN, RECORD = "\x1f", "\x1e"
 SCHEMA = """
 CREATE TABLE accounts (id int PRIMARY KEY, owner text, name text);
@@ -102,7 +100,7 @@ CASES = [
 def judge(catalog, statements):
     """A line for each statement: kind, access, why it is not pipelined."""
     if not PROGRAM.exists():
-        raise Problem(f"{PROGRAM} is not built: `cargo build -p classify --examples`")
+        raise Problem(f"{PROGRAM} is not built: `make test ARGS=tests/pooler/test_classification.py`")
     text = RECORD.join(statements)
     done = subprocess.run([PROGRAM, catalog], input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,5 +1,6 @@
 """What training has not seen: a category of which it had no row is a missing value, for every algorithm and in every way to
-predict."""
+predict.
+"""
 
 import pytest
 

@@ -139,7 +139,8 @@ def run_test(chosen):
     """`make test`"""
     from devkit.check import test
 
-    test(chosen.pg or postgres.majors(), chosen.update, chosen.pytest)
+    majors = [postgres.NEWEST] if chosen.pytest else postgres.majors()
+    test(chosen.pg or majors, chosen.update, chosen.pytest)
 
 
 def run_test_packages(chosen):
@@ -196,7 +197,7 @@ def run_docs(_chosen):
 
 def run_clean(chosen):
     """`make clean`"""
-    from devkit.extension import target_folder
+    from devkit.cargo import target_folder
     from devkit.wheels import DIST
 
     run_down(chosen)

@@ -4,10 +4,11 @@ import os
 import shutil
 import subprocess
 
-from devkit import Problem, bare, postgres
+from devkit import Problem, bare, cargo, postgres
 from devkit.driver import build_driver
 from devkit.extension import build_into, environment_for
 from devkit.places import ROOT
+from devkit.pooler import build_pooler
 from devkit.say import note, step, timed
 from devkit.setup import XGBOOST, python_for, setup
 
@@ -20,20 +21,22 @@ def versions_for(module, majors):
 
 
 def test(majors, update, pytest_arguments):
-    """Runs all tiers on these major versions of PostgreSQL; raises at the first that fails."""
+    """Runs all tiers on these major versions of PostgreSQL, or pytest alone with the arguments for it; raises at the
+    first that fails.
+    """
+    cargo.build_for_tests()
     setup()
     python = python_for("test")
     for major in postgres.untestable():
         note(
             f"PostgreSQL {major} is installed without its headers, so it is not tested (postgresql-server-dev-{major})"
         )
-    with timed("cargo test: the crates that need no server"):
-        environment = {**os.environ, "HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
-        run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], environment)
-    with timed("building the pooler, with its assertions, and the crowd that tests it"):
-        run(["cargo", "build", "--package=howdah-pooler", "--package=crowd", "--locked"])
-    with timed("building the driver"):
-        build_driver(python)
+    if not pytest_arguments:
+        with timed("cargo test: the crates that need no server"):
+            known = {"HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
+            run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], cargo.environment(**known))
+    build_pooler()
+    build_driver(python)
     for major in majors:
         build_into(postgres.tree(major))
     # The driver needs no more than a server.
@@ -94,10 +97,12 @@ def lint():
     with timed("rustfmt"):
         run(["cargo", "fmt", "--all", "--check"])
     with timed("clippy"):
-        run(["cargo", "clippy", "--workspace", "--exclude=pgml", "--all-targets", "--locked", "--", "-D", "warnings"])
-        of_extension = ["--release", "--package=pgml", f"--features=pg{postgres.NEWEST}", "--locked"]
-        config = postgres.tree(postgres.NEWEST).headers_config
-        run(["cargo", "clippy", *of_extension, "--", "-D", "warnings"], environment_for(config))
+        # In the folder of the builds for tests, which have made the programs that Cargo runs as it builds.
+        cargo.build_for_tests()
+        known = environment_for(postgres.tree(postgres.NEWEST).headers_config)
+        of_extension = ["--package=pgml", f"--features=pg{postgres.NEWEST}"]
+        for which in (["--workspace", "--exclude=pgml", "--all-targets"], of_extension):
+            run(["cargo", "clippy", *which, "--locked", "--", "-D", "warnings"], cargo.environment(**known))
     with timed("the fuzz targets: whether they compile"):
         # Parts of the crates are built for them alone. A folder of its own: other flags would have all built again.
         own = {"RUSTFLAGS": "--cfg=fuzzing", "CARGO_TARGET_DIR": str(ROOT / "target" / "fuzz-check")}

@@ -1,29 +1,24 @@
 """Builds the native core of the Python driver beside its Python files, for use from the clone."""
 
 import filecmp
-import os
 import subprocess
 
-from devkit import Problem
+from devkit import cargo
 from devkit.extension import replace
 from devkit.places import ROOT, locked
-from devkit.setup import check_toolchain
+from devkit.say import timed
 
 PACKAGE = ROOT / "driver" / "python"
 
 
-def build_driver(python, release=True):
+def build_driver(python):
     """Compiles the core for this Python and puts it into `driver/python/howdah`, which can then be imported.
 
     `pip install ./driver` builds and installs the same for good.
     """
-    check_toolchain()
-    command = ["cargo", "build", "--package=howdah", "--locked", *(["--release"] if release else [])]
-    environment = {**os.environ, "PYO3_PYTHON": str(python)}
-    if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode != 0:
-        raise Problem("the driver did not build (cargo's message is above)")
-    folder = ROOT / os.environ.get("CARGO_TARGET_DIR", "target") / ("release" if release else "debug")
-    built = folder / "lib_core.so"
+    with timed("building the driver"):
+        cargo.build("--package=howdah", what="the driver", PYO3_PYTHON=str(python))
+    built = cargo.built("lib_core.so")
     # Named for the Python that it is for: another would load it too, and crash.
     asked = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"
     suffix = subprocess.run([str(python), "-c", asked], capture_output=True, text=True, check=True).stdout.strip()

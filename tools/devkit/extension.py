@@ -2,60 +2,81 @@
 
 import filecmp
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
-from devkit import Problem
+from devkit import Problem, cargo
 from devkit.places import ROOT, locked
 from devkit.postgres import ask, major_of
 from devkit.say import timed
-from devkit.setup import LIBCLANG, LIGHTGBM, XGBOOST, check_toolchain, compiler, setup
+from devkit.setup import LIGHTGBM, XGBOOST, leave, stamp
 
 EXTENSION = ROOT / "extension"
 
 
 def build(pg_config):
     """Compiles the extension against the headers of `pg_config`."""
-    check_toolchain()
-    setup()
     major = major_of(pg_config)
     headers = Path(ask(pg_config, "--includedir-server"))
     if not (headers / "postgres.h").exists():
         raise Problem(
             f"PostgreSQL {major} has no headers in {headers}: `apt-get install postgresql-server-dev-{major}`"
         )
-    command = ["cargo", "build", "--release", "--package=pgml", f"--features=pg{major}", "--locked"]
-    with locked(f"build{major}"), timed(f"building the extension for PostgreSQL {major} (minutes the first time)"):
-        if subprocess.run(command, cwd=ROOT, env=environment_for(pg_config), check=False).returncode != 0:
-            raise Problem(f"the extension did not build for PostgreSQL {major} (cargo's message is above)")
-
-
-def target_folder():
-    """Cargo's target folder."""
-    return ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
+    with locked("build_for_tests" if cargo.for_tests() else f"build{major}"):
+        if cargo.for_tests() and is_current(pg_config):
+            return
+        with timed(f"building the extension for PostgreSQL {major} (minutes the first time)"):
+            what = f"the extension for PostgreSQL {major}"
+            cargo.build("--package=pgml", f"--features=pg{major}", what=what, **environment_for(pg_config))
+        if cargo.for_tests():
+            library(major).parent.mkdir(parents=True, exist_ok=True)
+            for made in (library(major), sources(major)):
+                shutil.copyfile(cargo.built(made.name), made)
+            leave(stamp_of(pg_config))
 
 
 def library(major):
     """Where the library built for PostgreSQL `major` lies.
 
-    Each major has a target folder of its own: Cargo gives the library of a package one place whatever its features, so
-    in one folder every change of the major would compile it again.
+    Cargo gives the library of a package one place whatever its features, so that in one folder every change of the
+    major compiles it again. For use, each major has a target folder of its own. For tests, it is copied from the folder
+    of all builds for tests, where the majors share the crates below it.
     """
-    return target_folder() / f"pg{major}" / "release" / "libpgml.so"
+    return cargo.target_folder() / f"pg{major}" / cargo.profile() / "libpgml.so"
+
+
+def sources(major):
+    """What Cargo left beside the library: which files that was made from."""
+    return library(major).with_suffix(".d")
+
+
+def is_current(pg_config):
+    """Whether the library for tests is made from what is there now; Cargo would take another major's for stale."""
+    major = major_of(pg_config)
+    return library(major).exists() and sources(major).exists() and stamp_of(pg_config).exists()
+
+
+def stamp_of(pg_config):
+    """The stamp that says what the library for tests was made from and with."""
+    major = major_of(pg_config)
+    listed = re.split(r"(?<!\\)\s+", sources(major).read_text().strip())[1:]
+    files = [Path(name.replace("\\ ", " ")) for name in listed]
+    files += [ROOT / "Cargo.lock", ROOT / "Cargo.toml", *ROOT.glob("crates/*/Cargo.toml"), EXTENSION / "Cargo.toml"]
+    contents = [file.read_bytes() if file.exists() else b"gone" for file in files]
+    asked = [["rustc", "-vV"], [str(pg_config), "--version"]]
+    printed = [subprocess.run(command, capture_output=True, check=True).stdout for command in asked]
+    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith(("CARGO_", "RUST")))
+    return stamp(f"extension{major}", str(library(major)).encode(), *contents, *printed, "\n".join(settings).encode())
 
 
 def environment_for(pg_config):
-    """The environment in which Cargo builds the extension for the PostgreSQL of `pg_config`."""
-    # libclang from a wheel comes without the compiler's own headers (stddef.h and its like).
-    include = subprocess.run([compiler(), "-print-file-name=include"], capture_output=True, text=True, check=True)
-    return {
-        **os.environ,
-        "CARGO_TARGET_DIR": str(target_folder() / f"pg{major_of(pg_config)}"),
-        "PGRX_PG_CONFIG_PATH": str(pg_config),
-        "LIBCLANG_PATH": str(LIBCLANG),
-        "BINDGEN_EXTRA_CLANG_ARGS": f"-I{include.stdout.strip()}",
-    }
+    """What Cargo's environment has more to build the extension for the PostgreSQL of `pg_config`."""
+    more = {"PGRX_PG_CONFIG_PATH": str(pg_config)}
+    if not cargo.for_tests():
+        more["CARGO_TARGET_DIR"] = str(cargo.target_folder() / f"pg{major_of(pg_config)}")
+    return more
 
 
 def files(pg_config):

@@ -17,7 +17,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from devkit import Problem, cpython, extension, postgres
+from devkit import Problem, cargo, cpython, extension, postgres
 from devkit.notices import notices
 from devkit.places import ROOT, locked
 from devkit.release import build_for_packages
@@ -148,7 +148,7 @@ def add_licence(wheel, text):
 
 def maturin(python, *arguments):
     """Runs maturin, with a target folder of its own: what it tells PyO3 would make Cargo build all anew each time."""
-    environment = {**os.environ, "CARGO_TARGET_DIR": str(extension.target_folder() / "wheels")}
+    environment = {**os.environ, "CARGO_TARGET_DIR": str(cargo.target_folder() / "wheels")}
     # Zig is found as the package of this Python.
     environment["PATH"] = f"{Path(python).parent}{os.pathsep}{environment.get('PATH', '')}"
     with locked("wheels"):
