@@ -60,8 +60,8 @@ async def test_a_timeout_says_how_long_it_was(spec):
 
 
 def test_a_timeout_of_the_synchronous_interface_says_it_too(spec):
-    with howdah.dbapi.connect(**spec, command_timeout=0.05) as connection:
-        with pytest.raises(howdah.dbapi.OperationalError, match=r"timeout of 0\.05 seconds"):
+    with howdah.dbapi.connect(**spec, command_timeout=0.5) as connection:
+        with pytest.raises(howdah.dbapi.OperationalError, match=r"timeout of 0\.5 seconds"):
             connection.execute("select pg_sleep(5)")
         connection.rollback()
 
