@@ -312,6 +312,8 @@ COMMENT ON FUNCTION pgml.held_out(pg_catalog.int8, pg_catalog.record)
     IS 'whether the training of the model held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. Errors: 55000 if the rows were chosen by their place, or by an older version';
 
 ALTER TABLE pgml.projects ADD COLUMN metric pg_catalog.text;
+-- What ANALYZE finds would be shown to roles that the row level security hides the rows from.
+ALTER TABLE pgml.projects ALTER COLUMN metric SET STATISTICS 0;
 COMMENT ON COLUMN pgml.projects.metric
     IS 'the metric by which models are compared, where one was named: one of pgml''s, or an aggregate function; NULL for that of the task';
 
