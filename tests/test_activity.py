@@ -58,7 +58,7 @@ def test_a_training_tells_what_it_is_at(lines):
         # The connection goes on, and what it runs next is no training.
         training = Background(own, train("line", "trees", FOREVER.replace("}", ', "max_depth": 1}')))
         wait_for(lambda: lines.sql("SELECT rounds_done > 100 FROM pgml.activity") == "t", "trees are grown")
-        assert lines.sql(ACTIVITY).startswith("postgres|trees|xgboost|growing trees|")
+        assert lines.sql(ACTIVITY).startswith("postgres|trees|xgboost|training|")
         assert lines.sql("SELECT rounds_total, rows, seconds_left > 100 FROM pgml.activity") == "100000000|100|t"
         assert lines.sql("SELECT pgml.cancel(id) FROM pgml.activity") == "t"
         training.wait(10)

@@ -314,7 +314,7 @@ def test_a_search_that_is_cancelled_keeps_the_best_so_far(lines, algorithm, endl
 
 def test_a_search_without_a_score_is_cancelled(lines):
     number = search(lines, '{"n_estimators": [100000000, 1]}', hyperparams='{"nthread": 1}')
-    wait_for(lambda: lines.sql(f"SELECT phase FROM pgml.activity WHERE id = {number}") == "growing trees", "it trains")
+    wait_for(lambda: lines.sql(f"SELECT phase FROM pgml.activity WHERE id = {number}") == "training", "it trains")
     assert lines.sql(f"SELECT pgml.cancel({number})") == "t"
     assert ended(lines, number) == "cancelled"
     assert lines.sql("SELECT count(*) FROM pgml.models") == "0"

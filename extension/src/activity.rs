@@ -72,7 +72,7 @@ impl Phase {
             Phase::Checking => "checking arguments",
             Phase::Copying => "copying rows to a snapshot",
             Phase::Reading => "reading rows",
-            Phase::Training => "growing trees",
+            Phase::Training => "training",
             Phase::Scoring => "measuring on test rows",
             Phase::Storing => "storing the model",
             Phase::Refitting => "refitting on all rows",

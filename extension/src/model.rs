@@ -216,6 +216,12 @@ impl Model {
 
     /// As [`Model::predict_values`], of many rows.
     fn predict_rows_of(&self, rows: &[f32], values: &mut [f32]) -> Result<()> {
+        if let (Compiled::Family(learned), Some(pipeline)) = (&self.compiled, self.pipeline.as_ref())
+            && pipeline.width() >= MANY_ZEROS * self.width
+            && predict_cells(learned.predict.as_ref(), pipeline, self.width, rows, values)
+        {
+            return Ok(());
+        }
         let mut finished = self.finished.borrow_mut();
         let rows = match &self.pipeline {
             None => rows,
@@ -503,6 +509,19 @@ impl Model {
             .get(index)
             .ok_or_else(|| Error::corrupted(format!("the model predicted class {index} of {}", classes.len())))
     }
+}
+
+/// So many times wider than a row is the row that the model sees where it is mostly zeros.
+const MANY_ZEROS: usize = 8;
+
+/// Predicts whole rows by what is not 0 in them; false where that cannot be, or a value is missing.
+fn predict_cells(predict: &dyn Predict, pipeline: &Pipeline, width: usize, rows: &[f32], values: &mut [f32]) -> bool {
+    let (count, mut cells) = (predict.values().max(1), Vec::new());
+    rows.len() / width.max(1) * count == values.len()
+        && rows
+            .chunks_exact(width.max(1))
+            .zip(values.chunks_exact_mut(count))
+            .all(|(row, values)| pipeline.cells(row, &mut cells) && predict.predict_cells(&cells, values))
 }
 
 #[cold]

@@ -402,15 +402,56 @@ impl Pipeline {
                         *own = 1.0;
                     }
                 }
-                encoding => {
-                    let mut value = encoding.of(*value);
-                    if value.is_nan() {
-                        value = step.fill.unwrap_or(f32::NAN);
+                _ => finished.push(step.finished(*value)),
+            }
+        }
+    }
+
+    /// For each number of a row as [`Pipeline::apply_compact`] makes it, of how many categories it is the index; 0 of a
+    /// number that is a feature itself. `None` where there are no such columns.
+    pub fn compact(&self) -> Option<Vec<u32>> {
+        let sizes: Vec<u32> = self.steps.iter().map(Step::categories).collect();
+        // A column without a category makes no feature at all.
+        let none = self.steps.iter().any(|step| step.width() == 0);
+        (!none && sizes.iter().any(|size| *size > 0)).then_some(sizes)
+    }
+
+    /// Appends the finished row of a raw row, but with one number a column of one-hot features: the index of the one that
+    /// is 1, or -1.
+    pub fn apply_compact(&self, raw: &[f32], finished: &mut Vec<f32>) {
+        for (step, value) in self.steps.iter().zip(raw) {
+            finished.push(match step.encoding {
+                Encoding::OneHot(count) if *value >= 0.0 && *value < count as f32 => *value,
+                Encoding::OneHot(_) => -1.0,
+                _ => step.finished(*value),
+            });
+        }
+    }
+
+    /// The features of the finished row of a raw row that are not 0, in place of what `cells` held; false where one is
+    /// missing.
+    pub fn cells(&self, raw: &[f32], cells: &mut Vec<(u32, f32)>) -> bool {
+        cells.clear();
+        let mut start = 0;
+        for (step, value) in self.steps.iter().zip(raw) {
+            match step.encoding {
+                Encoding::OneHot(count) => {
+                    if *value >= 0.0 && *value < count as f32 {
+                        cells.push((start + *value as u32, 1.0));
                     }
-                    finished.push(step.scaled(value));
+                    start += count;
+                }
+                _ => {
+                    let value = step.finished(*value);
+                    if value.is_nan() {
+                        return false;
+                    }
+                    cells.push((start, value));
+                    start += 1;
                 }
             }
         }
+        true
     }
 
     /// Whether the other does the same to each feature, be what it has learnt another: which mean is filled in, which scale
@@ -492,6 +533,21 @@ impl Step {
             Encoding::OneHot(count) => count as usize,
             _ => 1,
         }
+    }
+
+    /// The categories that one-hot features are made of; 0 where there are none.
+    fn categories(&self) -> u32 {
+        match self.encoding {
+            Encoding::OneHot(count) => count,
+            _ => 0,
+        }
+    }
+
+    /// The one number that a value becomes.
+    #[inline]
+    fn finished(&self, value: f32) -> f32 {
+        let value = self.encoding.of(value);
+        self.scaled(if value.is_nan() { self.fill.unwrap_or(f32::NAN) } else { value })
     }
 
     /// A number on its scale: at the ends of float32 where it would lie beyond.

@@ -49,6 +49,7 @@ fn predictions(family: &'static Family, rows: usize, weights: Option<&[f32]>) ->
         classes,
         weights,
         categories: &[],
+        one_hot: &[],
         seed: 7,
     };
     let given = Given::check(family.parameters, &Map::new())?;

@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 use learn::family::{self, Control, FAMILIES, Family, Given, Problem};
+use learn::preprocess::Pipeline;
 use learn::split::Split;
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, Params, Task as LearnTask};
 use pgrx::PgSqlErrorCode;
@@ -291,7 +292,7 @@ impl Engine for Learner {
         let mut meta = rows.meta.clone();
         let all = match rows.kept.take().and_then(|kept| kept.downcast::<Gathered>().ok()) {
             Some(kept) => *kept,
-            None => Gathered::read(rows, self.family.takes_missing)?,
+            None => Gathered::read(rows, self.family)?,
         };
         if let Some(label) = meta.labels.first_mut().filter(|label| label.classes.is_some()) {
             label.classes = Some(all.classes.clone());
@@ -303,13 +304,14 @@ impl Engine for Learner {
             .collect();
         let problem = Problem {
             rows: all.rows,
-            width: all.width,
+            width: rows.meta.pipeline.as_ref().map_or(all.width, Pipeline::width),
             features: &all.features,
             targets: rows.data.labels.len(),
             labels: &all.labels,
             classes: all.classes.len(),
             weights: all.weights.as_deref(),
             categories: if categories.iter().any(Option::is_some) { &categories } else { &[] },
+            one_hot: &all.one_hot,
             seed: self.seed,
         };
         let began = Instant::now();
@@ -340,7 +342,10 @@ impl Engine for Learner {
 /// All training rows, in memory.
 struct Gathered {
     rows: usize,
+    /// Numbers of a row.
     width: usize,
+    /// Where one number stands for the features of a column of categories: as in [`Problem`].
+    one_hot: Vec<u32>,
     features: Vec<f32>,
     labels: Vec<f32>,
     /// One a row, where rows have weights.
@@ -350,8 +355,13 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn read(rows: &Prepared<'_>, takes_missing: bool) -> Result<Gathered> {
+    fn read(rows: &Prepared<'_>, family: &Family) -> Result<Gathered> {
         let mut view = rows.view(false, u64::MAX);
+        let compact = rows.meta.pipeline.as_ref().filter(|_| family.takes_one_hot()).and_then(Pipeline::compact);
+        if compact.is_some() {
+            view = view.compact();
+        }
+        let one_hot = compact.unwrap_or_default();
         let width = view.width();
         let count = usize::try_from(rows.split.train_rows()).unwrap_or(usize::MAX);
         let (mut features, mut labels) = (Vec::new(), Vec::new());
@@ -371,8 +381,14 @@ impl Gathered {
             read += part.rows;
             interrupts::check();
         }
-        if !takes_missing && let Some(at) = features.iter().position(|value| value.is_nan()) {
-            let name = rows.features().get(at % width.max(1)).map(|(name, ..)| name.clone()).unwrap_or_default();
+        if !family.takes_missing
+            && let Some(at) = features.iter().position(|value| value.is_nan())
+        {
+            let names: Vec<String> = match one_hot.is_empty() {
+                true => rows.features().into_iter().map(|(name, ..)| name).collect(),
+                false => rows.data.feature_names(),
+            };
+            let name = names.get(at % width.max(1)).cloned().unwrap_or_default();
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 format!("column \"{name}\" is NULL or NaN in a training row, and the algorithm takes no missing values"),
@@ -386,7 +402,7 @@ impl Gathered {
             return Err(Error::invalid("the weights of all training rows are 0"));
         }
         let classes = rows.meta.labels.first().and_then(|label| label.classes.clone());
-        let mut all = Gathered { rows: read, width, features, labels, weights, classes: Vec::new() };
+        let mut all = Gathered { rows: read, width, one_hot, features, labels, weights, classes: Vec::new() };
         if let Some(classes) = classes {
             all.only_classes_of_rows(classes)?;
         }

@@ -26,6 +26,7 @@ pub struct View<'a> {
     classes: Option<&'a [f32]>,
     /// What is done to each row.
     pipeline: Option<&'a Pipeline>,
+    is_compact: bool,
     /// Labels of a row; those after the first stand behind its features in the spool.
     targets: usize,
     /// Whether the last of what stands behind the features is the row's weight.
@@ -77,6 +78,7 @@ impl<'a> View<'a> {
             origins,
             classes: data.labels.first().and_then(|label| label.classes.as_ref()).map(|classes| classes.remap()),
             pipeline: None,
+            is_compact: false,
             targets: data.labels.len(),
             weighted: data.weighted,
             by_class: None,
@@ -104,9 +106,18 @@ impl<'a> View<'a> {
         self
     }
 
+    /// The same rows, prepared but for one-hot features, which are one number a column ([`Pipeline::compact`]).
+    pub fn compact(mut self) -> View<'a> {
+        self.is_compact = true;
+        self
+    }
+
     /// Features of a row.
     pub fn width(&self) -> usize {
-        self.pipeline.map_or(self.raw_width(), Pipeline::width)
+        match self.pipeline {
+            Some(pipeline) if !self.is_compact => pipeline.width(),
+            _ => self.raw_width(),
+        }
     }
 
     fn raw_width(&self) -> usize {
@@ -150,9 +161,13 @@ impl<'a> View<'a> {
         let Some(pipeline) = self.pipeline else { return Ok(()) };
         self.finished.clear();
         let width = self.raw_width();
-        memory::reserve(&mut self.finished, self.features.len() / width.max(1) * pipeline.width())?;
+        let finished = self.width();
+        memory::reserve(&mut self.finished, self.features.len() / width.max(1) * finished)?;
         for row in self.features.chunks_exact(width) {
-            pipeline.apply(row, &mut self.finished);
+            match self.is_compact {
+                true => pipeline.apply_compact(row, &mut self.finished),
+                false => pipeline.apply(row, &mut self.finished),
+            }
         }
         Ok(())
     }

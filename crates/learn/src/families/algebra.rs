@@ -6,8 +6,10 @@ use faer::linalg::solvers::{Llt, SelfAdjointEigen, Svd};
 use faer::{Accum, Mat, MatRef, Par, Side};
 
 use super::apart::apart;
+use super::triangle::triangle;
+use super::usual::Pace;
 use crate::Error;
-use crate::family::{Control, Problem, large_zeros, zeros};
+use crate::family::{Control, Problem, Sparse, large_zeros, zeros};
 
 /// Features and targets around their weighted means, each row times the square root of its weight: an intercept and the
 /// weights have no part in what is fitted to them any more.
@@ -93,6 +95,13 @@ pub(crate) fn mean(values: &[f64], weights: Option<&[f64]>) -> f64 {
 /// The means of the features, unweighted: what contributions are measured from.
 pub(crate) fn feature_means(problem: &Problem<'_>) -> Vec<f64> {
     let mut sums = vec![0.0; problem.width];
+    if let Some(sparse) = Sparse::of(problem) {
+        for row in sparse.rows() {
+            sparse.cells(row).for_each(|(feature, value)| sums[feature] += value);
+        }
+        sums.iter_mut().for_each(|sum| *sum /= problem.rows as f64);
+        return sums;
+    }
     for row in problem.features.chunks_exact(problem.width) {
         for (sum, value) in sums.iter_mut().zip(row) {
             *sum += f64::from(*value);
@@ -154,6 +163,11 @@ pub(crate) fn least_squares(
     control: &mut Control<'_>,
 ) -> Result<Mat<f64>, Error> {
     let (rows, columns) = (features.nrows(), features.ncols());
+    // Of many rows little is left for what cannot be ended.
+    let (features, targets) = match rows >= 2 * columns {
+        true => triangle(features, targets.to_owned(), control)?,
+        false => (features, targets.to_owned()),
+    };
     let svd = singular_values(features, control)?;
     let singular = svd.S().column_vector();
     let largest = singular.iter().copied().fold(0.0, f64::max);
@@ -192,6 +206,9 @@ impl Moments {
         intercept: bool,
         control: &mut Control<'_>,
     ) -> Result<Moments, Error> {
+        if let Some(sparse) = Sparse::of(problem) {
+            return Moments::of_sparse(problem, &sparse, targets, weights, intercept, control);
+        }
         let (width, count) = (problem.width, targets.len() / problem.rows.max(1));
         let columns = width + count;
         let mut means = vec![0.0; columns];
@@ -248,11 +265,82 @@ impl Moments {
                 }
             }
         }
+        Ok(Moments::of_whole(&whole, means, width))
+    }
+
+    /// The same of rows with columns of categories, which are taken around their means in the end.
+    fn of_sparse(
+        problem: &Problem<'_>,
+        sparse: &Sparse<'_>,
+        targets: &[f64],
+        weights: Option<&[f64]>,
+        intercept: bool,
+        control: &mut Control<'_>,
+    ) -> Result<Moments, Error> {
+        let (width, count) = (problem.width, targets.len() / problem.rows.max(1));
+        let columns = width + count;
+        let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
+        let total: f64 = (0..problem.rows).map(weight).sum::<f64>().max(f64::MIN_POSITIVE);
+        let mut pace = Pace::default();
+        let mut means = vec![0.0; columns];
+        if intercept {
+            for (row, values) in sparse.rows().enumerate() {
+                sparse.cells(values).for_each(|(feature, value)| means[feature] += weight(row) * value);
+                let own = &targets[row * count..(row + 1) * count];
+                means[width..].iter_mut().zip(own).for_each(|(mean, target)| *mean += weight(row) * target);
+                pace.spend(sparse.width() + count, control)?;
+            }
+            means.iter_mut().for_each(|mean| *mean /= total);
+        }
+        // Of what is 0 or 1 the products are around 0 first, which costs no digits.
+        let mut is_category = vec![false; columns];
+        for (start, size) in sparse.columns() {
+            is_category[start..start + size].fill(true);
+        }
+        let shift = |column: usize| if is_category[column] { 0.0 } else { means[column] };
+        let mut whole = large_zeros(columns, columns, control)?;
+        let mut cells: Vec<(usize, f64)> = Vec::new();
+        for (row, values) in sparse.rows().enumerate() {
+            cells.clear();
+            cells.extend(sparse.cells(values));
+            cells.extend(
+                targets[row * count..(row + 1) * count].iter().enumerate().map(|(at, value)| (width + at, *value)),
+            );
+            cells.iter_mut().for_each(|(column, value)| *value -= shift(*column));
+            for (index, (column, value)) in cells.iter().enumerate() {
+                let value = weight(row) * value;
+                for (other, factor) in &cells[..=index] {
+                    whole[(*column, *other)] += value * factor;
+                }
+            }
+            pace.spend(cells.len() * cells.len(), control)?;
+        }
+        for column in 0..columns {
+            if is_category[column] && means[column] != 0.0 {
+                for other in (0..columns).filter(|other| is_category[*other] && *other >= column) {
+                    whole[(other, column)] -= total * means[column] * means[other];
+                }
+            }
+            pace.spend(columns, control)?;
+        }
+        for (column, mean) in means.iter().enumerate() {
+            if whole[(column, column)] <= total * (CONSTANT * mean).powi(2) {
+                for other in 0..columns {
+                    whole[(column.max(other), column.min(other))] = 0.0;
+                }
+            }
+        }
+        Ok(Moments::of_whole(&whole, means, width))
+    }
+
+    /// Of the products of all columns, of which the lower triangle counts; the targets are the last.
+    fn of_whole(whole: &Mat<f64>, mut means: Vec<f64>, width: usize) -> Moments {
+        let (columns, count) = (whole.nrows(), whole.nrows() - width);
         let gram = Mat::from_fn(width, width, |row, column| whole[(row.max(column), row.min(column))]);
         let products = Mat::from_fn(width, count, |row, target| whole[(width + target, row)]);
         let squares = (width..columns).map(|column| whole[(column, column)]).collect();
         let target_means = means.split_off(width);
-        Ok(Moments { gram, products, squares, feature_means: means, target_means })
+        Moments { gram, products, squares, feature_means: means, target_means }
     }
 
     /// The intercept that goes with these coefficients for a target.

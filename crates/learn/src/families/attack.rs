@@ -73,6 +73,7 @@ fn problem_of<'a>(
         classes: if family.task == Task::Classification { classes } else { 0 },
         weights: (random.index(3) == 0 && family.takes_weights).then_some(weights),
         categories: &[],
+        one_hot: &[],
         seed: random.bits(),
     }
 }

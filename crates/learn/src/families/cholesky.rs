@@ -34,10 +34,44 @@ pub(crate) struct Cholesky {
 
 impl Cholesky {
     /// Of the lower triangle of a matrix, `None` where it is not positive definite.
-    pub(crate) fn new(mut matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Option<Cholesky>, Error> {
+    pub(crate) fn new(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Option<Cholesky>, Error> {
         let rows = matrix.nrows();
         // A pivot that is so much less than what it came from is what rounding left of zero.
         let least: Vec<f64> = (0..rows).map(|row| matrix[(row, row)] * f64::EPSILON * rows as f64).collect();
+        Cholesky::above(matrix, &least, control)
+    }
+
+    /// The same where each pivot is above the least; `None` where one is not.
+    pub(crate) fn above(matrix: Mat<f64>, least: &[f64], control: &mut Control<'_>) -> Result<Option<Cholesky>, Error> {
+        let (factor, left_out) = Cholesky::factor(matrix, least, false, control)?;
+        Ok(left_out.is_empty().then_some(factor))
+    }
+
+    /// Of a matrix that is not definite: rows and columns whose pivots are not above the least are left out. Each comes
+    /// with what `L x` has to be for the sum `x` of those before it that it is.
+    pub(crate) fn leaving_out(
+        matrix: Mat<f64>,
+        least: &[f64],
+        control: &mut Control<'_>,
+    ) -> Result<(Cholesky, Vec<(usize, Vec<f64>)>), Error> {
+        let (mut factor, left_out) = Cholesky::factor(matrix, least, true, control)?;
+        let rows = left_out.into_iter().map(|row| {
+            let own = (0..row).map(|column| std::mem::take(&mut factor.factor[(row, column)])).collect();
+            (row, own)
+        });
+        let rows = rows.collect();
+        Ok((factor, rows))
+    }
+
+    /// The factor, and which rows were left out, if any may be; else it ends at the first.
+    fn factor(
+        mut matrix: Mat<f64>,
+        least: &[f64],
+        may_leave_out: bool,
+        control: &mut Control<'_>,
+    ) -> Result<(Cholesky, Vec<usize>), Error> {
+        let rows = matrix.nrows();
+        let mut left_out = Vec::new();
         for start in (0..rows).step_by(BLOCK) {
             let size = BLOCK.min(rows - start);
             let (done, rest) = matrix.as_mut().split_at_col_mut(start);
@@ -49,19 +83,29 @@ impl Cholesky {
                 matmul(block.as_mut(), Accum::Add, before, across, -1.0, Par::Seq);
                 control.check()?;
             }
-            let (mut corner, below) = block.split_at_row_mut(size);
-            if !small(corner.as_mut(), &least[start..]) {
-                return Ok(None);
+            let (mut corner, mut below) = block.split_at_row_mut(size);
+            let out = small(corner.as_mut(), &least[start..]);
+            if !out.is_empty() && !may_leave_out {
+                return Ok((Cholesky { factor: Mat::new() }, out));
             }
-            solve_lower_triangular_in_place(corner.as_ref(), below.transpose_mut(), Par::Seq);
+            solve_lower_triangular_in_place(corner.as_ref(), below.as_mut().transpose_mut(), Par::Seq);
+            for column in &out {
+                below.as_mut().col_mut(*column).fill(0.0);
+            }
+            left_out.extend(out.iter().map(|column| start + column));
             control.check()?;
         }
-        Ok(Some(Cholesky { factor: matrix }))
+        Ok((Cholesky { factor: matrix }, left_out))
     }
 
     /// Solves for these right sides, in place.
     pub(crate) fn solve(&self, right: &mut Mat<f64>, control: &mut Control<'_>) -> Result<(), Error> {
         self.forward(right, control)?;
+        self.backward(right, control)
+    }
+
+    /// Solves the other half of it: multiplies with the inverse of the transpose of L.
+    pub(crate) fn backward(&self, right: &mut Mat<f64>, control: &mut Control<'_>) -> Result<(), Error> {
         self.by_columns(right, control, |columns| {
             solve_upper_triangular_in_place(self.factor.as_ref().transpose(), columns, Par::Seq);
         })
@@ -96,9 +140,10 @@ impl Cholesky {
     }
 }
 
-/// Factors a block, column by column; false where a pivot is not above the least.
-fn small(mut block: MatMut<'_, f64>, least: &[f64]) -> bool {
+/// Factors a block, column by column; gives the columns whose pivots are not above the least, of which nothing is left.
+fn small(mut block: MatMut<'_, f64>, least: &[f64]) -> Vec<usize> {
     let size = block.nrows();
+    let mut left_out = Vec::new();
     for column in 0..size {
         for before in 0..column {
             let factor = block[(column, before)];
@@ -108,14 +153,19 @@ fn small(mut block: MatMut<'_, f64>, least: &[f64]) -> bool {
         }
         let pivot = block[(column, column)];
         if !(pivot > least[column].max(0.0) && pivot.is_finite()) {
-            return false;
+            left_out.push(column);
+            block[(column, column)] = 1.0;
+            for row in column + 1..size {
+                block[(row, column)] = 0.0;
+            }
+            continue;
         }
         let root = pivot.sqrt();
         for row in column..size {
             block[(row, column)] /= root;
         }
     }
-    true
+    left_out
 }
 
 #[cfg(test)]
@@ -140,6 +190,22 @@ mod tests {
             let determinant: f64 = (0..size).map(|row| other.L()[(row, row)].ln()).sum();
             assert!((cholesky.log_determinant() - determinant).abs() < 1e-8 * determinant.abs().max(1.0));
         }
+        // The third is the sum of the first two, and the fifth twice the second.
+        let half = Mat::from_fn(5, 7, |_, _| random.normal());
+        let half = Mat::from_fn(5, 7, |row, column| match row {
+            2 => half[(0, column)] + half[(1, column)],
+            4 => 2.0 * half[(1, column)],
+            _ => half[(row, column)],
+        });
+        let matrix = &half * half.transpose();
+        let least: Vec<f64> = (0..5).map(|row| 1e-11 * matrix[(row, row)]).collect();
+        let (cholesky, left_out) = Cholesky::leaving_out(matrix, &least, &mut control).unwrap();
+        assert_eq!(left_out.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [2, 4]);
+        let mut made = Mat::from_fn(5, 2, |row, number| left_out[number].1.get(row).copied().unwrap_or(0.0));
+        cholesky.backward(&mut made, &mut control).unwrap();
+        let expected =
+            Mat::from_fn(5, 2, |row, number| [[1.0, 1.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0, 0.0]][number][row]);
+        assert!((made - expected).norm_max() < 1e-8);
         let indefinite = Mat::from_fn(2, 2, |row, column| if row == column { 1.0 } else { 2.0 });
         assert!(Cholesky::new(indefinite, &mut control).unwrap().is_none());
     }

@@ -102,7 +102,7 @@ fn fit(problem: &Problem<'_>, given: &Given, ratio: f64, control: &mut Control<'
     let mut coefficients = Vec::with_capacity(problem.targets * problem.width);
     let mut intercepts = Vec::with_capacity(problem.targets);
     let mut converged = true;
-    if problem.width <= problem.rows {
+    if problem.width <= problem.rows || !problem.one_hot.is_empty() {
         let moments = Moments::new(problem, &labels(problem), weights.as_deref(), intercept, control)?;
         for target in 0..problem.targets {
             let (column, ended) = descend(Products::of(&moments, target), settings(), control)?;

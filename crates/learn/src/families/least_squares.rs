@@ -3,10 +3,11 @@
 
 use faer::Mat;
 
-use super::algebra::{Centred, feature_means, least_squares};
+use super::absorb;
+use super::algebra::{Centred, feature_means, labels, least_squares, weights};
 use super::forms::linear::{self, Link};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Sparse, Task};
 
 /// `linear` in regression, as scikit-learn's LinearRegression.
 pub(crate) const LINEAR: Family = Family {
@@ -31,6 +32,12 @@ pub(crate) const LINEAR: Family = Family {
 };
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    if let Some(sparse) = Sparse::of(problem) {
+        let (targets, weights, alphas) = (labels(problem), weights(problem), vec![0.0; problem.targets]);
+        let intercept = given.flag("fit_intercept");
+        let found = absorb::solve(problem, &sparse, &targets, weights.as_deref(), &alphas, intercept, control)?;
+        return Ok(linear::model(found.coefficients, found.intercepts, feature_means(problem), Link::Identity));
+    }
     let mut centred = Centred::new(problem, given.flag("fit_intercept"))?;
     control.check()?;
     let features = std::mem::replace(&mut centred.features, Mat::new());

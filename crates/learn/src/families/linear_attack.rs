@@ -75,6 +75,7 @@ impl Rows {
             classes: self.classes,
             weights: (!self.weights.is_empty()).then_some(&self.weights),
             categories: &[],
+            one_hot: &[],
             seed: 7,
         }
     }
@@ -197,6 +198,7 @@ fn times() {
             classes: if classifies { 2 } else { 0 },
             weights: None,
             categories: &[],
+            one_hot: &[],
             seed: 1,
         };
         let start = cpu_seconds();

@@ -1,5 +1,6 @@
 //! The families themselves, one file each. See [`crate::family`] for what they have in common.
 
+mod absorb;
 pub(crate) mod ada_boost;
 pub(crate) mod affinity_propagation;
 pub(crate) mod agglomeration;
@@ -70,4 +71,5 @@ pub(crate) mod testing;
 pub(crate) mod theil_sen;
 pub(crate) mod tiles;
 mod trees;
+mod triangle;
 mod usual;

@@ -2,16 +2,16 @@
 //! classifier it takes the classes for numbers, -1 and 1, and the largest prediction speaks for its class.
 
 use faer::Mat;
-use faer::linalg::solvers::Solve;
 
-use super::algebra::{Centred, Moments, cholesky, labels, product, singular_values, weights};
-use super::apart::apart;
+use super::absorb;
+use super::algebra::{Centred, Moments, labels, product, singular_values, weights};
+use super::cholesky::Cholesky;
 use super::coordinate::{Costs, Products, Settings, descend};
 use super::forms::linear::{self, Link};
 use super::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model};
 use super::usual::{takes, told_whether_converged};
 use crate::Error;
-use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, zeros};
+use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Sparse, Task, zeros};
 
 /// Whatever it is, the solution is the same.
 const SOLVERS: Kind = Kind::Choice(&["auto", "svd", "cholesky", "lsqr", "sparse_cg", "sag", "saga", "lbfgs"]);
@@ -121,6 +121,10 @@ fn fit(
     let mut coefficients = Vec::with_capacity(alphas.len() * problem.width);
     let mut intercepts = Vec::with_capacity(alphas.len());
     let mut converged = true;
+    if let Some(sparse) = Sparse::of(problem).filter(|_| !given.flag("positive")) {
+        let found = absorb::solve(problem, &sparse, &targets, weights.as_deref(), alphas, intercept, control)?;
+        return linear_model(problem, found.coefficients, found.intercepts, link);
+    }
     let tall = problem.width <= problem.rows;
     if tall || given.flag("positive") {
         let moments = Moments::new(problem, &targets, weights.as_deref(), intercept, control)?;
@@ -180,20 +184,16 @@ const LEAST: f64 = 1e-12;
 fn solved(
     mut matrix: Mat<f64>,
     alpha: f64,
-    right: Mat<f64>,
+    mut right: Mat<f64>,
     control: &mut Control<'_>,
 ) -> Result<Option<Mat<f64>>, Error> {
     for index in 0..matrix.nrows() {
         matrix[(index, index)] += alpha;
     }
-    let (Some(factor), matrix) = cholesky(matrix, control)? else { return Ok(None) };
-    let rests = factor.L().diagonal().column_vector().iter().enumerate();
-    let good = rests.into_iter().all(|(index, rest)| rest * rest > LEAST * matrix[(index, index)]);
-    if !good {
-        return Ok(None);
-    }
-    let work = (matrix.nrows() * matrix.nrows() * right.ncols()) as f64;
-    apart(2.0 * work, control, move || Some(factor.solve(right)))
+    let least: Vec<f64> = (0..matrix.nrows()).map(|index| LEAST * matrix[(index, index)]).collect();
+    let Some(factor) = Cholesky::above(matrix, &least, control)? else { return Ok(None) };
+    factor.solve(&mut right, control)?;
+    Ok(Some(right))
 }
 
 /// By the products of the features, `None` where they do not tell one solution.

@@ -5,11 +5,12 @@
 
 use super::algebra::{CONSTANT, dot};
 use crate::Error;
-use crate::family::{Control, Problem};
+use crate::family::{Control, Problem, Sparse};
 
 /// The rows as a search sees them. Its parameters are `width` numbers a score, and one more with an intercept.
 pub(crate) struct Scaled<'a> {
     problem: &'a Problem<'a>,
+    sparse: Option<Sparse<'a>>,
     /// A weight a row.
     pub(crate) weights: Vec<f64>,
     /// Of each feature.
@@ -30,11 +31,21 @@ impl<'a> Scaled<'a> {
     /// absolute value of the intercept needs it to be a parameter of its own.
     pub(crate) fn new(problem: &'a Problem<'a>, weights: Vec<f64>, intercept: bool, centred: bool) -> Scaled<'a> {
         let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
+        let sparse = Sparse::of(problem);
         let mut shifts = vec![0.0; problem.width];
         if intercept && centred {
-            for (row, weight) in problem.features.chunks_exact(problem.width).zip(&weights) {
-                for (shift, value) in shifts.iter_mut().zip(row) {
-                    *shift += weight * f64::from(*value);
+            match &sparse {
+                Some(sparse) => {
+                    for (row, weight) in sparse.rows().zip(&weights) {
+                        sparse.cells(row).for_each(|(feature, value)| shifts[feature] += weight * value);
+                    }
+                }
+                None => {
+                    for (row, weight) in problem.features.chunks_exact(problem.width).zip(&weights) {
+                        for (shift, value) in shifts.iter_mut().zip(row) {
+                            *shift += weight * f64::from(*value);
+                        }
+                    }
                 }
             }
             for shift in &mut shifts {
@@ -42,7 +53,19 @@ impl<'a> Scaled<'a> {
             }
         }
         let mut squares = vec![0.0; problem.width];
-        for (row, weight) in problem.features.chunks_exact(problem.width).zip(&weights) {
+        for (row, weight) in sparse.iter().flat_map(Sparse::rows).zip(&weights) {
+            let cells = sparse.iter().flat_map(|sparse| sparse.cells(row));
+            cells.for_each(|(feature, value)| squares[feature] += weight * (value - shifts[feature]).powi(2));
+        }
+        for (start, size) in sparse.iter().flat_map(Sparse::columns) {
+            for feature in start..start + size {
+                // Of the rows that are 0, which were not met.
+                let rows = squares[feature] / (1.0 - shifts[feature]).powi(2).max(f64::MIN_POSITIVE);
+                squares[feature] += (total - rows).max(0.0) * shifts[feature].powi(2);
+            }
+        }
+        let dense = if sparse.is_some() { &[][..] } else { problem.features };
+        for (row, weight) in dense.chunks_exact(problem.width).zip(&weights) {
             for ((square, value), shift) in squares.iter_mut().zip(row).zip(&shifts) {
                 let value = f64::from(*value) - shift;
                 *square += weight * value * value;
@@ -52,7 +75,7 @@ impl<'a> Scaled<'a> {
             let deviation = (square / total).sqrt();
             if deviation > CONSTANT * shift.abs() && deviation > 0.0 { deviation } else { 1.0 }
         });
-        Scaled { problem, scales: scales.collect(), weights, shifts, intercept }
+        Scaled { problem, sparse, scales: scales.collect(), weights, shifts, intercept }
     }
 
     /// The sum of the weights.
@@ -110,8 +133,9 @@ impl<'a> Scaled<'a> {
             Plain { coefficients: vec![0.0; model.coefficients.len()], intercepts: vec![0.0; model.intercepts.len()] };
         let mut scores = vec![0.0; model.intercepts.len()];
         let mut sum = 0.0;
-        let block = (1 << 17) / model.coefficients.len().max(1) + 1;
-        for (row, features) in self.problem.features.chunks_exact(width).enumerate() {
+        let numbers = self.sparse.as_ref().map_or(width, Sparse::width);
+        let block = (1 << 17) / (numbers * model.intercepts.len()).max(1) + 1;
+        for (row, features) in self.problem.features.chunks_exact(numbers).enumerate() {
             if row % block == 0 {
                 control.check()?;
             }
@@ -121,7 +145,13 @@ impl<'a> Scaled<'a> {
             }
             let models = model.coefficients.chunks_exact(width).zip(&model.intercepts);
             for (score, (coefficients, intercept)) in scores.iter_mut().zip(models) {
-                *score = dot(coefficients, features) + intercept;
+                *score = intercept
+                    + match &self.sparse {
+                        None => dot(coefficients, features),
+                        Some(sparse) => {
+                            sparse.cells(features).map(|(feature, value)| coefficients[feature] * value).sum::<f64>()
+                        }
+                    };
             }
             sum += weight * loss(row, &mut scores);
             for (index, by_score) in scores.iter().enumerate() {
@@ -129,8 +159,15 @@ impl<'a> Scaled<'a> {
                 if factor != 0.0 {
                     slope.intercepts[index] += factor;
                     let own = &mut slope.coefficients[index * width..(index + 1) * width];
-                    for (slope, value) in own.iter_mut().zip(features) {
-                        *slope += factor * f64::from(*value);
+                    match &self.sparse {
+                        Some(sparse) => {
+                            sparse.cells(features).for_each(|(feature, value)| own[feature] += factor * value);
+                        }
+                        None => {
+                            for (slope, value) in own.iter_mut().zip(features) {
+                                *slope += factor * f64::from(*value);
+                            }
+                        }
                     }
                 }
             }

@@ -19,6 +19,7 @@ pub(crate) fn regression<'a>(features: &'a [f32], width: usize, labels: &'a [f32
         classes: 0,
         weights: None,
         categories: &[],
+        one_hot: &[],
         seed: 0,
     }
 }

@@ -10,12 +10,14 @@
 //! families by name: the extension offers what the table has, and so do error messages and the documentation.
 
 mod arrays;
+mod columns;
 mod control;
 mod parameters;
 mod problem;
 mod store;
 
 pub use arrays::{Array, Element};
+pub(crate) use columns::Sparse;
 pub use control::{Control, Progress};
 pub use forest::Explainer;
 pub use forest::importance::Splits;
@@ -88,6 +90,17 @@ pub struct Family {
     pub form: &'static Form,
 }
 
+impl Family {
+    /// Whether it knows by [`Problem::one_hot`] what to do with numbers that stand for several features.
+    pub fn takes_one_hot(&self) -> bool {
+        match self.task {
+            Task::Regression => ["linear", "ridge", "lasso", "elastic_net", "huber"].contains(&self.name),
+            Task::Classification => ["linear", "ridge"].contains(&self.name),
+            _ => false,
+        }
+    }
+}
+
 /// A way to store models and to predict from them.
 pub struct Form {
     /// As stored; never used for anything else again.
@@ -141,6 +154,12 @@ pub trait Predict: Send + Sync {
         for (row, values) in rows.chunks_exact(self.width()).zip(values.chunks_exact_mut(self.values())) {
             self.predict(row, values);
         }
+    }
+
+    /// Predicts one row by those of its features that are not 0, in their order, each below `width()`; false where it
+    /// cannot. No value is missing.
+    fn predict_cells(&self, _cells: &[(u32, f32)], _values: &mut [f32]) -> bool {
+        false
     }
 
     /// How much each feature moved each value from what is expected of the training rows, where that is known exactly:

@@ -26,6 +26,11 @@ pub struct Problem<'a> {
     /// For each feature the number of its categories, where it is one; the value is the index of the category then.
     /// Empty where no feature is.
     pub categories: &'a [Option<u32>],
+    /// Where `features` has one number in place of the features of a column of categories: for each number of a row how
+    /// many features it stands for, of which the one that it is the index of is 1 and the others 0 (all of them where it is
+    /// no such index), or 0 for a number that is a feature itself. Empty where each number is a feature. Only for a family
+    /// that [takes it](crate::family::Family::takes_one_hot).
+    pub one_hot: &'a [u32],
     /// For every random choice: the same seed means the same model.
     pub seed: u64,
 }

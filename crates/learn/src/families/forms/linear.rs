@@ -68,6 +68,46 @@ impl Linear {
         self.intercepts[index] + products.sum::<f64>()
     }
 
+    /// What is made of the sums.
+    fn answer(&self, values: &mut [f32], sum: impl Fn(usize) -> f64) {
+        if self.is_binary() {
+            let score = sum(0);
+            let both = match self.link {
+                Link::Scores | Link::Identity => [-score, score],
+                Link::Softmax | Link::OneVersusRest => [logistic(-score), logistic(score)],
+                Link::Clipped => [clipped(-score), clipped(score)],
+            };
+            for (value, class) in values.iter_mut().zip(both) {
+                *value = class as f32;
+            }
+            return;
+        }
+        if matches!(self.link, Link::Identity | Link::Scores) {
+            for (index, value) in values.iter_mut().enumerate() {
+                *value = sum(index) as f32;
+            }
+            return;
+        }
+        let mut scores: Vec<f64> = (0..self.intercepts.len()).map(sum).collect();
+        match self.link {
+            Link::OneVersusRest => {
+                scores.iter_mut().for_each(|score| *score = logistic(*score));
+                shares(&mut scores);
+            }
+            Link::Clipped => {
+                let order: Vec<f64> = scores.iter().map(|score| TIE * (1.0 + score / (1.0 + score.abs()))).collect();
+                scores.iter_mut().for_each(|score| *score = clipped(*score));
+                shares(&mut scores);
+                scores.iter_mut().zip(order).for_each(|(score, more)| *score += more);
+                shares(&mut scores);
+            }
+            _ => softmax(&mut scores),
+        }
+        for (value, score) in values.iter_mut().zip(scores) {
+            *value = score as f32;
+        }
+    }
+
     /// Whether one sum speaks for two classes.
     fn is_binary(&self) -> bool {
         self.link != Link::Identity && self.intercepts.len() == 1
@@ -128,42 +168,17 @@ impl Predict for Linear {
     }
 
     fn predict(&self, row: &[f32], values: &mut [f32]) {
-        if self.is_binary() {
-            let score = self.sum(row, 0);
-            let both = match self.link {
-                Link::Scores | Link::Identity => [-score, score],
-                Link::Softmax | Link::OneVersusRest => [logistic(-score), logistic(score)],
-                Link::Clipped => [clipped(-score), clipped(score)],
-            };
-            for (value, class) in values.iter_mut().zip(both) {
-                *value = class as f32;
-            }
-            return;
-        }
-        if matches!(self.link, Link::Identity | Link::Scores) {
-            for (index, value) in values.iter_mut().enumerate() {
-                *value = self.sum(row, index) as f32;
-            }
-            return;
-        }
-        let mut scores: Vec<f64> = (0..self.intercepts.len()).map(|index| self.sum(row, index)).collect();
-        match self.link {
-            Link::OneVersusRest => {
-                scores.iter_mut().for_each(|score| *score = logistic(*score));
-                shares(&mut scores);
-            }
-            Link::Clipped => {
-                let order: Vec<f64> = scores.iter().map(|score| TIE * (1.0 + score / (1.0 + score.abs()))).collect();
-                scores.iter_mut().for_each(|score| *score = clipped(*score));
-                shares(&mut scores);
-                scores.iter_mut().zip(order).for_each(|(score, more)| *score += more);
-                shares(&mut scores);
-            }
-            _ => softmax(&mut scores),
-        }
-        for (value, score) in values.iter_mut().zip(scores) {
-            *value = score as f32;
-        }
+        self.answer(values, |index| self.sum(row, index));
+    }
+
+    fn predict_cells(&self, cells: &[(u32, f32)], values: &mut [f32]) -> bool {
+        let width = self.means.len();
+        self.answer(values, |index| {
+            let coefficients = &self.coefficients[index * width..(index + 1) * width];
+            let products = cells.iter().map(|(feature, value)| coefficients[*feature as usize] * f64::from(*value));
+            self.intercepts[index] + products.sum::<f64>()
+        });
+        true
     }
 
     fn contributions(&self, row: &[f32], contributions: &mut [f32]) -> bool {
