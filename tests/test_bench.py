@@ -167,23 +167,27 @@ def test_a_bench_that_is_not_there_is_named():
     assert "predict-point" in done.stderr
 
 
-def test_the_skill_of_a_regression_is_r2_and_of_a_classification_how_much_of_the_log_loss_is_gone():
+def test_the_figure_of_a_regression_is_r2_and_that_of_probabilities_how_much_of_the_log_loss_is_gone():
     learnt, unseen = [1.0, 3.0], [1.0, 2.0, 3.0]
     nothing = score.of_nothing("regression", learnt, unseen)
-    assert score.skill(score.losses("regression", unseen, unseen), nothing) == 1
-    assert score.skill(score.losses("regression", unseen, [2.0, 2.0, 2.0]), nothing) == 0
+    for predicted, skill in ((unseen, 1), ([2.0, 2.0, 2.0], 0)):
+        assert score.together([score.judged("regression", unseen, predicted)], [nothing]) == {"skill": skill}
     nothing = score.of_nothing("classification", ["a", "a", "a", "b"], ["a", "b"])
-    assert score.skill(score.losses("classification", ["a", "b"], [[0.75, 0.25]] * 2, ["a", "b"]), nothing) == 0
-    assert score.skill(score.losses("classification", ["a", "b"], [[1, 0], [0, 1]], ["a", "b"]), nothing) > 0.999
+    no_better = score.judged("classification", ["a", "b"], [[0.75, 0.25]] * 2, ["a", "b"])
+    assert score.together([no_better], [nothing]) == {"skill": 0, "auc": 0.5}
+    perfect = score.together([score.judged("classification", ["a", "b"], [[1, 0], [0, 1]], ["a", "b"])], [nothing])
+    assert perfect["skill"] > 0.999
+    assert perfect["auc"] == 1
+    assert score.together([None], [nothing]) is None
 
 
 def test_a_class_that_no_training_row_had_costs_the_same_whoever_predicts():
-    known = score.losses("classification", ["c"], [[0.5, 0.5]], ["a", "b"])
-    known_by_another = score.losses("classification", ["c"], [[1.0, 0.0, 0.0]], ["a", "b", "c"])
+    known = score.judged("classification", ["c"], [[0.5, 0.5]], ["a", "b"])["loss"]
+    known_by_another = score.judged("classification", ["c"], [[1.0, 0.0, 0.0]], ["a", "b", "c"])["loss"]
     assert known == pytest.approx(known_by_another, rel=1e-3)
 
 
-def test_a_ratio_of_small_skills_is_not_blown_up():
+def test_a_ratio_of_small_figures_is_not_blown_up():
     assert score.ratio(0.72, 0.8) == pytest.approx(0.9)
     assert score.ratio(0.04, 0.05) == pytest.approx(0.98)
     assert score.ratio(None, 0.5) == 0

@@ -23,7 +23,6 @@ import subprocess
 import sys
 import time
 
-import numpy
 import pandas
 import pg8000.exceptions
 
@@ -89,11 +88,11 @@ def server_of_sets():
 
 
 def compare(server, one):
-    """All that is known of one set: skills by name, errors and notices by form."""
+    """All that is known of one set: figures by name, errors and notices by form."""
     rows = sets.load(one)
     parts = sets.parts(one, rows)
-    losses = {name: [] for name in (*FORMS, ALL)}
-    told_by = {"errors": {}, "notices": {}, "seconds": {}, "deployed": []}
+    judged = {name: [] for name in (*FORMS, ALL)}
+    told_by = {"errors": {}, "notices": {}, "seconds": {}, "deployed": [], "metrics": []}
     for number, (learnt, test) in enumerate(parts):
         put(server, one, one.name, rows.iloc[learnt])
         put(server, one, "fresh", rows.iloc[test])
@@ -101,18 +100,27 @@ def compare(server, one):
         for form, words in FORMS.items():
             seconds = train(server, one, f"{one.name} {form} {number}", words, form, told_by)
             told_by["seconds"][form] = told_by["seconds"].get(form, 0) + seconds
-            losses[form].append(judge(server, one, f"{one.name} {form} {number}", rows.iloc[learnt], labels))
+            judged[form].append(judge(server, one, f"{one.name} {form} {number}", rows.iloc[learnt], labels))
             train(server, one, f"{one.name} {number}", words, form, told_by)
         told_by["deployed"].append(deployed(server, f"{one.name} {number}"))
-        losses[ALL].append(judge(server, one, f"{one.name} {number}", rows.iloc[learnt], labels))
+        told_by["metrics"].append(metrics(server, f"{one.name} {number}"))
+        judged[ALL].append(judge(server, one, f"{one.name} {number}", rows.iloc[learnt], labels))
         server.psql(f'DROP TABLE "{one.name}", fresh', DATABASE)
     script = of_script(one, parts)
-    nothing = script["losses"].pop("nothing")
-    skills = {name: score.skill(loss, nothing) for name, loss in script["losses"].items()}
-    for name, of_parts in losses.items():
-        missing = any(part is None for part in of_parts)
-        skills[f"pgml {name}"] = None if missing else score.skill(numpy.concatenate(of_parts), nothing)
-    return {"set": one, "rows": len(rows), "skills": skills, "chosen": script["chosen"], **told_by}
+    nothing = [part["nothing"] for part in script]
+    chosen = [choice(one, part["validated"]) for part in script]
+    beside = {name: [part["test"][name] for part in script] for name in script[0]["test"]}
+    beside["script"] = [part["test"][name] for part, name in zip(script, chosen, strict=True)]
+    figures = {f"pgml {name}": score.together(of_parts, nothing) for name, of_parts in judged.items()}
+    figures |= {name: score.together(of_parts, nothing) for name, of_parts in beside.items()}
+    return {"set": one, "rows": len(rows), "figures": figures, "chosen": chosen, **told_by}
+
+
+def choice(one, validated):
+    """The candidate that is best in cross-validation, by the headline of the task."""
+    if one.task == "regression":
+        return min(validated, key=lambda name: validated[name]["loss"])
+    return max(validated, key=lambda name: validated[name]["auc"])
 
 
 def put(server, one, table, rows):
@@ -166,7 +174,7 @@ def train(server, one, project, words, form, told_by):
     try:
         with connection(server, DATABASE) as client:
             client.cursor().execute(asked)
-            notices = [notice[b"M"].decode() for notice in client.notices]
+            notices = [notice[b"M"].decode() for notice in client.notices if notice[b"V"] != b"INFO"]
             told_by["notices"].setdefault(form, notices)
     except (pg8000.exceptions.Error, OSError) as error:
         told = error.args[0]
@@ -189,8 +197,14 @@ def deployed(server, project):
     return server.psql(f"SELECT algorithm FROM pgml.deployed_models WHERE name = '{project}'", DATABASE) or None
 
 
+def metrics(server, project):
+    """What pgml itself says of each model: what it chose the deployed one by."""
+    asked = "SELECT coalesce(json_object_agg(algorithm, metrics), '{}') FROM pgml.models m JOIN pgml.projects p"
+    return json.loads(server.psql(f"{asked} ON p.id = m.project_id WHERE p.name = '{project}'", DATABASE))
+
+
 def judge(server, one, project, learnt, labels):
-    """The loss of each fresh row; None without a model."""
+    """How good the deployed model is on the fresh rows; None without a model."""
     if deployed(server, project) is None:
         return None
     function = "predict" if one.task == "regression" else "predict_proba"
@@ -201,7 +215,7 @@ def judge(server, one, project, learnt, labels):
         predicted = [row[0] for row in cursor.fetchall()]
     if any(value is None for value in predicted):
         raise Problem(f"{one.name}: {project} has no prediction for some rows")
-    return score.losses(one.task, labels, predicted, classes(one, learnt))
+    return score.judged(one.task, labels, predicted, classes(one, learnt))
 
 
 def classes(one, learnt):
@@ -226,60 +240,70 @@ def of_script(one, parts):
     return json.loads(file.read_text())
 
 
-def ratios(found):
-    """The ratios of one set: each form to the script, and to its library."""
-    skills = found["skills"]
-    against = {f"{name} ÷ script": score.ratio(skills[f"pgml {name}"], skills["script"]) for name in (ALL, *FORMS)}
+def ratios(found, what=None):
+    """The ratios of one set, of the headline or of another figure: each form to the script, and to its library."""
+    what = what or score.HEADLINE[found["set"].task]
+    of = {name: None if figures is None else figures[what] for name, figures in found["figures"].items()}
+    against = {f"{name} ÷ script": score.ratio(of[f"pgml {name}"], of["script"]) for name in (ALL, *FORMS)}
     alike = {
-        f"{form} ÷ {library}": score.ratio(skills[f"pgml {form}"], skills[name])
-        for form, (library, name) in LIBRARIES.items()
+        f"{form} ÷ {library}": score.ratio(of[f"pgml {form}"], of[name]) for form, (library, name) in LIBRARIES.items()
     }
     return against | alike
 
 
 def told(report, compared):
-    """The figures of the report: of all sets together first, then the losses, then the rest."""
-    kept = ("rows", "skills", "chosen", "deployed", "errors", "notices", "seconds")
+    """The figures of the report: of all sets together, then of each, the worst first."""
+    kept = ("rows", "figures", "chosen", "deployed", "errors", "notices", "seconds")
     report.content["found"] = {name: {what: found[what] for what in kept} for name, found in compared.items()}
     of_sets = {name: ratios(found) for name, found in compared.items()}
-    modelless = sorted({name for name, found in compared.items() if found["errors"]})
-    report.add(
-        f"sets without a model at the first call, of {len(compared)}", Spread.of([len(modelless)]), target=0,
-        at_most=True, headline="data sets for which a first call gives no model",
-    )  # fmt: skip
+    modelless = [name for name, found in compared.items() if found["errors"]]
+    case = f"sets without a model at the first call, of {len(compared)}"
+    headline = "data sets for which a first call gives no model"
+    report.add(case, Spread.of([len(modelless)]), target=0, at_most=True, headline=headline)
     for what in next(iter(of_sets.values())):
         values = [of_set[what] for of_set in of_sets.values()]
         target = TARGETS["median"] if what.startswith(ALL) else None
-        report.add(
-            f"median: {what}", Spread.of([statistics.median(values)]), target=target, unit="times", contest=True,
-            headline=f"skill on fresh rows, {what}: median of {len(values)} data sets" if target else None,
-        )  # fmt: skip
-    worst_first = sorted(of_sets.items(), key=lambda item: item[1][f"{ALL} ÷ script"])
-    bars = {"deployed ÷ script": [(name, of_set[f"{ALL} ÷ script"]) for name, of_set in worst_first]}
+        headline = f"on fresh rows, {what}: median of {len(values)} data sets" if target else None
+        report.add(f"{what}: median", Spread.of([statistics.median(values)]), target, contest=True, headline=headline)
+    worst_first = sorted(of_sets, key=lambda name: of_sets[name][f"{ALL} ÷ script"])
+    for what in next(iter(of_sets.values())):
+        for name in worst_first:
+            target = TARGETS["script" if what.startswith(ALL) else "like for like"]
+            aimed = what.startswith(ALL) or not what.endswith("script")
+            value = Spread.of([round(of_sets[name][what], 4)])
+            report.add(f"{what}: {name}", value, target if aimed else None, contest=aimed)
+    bars = {f"{ALL} ÷ script": [(name, of_sets[name][f"{ALL} ÷ script"]) for name in worst_first]}
     report.plot("ratios", "Deployed after three statements ÷ the script", "", "times", bars, kind="panels", even=True)
-    lines = []
-    for name, of_set in worst_first:
-        for what, value in of_set.items():
-            if what.startswith(ALL):
-                target = TARGETS["script"]
-            else:
-                target = None if what.endswith("script") else TARGETS["like for like"]
-            report.add(f"{name}: {what}", Spread.of([value]), target=target, unit="times", contest=target is not None)
-        lines.append(line(name, compared[name], of_set))
-    columns = ["set", "rows", "task", "script", "its skill", "deployed", *next(iter(of_sets.values()))]
-    report.table("Skill on fresh rows: ratios", columns, lines)
+    columns = ["set", "rows", "measure", "script", "its figure", "deployed", *next(iter(of_sets.values()))]
+    lines = [line(compared[name], of_sets[name]) for name in worst_first]
+    report.table("r2 or area under the ROC curve on fresh rows: ratios", columns, lines)
+    columns = ["set", "script", ALL, *FORMS, *(library for library, _ in LIBRARIES.values())]
+    lines = [skills(compared[name]) for name in worst_first if compared[name]["set"].task == "classification"]
+    report.table("Skill of the probabilities: 1 - log loss ÷ log loss of the shares of the classes", columns, lines)
     columns = ["ratio", "no model", ">= 0.98", "0.90 to 0.98", "< 0.90", "median"]
     report.table("How many sets", columns, counted(compared, of_sets))
 
 
-def line(name, found, of_set):
-    """A row of the table."""
-    one, chosen = found["set"], found["chosen"]
-    task = one.task if one.task == "regression" else "classification"
-    words = [max(set(chosen), key=chosen.count), round(found["skills"]["script"], 3)]
+def line(found, of_set):
+    """A row of the table of ratios."""
+    what = score.HEADLINE[found["set"].task]
     three = [algorithm or "none" for algorithm in found["deployed"]]
+    words = ["r2" if what == "skill" else "ROC AUC", most_frequent(found["chosen"])]
     values = [round(value, 3) for value in of_set.values()]
-    return [name, found["rows"], task, *words, max(set(three), key=three.count), *values]
+    figure = round(found["figures"]["script"][what], 3)
+    return [found["set"].name, found["rows"], *words, figure, most_frequent(three), *values]
+
+
+def skills(found):
+    """A row of the table of skills."""
+    sides = ("script", *(f"pgml {name}" for name in (ALL, *FORMS)), *(name for _, name in LIBRARIES.values()))
+    figures = [found["figures"][side] for side in sides]
+    return [found["set"].name, *("none" if figure is None else round(figure["skill"], 3) for figure in figures)]
+
+
+def most_frequent(names):
+    """The name that stands there most often."""
+    return max(set(names), key=names.count)
 
 
 def counted(compared, of_sets):
@@ -288,7 +312,7 @@ def counted(compared, of_sets):
     for what in next(iter(of_sets.values())):
         values = [of_set[what] for of_set in of_sets.values()]
         form = f"pgml {what.split(' ÷ ')[0]}"
-        none = sum(found["skills"][form] is None for found in compared.values())
+        none = sum(found["figures"][form] is None for found in compared.values())
         good, bad = sum(value >= 0.98 for value in values), sum(value < 0.9 for value in values)
         rows.append([what, none, good, len(values) - good - bad, bad - none, round(statistics.median(values), 3)])
     return rows

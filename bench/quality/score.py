@@ -1,50 +1,60 @@
-"""How good a prediction is, and how two of them compare.
+"""How good predictions are, and how those of two sides compare.
 
-The score of both tasks is a skill: 1 - loss / loss of who knows nothing but the labels of the training rows, so 1 is
-perfect and 0 is of no use. The loss of a regression is the squared error, and the skill is r2, with the mean of the
-training rows in place of the test rows'; the loss of a classification is the log loss, since a probability is what is
-asked for, and the skill is McFadden's.
+The headline of a regression is r2, with the mean of the training rows in place of the test rows'. The headline of a
+classification is the area under the ROC curve, of many classes the mean of each against the rest; beside it stands the
+skill of the probabilities, which is r2's like: 1 - log loss / log loss of who knows only how often each class is.
 
-A ratio of skills says little where both are near 0: 0.04 for 0.05 would be a fifth lost. So below a skill of a half,
-the difference is taken as a share of a half: `ratio`.
+A ratio of two numbers near 0 says little: an r2 of 0.04 for 0.05 would be a fifth lost. So below a half, the difference
+is taken as a share of a half: `ratio`. An area is at least a half, so its ratio is what it seems.
 """
 
-import math
-
 import numpy
+from sklearn.metrics import roc_auc_score
 
 LEAST = 1e-5
 HALF = 0.5
+HEADLINE = {"regression": "skill", "classification": "auc"}
 
 
-def losses(task, labels, predicted, classes=None):
-    """The loss of each row; of a classification `predicted` has a column of probabilities for each of `classes`."""
+def judged(task, labels, predicted, classes=None):
+    """The mean loss, and of a classification the area under the ROC curve; there `predicted` has a column of
+    probabilities for each of `classes`.
+    """
     if task == "regression":
-        return (numpy.asarray(labels, float) - numpy.asarray(predicted, float)) ** 2
+        return {"loss": float(numpy.mean((numpy.asarray(labels, float) - numpy.asarray(predicted, float)) ** 2))}
     predicted = numpy.clip(numpy.asarray(predicted, float), LEAST, 1)
     predicted /= predicted.sum(axis=1, keepdims=True)
     place = {name: number for number, name in enumerate(classes)}
+    # A class that the training had not costs the same, whoever predicts.
     given = [row[place[label]] if label in place else LEAST for row, label in zip(predicted, labels, strict=True)]
-    return -numpy.log(given)
+    return {"loss": float(-numpy.mean(numpy.log(given))), "auc": area(numpy.asarray(labels), predicted, place)}
+
+
+def area(labels, predicted, place):
+    """The area under the ROC curve, or the mean of those of each class that some of the rows have, and some not."""
+    here = [name for name in place if 0 < numpy.sum(labels == name) < len(labels)]
+    return float(numpy.mean([roc_auc_score(labels == name, predicted[:, place[name]]) for name in here] or [HALF]))
 
 
 def of_nothing(task, learnt, labels):
-    """The loss of each row for who has seen only the labels `learnt`."""
+    """The same for who has seen only the labels `learnt`."""
     if task == "regression":
-        return losses(task, labels, numpy.full(len(labels), numpy.mean(numpy.asarray(learnt, float))))
+        return judged(task, labels, numpy.full(len(labels), numpy.mean(numpy.asarray(learnt, float))))
     classes, counts = numpy.unique(learnt, return_counts=True)
-    return losses(task, labels, numpy.tile(counts / counts.sum(), (len(labels), 1)), classes.tolist())
+    return judged(task, labels, numpy.tile(counts / counts.sum(), (len(labels), 1)), classes.tolist())
 
 
-def skill(ours, nothing):
-    """1 - loss / loss of who knows nothing."""
-    return 1 - float(numpy.mean(ours) / numpy.mean(nothing))
+def together(parts, nothing):
+    """The skill, and the area, of predictions of several parts of a set; None where one has none."""
+    if any(part is None for part in parts):
+        return None
+    loss, none = (numpy.mean([part["loss"] for part in side]) for side in (parts, nothing))
+    areas = [part["auc"] for part in parts if "auc" in part]
+    return {"skill": float(1 - loss / none)} | ({"auc": float(numpy.mean(areas))} if areas else {})
 
 
 def ratio(ours, theirs):
-    """A skill as a part of another's, or of a half where that is greater; no model is a 0, and so is what is worse
-    than nothing by far.
+    """A figure as a part of another, or of a half where that is greater; 0 for no model and for what is far worse than
+    knowing nothing.
     """
-    if ours is None or math.isnan(ours):
-        return 0.0
-    return max(0.0, 1 + (ours - theirs) / max(theirs, HALF))
+    return 0.0 if ours is None else max(0.0, 1 + (ours - theirs) / max(theirs, HALF))

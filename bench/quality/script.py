@@ -25,20 +25,19 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler, TargetEncoder
 from bench.quality import score, sets
 
 CANDIDATES = ("xgboost", "hist", "linear")
-# What pgml's three algorithms are, and the library's own form of each.
-LIBRARIES = ("plain", "xgboost", "lightgbm")
 # HistGradientBoosting takes no more categories of a column.
 MOST = 255
+FOLDS = 3
 THREADS = 1
 
 
 def compared(one):
-    """The mean losses on the test rows, by what predicted: `script`, `nothing`, and each of the libraries; and what the
-    script chose.
+    """For each part of the set: how good each model is in cross-validation inside the training rows and on the test
+    rows, and what knowing nothing comes to.
     """
     rows = sets.load(one)
-    found = {name: [] for name in ("script", "nothing", *CANDIDATES, *LIBRARIES)}
-    chosen = []
+    features = prepared(one, rows)
+    found = []
     with warnings.catch_warnings():
         # Of steps of a solver, of classes with one row: the person shrugs.
         warnings.simplefilter("ignore")
@@ -48,16 +47,15 @@ def compared(one):
                 # For the folds of the cross-validation.
                 learnt = learnt[numpy.argsort(rows[one.time].iloc[learnt], kind="stable")]
             labels, unseen = labels_of(one, rows.iloc[learnt]), labels_of(one, rows.iloc[test])
-            features = prepared(one, rows)
-            best = min(CANDIDATES, key=lambda name: validated(one, name, features.iloc[learnt], labels))
-            chosen.append(best)
-            found["nothing"].extend(score.of_nothing(one.task, labels, unseen))
-            for name in dict.fromkeys((*CANDIDATES, *LIBRARIES)):
-                loss = judged(one, name, features.iloc[learnt], labels, features.iloc[test], unseen)
-                found[name].extend(loss)
-                if name == best:
-                    found["script"].extend(loss)
-    return {"chosen": chosen, "losses": {name: float(numpy.mean(loss)) for name, loss in found.items()}}
+            known, fresh = features.iloc[learnt], features.iloc[test]
+            found.append(
+                {
+                    "nothing": score.of_nothing(one.task, labels, unseen),
+                    "validated": {name: validated(one, name, known, labels) for name in CANDIDATES},
+                    "test": {name: fitted(one, name, known, labels, fresh, unseen) for name in MODELS},
+                }
+            )
+    return found
 
 
 def labels_of(one, rows):
@@ -91,31 +89,28 @@ def parts_of(moments):
 
 
 def validated(one, name, features, labels):
-    """The mean loss in cross-validation."""
-    folds = 5 if len(features) <= 20_000 else 3
+    """How good a model is in cross-validation: the mean of the folds."""
     if one.time is not None:
-        cutter = TimeSeriesSplit(folds)
+        cutter = TimeSeriesSplit(FOLDS)
     elif one.task == "regression":
-        cutter = KFold(folds, shuffle=True, random_state=0)
+        cutter = KFold(FOLDS, shuffle=True, random_state=0)
     else:
-        cutter = StratifiedKFold(folds, shuffle=True, random_state=0)
-    found = []
-    for learnt, test in cutter.split(features, labels):
-        found.extend(judged(one, name, features.iloc[learnt], labels[learnt], features.iloc[test], labels[test]))
-    return float(numpy.mean(found))
+        cutter = StratifiedKFold(FOLDS, shuffle=True, random_state=0)
+    folds = [
+        fitted(one, name, features.iloc[learnt], labels[learnt], features.iloc[test], labels[test])
+        for learnt, test in cutter.split(features, labels)
+    ]
+    return {what: float(numpy.mean([fold[what] for fold in folds])) for what in folds[0]}
 
 
-def judged(one, name, features, labels, fresh, unseen):
-    """The loss of each of the rows `fresh`, of a model fitted to `features`."""
+def fitted(one, name, features, labels, fresh, unseen):
+    """How good a model, fitted to `features`, is on the rows `fresh`."""
     features, fresh = categories(features, fresh)
     model = MODELS[name](one.task, features)
     if one.task == "regression":
-        return score.losses(one.task, unseen, model.fit(features, labels).predict(fresh)).tolist()
+        return score.judged(one.task, unseen, model.fit(features, labels).predict(fresh))
     classes, codes = numpy.unique(labels, return_inverse=True)
-    predicted = model.fit(features, codes).predict_proba(fresh)
-    if predicted.shape[1] == 1:
-        predicted = numpy.ones((len(fresh), 1))
-    return score.losses(one.task, unseen, predicted, classes.tolist()).tolist()
+    return score.judged(one.task, unseen, model.fit(features, codes).predict_proba(fresh), classes.tolist())
 
 
 def categories(features, fresh):
