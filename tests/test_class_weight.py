@@ -129,7 +129,8 @@ def test_it_multiplies_weights_of_rows_and_counts_training_rows_only(kinds):
 def test_a_search_may_choose_it(kinds):
     kinds.sql("""
         SELECT pgml.train('found', 'classification', 'kinds', 'kind', 'random_forest', '{"n_estimators": 5}',
-            search => 'grid', search_params => '{"class_weight": [null, "balanced", {"rare": 9}]}', search_args => '{"cv": 2}')
+            search => 'grid', search_params => '{"class_weight": [null, "balanced", {"rare": 9}]}', search_args => '{"cv": 2}',
+            test_sampling => 'last')
     """)
     results = json.loads(kinds.sql("SELECT metrics->'search_results' FROM pgml.models"))
     # Each is scored as it is alone, whatever was tried before on the same rows.
@@ -137,7 +138,8 @@ def test_a_search_may_choose_it(kinds):
         given = json.dumps([params["class_weight"]])
         kinds.sql(f"""
             SELECT pgml.train('alone', 'classification', 'kinds', 'kind', 'random_forest', '{{"n_estimators": 5}}',
-                search => 'grid', search_params => '{{"class_weight": {given}}}', search_args => '{{"cv": 2}}')
+                search => 'grid', search_params => '{{"class_weight": {given}}}', search_args => '{{"cv": 2}}',
+                test_sampling => 'last')
         """)
         alone = kinds.sql(
             "SELECT metrics->'search_results'->'mean_test_score'->0 FROM pgml.models ORDER BY id DESC LIMIT 1"

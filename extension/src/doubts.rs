@@ -29,6 +29,10 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
     if let Some(accuracy) = number("balanced_accuracy").filter(|accuracy| *accuracy <= by_chance + 1e-9) {
         doubts.push(format!("its balanced accuracy is that of chance ({accuracy:.6})"));
     }
+    // Who ranks rows well may mean other probabilities, as with weights of classes.
+    if number("roc_auc").is_some_and(|area| area >= RANKS_WELL) {
+        return doubts;
+    }
     let of_shares: f64 = there.iter().map(|(_, of_class, _)| -(of_class / rows) * (of_class / rows).ln()).sum();
     if let Some(loss) = number("log_loss").filter(|loss| *loss >= of_shares) {
         doubts.push(format!(
@@ -38,6 +42,9 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
     }
     doubts
 }
+
+/// The area under the ROC curve of a model that has learnt something, though its probabilities may be off.
+const RANKS_WELL: f64 = 0.6;
 
 /// Classes that are named at most.
 const MOST_NAMES: usize = 5;
@@ -59,6 +66,9 @@ mod tests {
         let metrics = json!({"balanced_accuracy": 0.8, "log_loss": 0.3,
             "classes": {"a": class(5, 4), "b": class(5, 6), "c": class(0, 0)}});
         assert!(doubts(metrics).is_empty());
+        let weighted = json!({"balanced_accuracy": 0.96, "roc_auc": 0.99, "log_loss": 0.15,
+            "classes": {"fraud": class(1, 8), "ok": class(99, 92)}});
+        assert!(doubts(weighted).is_empty());
     }
 
     #[test]

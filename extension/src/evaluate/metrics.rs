@@ -48,9 +48,12 @@ fn evaluate(call: &Call) -> Result<pg_sys::Datum> {
 fn described(member: &Member<Measures>, sided: &Sided) -> Result<Map<String, Value>> {
     let mut metrics = match member.rows() {
         0 => Map::new(),
-        _ => member.taker.all()?,
+        _ => {
+            let mut metrics = member.taker.all()?;
+            metrics.extend(member.taker.by_class(&member.classes()));
+            metrics
+        }
     };
-    metrics.extend(member.taker.by_class(&member.classes()));
     metrics.insert("rows".to_owned(), json!(member.rows()));
     metrics.insert("rows_used".to_owned(), json!(sided.wanted.name()));
     Ok(metrics)

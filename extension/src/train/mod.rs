@@ -284,9 +284,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         let doubts = doubts::of(&metrics);
         if !doubts.is_empty() {
             report::warning(&format!(
-                "model {model_id} is deployed, and is hardly of use on the {} rows held out: {}",
+                "model {model_id} is deployed, but on the {} rows held out {}",
                 split.test_rows(),
-                doubts.join("; ")
+                doubts.join(", and ")
             ));
         }
         registry::insert_deployment(project.id, model_id, "new_score")?;
