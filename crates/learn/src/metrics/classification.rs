@@ -130,7 +130,7 @@ impl Classification {
         self.loss.add(-clipped.ln());
         // Of two classes both are off by the same, which counts once.
         self.brier.add(match probabilities {
-            [_] | [_, _] => (1.0 - probability).powi(2),
+            [second] | [_, second] => (f64::from(*second) - f64::from(u8::from(truth == 1))).powi(2),
             several => (0u32..)
                 .zip(several)
                 .map(|(class, probability)| (f64::from(*probability) - f64::from(u8::from(class == truth))).powi(2))
@@ -196,7 +196,8 @@ impl Classification {
     /// found.
     pub fn balanced_accuracy(&self) -> Option<f64> {
         let there = self.truths.iter().zip(&self.hits).filter(|(of_class, _)| **of_class > 0);
-        let (sum, count) = there.fold((0.0, 0u32), |(sum, count), (of_class, hits)| (sum + ratio(*hits, *of_class), count + 1));
+        let (sum, count) =
+            there.fold((0.0, 0u32), |(sum, count), (of_class, hits)| (sum + ratio(*hits, *of_class), count + 1));
         (count > 0).then(|| sum / f64::from(count))
     }
 

@@ -63,7 +63,7 @@ def classification(name, classes, truth, probabilities):
     else:
         precisions = [sk.average_precision_score(truth == c, probabilities[:, c]) for c in rows_of]
     exact = probabilities.astype(float)
-    distances = ((exact - np.eye(classes)[truth]) ** 2).sum(axis=1)
+    distances = (exact - np.eye(classes)[truth]) ** 2
     expected = {
         "f1": plain(sk.f1_score(truth, predicted, **average)),
         "precision": plain(sk.precision_score(truth, predicted, **average)),
@@ -75,7 +75,7 @@ def classification(name, classes, truth, probabilities):
         "average_precision": plain(np.mean(precisions)) if precisions else None,
         "log_loss": plain(sk.log_loss(truth, probabilities, labels=labels)),
         # By hand: scikit-learn refuses rows that do not add up to one exactly.
-        "brier": plain(np.mean(distances / 2 if classes == 2 else distances)),
+        "brier": plain(np.mean(distances[:, 1] if classes == 2 else distances.sum(axis=1))),
     }
     return {
         "name": name,
