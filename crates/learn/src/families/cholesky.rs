@@ -27,6 +27,9 @@ pub(crate) fn gram(kernel: &Kernel, tiles: &Tiles, control: &mut Control<'_>) ->
     Ok(gram)
 }
 
+/// A row that was left out, and what `L x` has to be for the sum `x` of those before it that it is.
+pub(crate) type LeftOut = (usize, Vec<f64>);
+
 /// The factor L of `L Lᵀ`, the lower triangle; what is above it is left as it was.
 pub(crate) struct Cholesky {
     pub(crate) factor: Mat<f64>,
@@ -47,13 +50,12 @@ impl Cholesky {
         Ok(left_out.is_empty().then_some(factor))
     }
 
-    /// Of a matrix that is not definite: rows and columns whose pivots are not above the least are left out. Each comes
-    /// with what `L x` has to be for the sum `x` of those before it that it is.
+    /// Of a matrix that is not definite: rows and columns whose pivots are not above the least are left out.
     pub(crate) fn leaving_out(
         matrix: Mat<f64>,
         least: &[f64],
         control: &mut Control<'_>,
-    ) -> Result<(Cholesky, Vec<(usize, Vec<f64>)>), Error> {
+    ) -> Result<(Cholesky, Vec<LeftOut>), Error> {
         let (mut factor, left_out) = Cholesky::factor(matrix, least, true, control)?;
         let rows = left_out.into_iter().map(|row| {
             let own = (0..row).map(|column| std::mem::take(&mut factor.factor[(row, column)])).collect();
