@@ -229,6 +229,52 @@ impl Kind {
     }
 }
 
+/// A type whose values can be told apart as texts: categories.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Word {
+    Text(TextKind),
+    /// Whole numbers as SQL prints them, and booleans as "true" and "false".
+    Number(Number),
+}
+
+impl Word {
+    /// `None` where the type's values are measured, or several.
+    pub fn of(kind: Kind) -> Option<Word> {
+        match kind {
+            Kind::Text(kind) => Some(Word::Text(kind)),
+            Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8 | Number::Bool)) => {
+                Some(Word::Number(number))
+            }
+            _ => None,
+        }
+    }
+
+    /// The value as a text, which may be made in `room`.
+    ///
+    /// # Safety
+    /// `datum` is a value of this type, not NULL.
+    pub unsafe fn read(self, datum: pg_sys::Datum, room: &mut String) -> Result<&str> {
+        use std::fmt::Write;
+        let bits = datum.value();
+        let number = match self {
+            // SAFETY: as the caller promises.
+            Word::Text(kind) => return unsafe { kind.read(datum) },
+            Word::Number(Number::Bool) => return Ok(bool_word(bits as u8 != 0)),
+            Word::Number(Number::Int2) => i64::from(bits as i16),
+            Word::Number(Number::Int4) => i64::from(bits as i32),
+            Word::Number(_) => bits as i64,
+        };
+        room.clear();
+        let _ = write!(room, "{number}");
+        Ok(room)
+    }
+}
+
+/// A boolean as a category.
+pub fn bool_word(value: bool) -> &'static str {
+    if value { "true" } else { "false" }
+}
+
 impl Number {
     /// Of a type that is no domain.
     pub fn of(base: pg_sys::Oid) -> Option<Number> {

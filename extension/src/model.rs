@@ -14,7 +14,7 @@ use crate::cache::{self, Digest, Opened, Used};
 use crate::carry::outline::{Given, Outline};
 use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result};
-use crate::features::{MOST_FEATURES, Moment};
+use crate::features::{MOST_FEATURES, Moment, bool_word};
 use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
@@ -56,6 +56,8 @@ pub struct Column {
     pub origins: Vec<f64>,
     /// Whether its features are 1 for true and 0 for false.
     is_boolean: bool,
+    /// Whether it is of a type of whole numbers.
+    is_whole: bool,
 }
 
 /// How the forest's values become the one value of a row.
@@ -101,7 +103,18 @@ impl Model {
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
             let moment = Moment::named(&pg_type, size);
-            columns.push(Column { name, offset: width, size, moment, categories, hashed, origins, is_boolean });
+            let is_whole = matches!(pg_type.as_str(), "smallint" | "integer" | "bigint");
+            columns.push(Column {
+                name,
+                offset: width,
+                size,
+                moment,
+                categories,
+                hashed,
+                origins,
+                is_boolean,
+                is_whole,
+            });
             width += size;
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
@@ -178,6 +191,15 @@ impl Model {
     /// What is taken off the features of a row, read as float64, before they are rounded to float32: one each, or none.
     pub fn origins(&self) -> &[f64] {
         &self.origins
+    }
+
+    /// In rows that came as numbers, puts the codes of categories in place of those that are numbers themselves.
+    pub fn number_categories(&self, rows: &mut [f32]) {
+        for column in self.columns.iter().filter(|column| column.has_number_categories()) {
+            for value in rows.iter_mut().skip(column.offset).step_by(self.width.max(1)) {
+                *value = column.category_of_number(f64::from(*value));
+            }
+        }
     }
 
     /// What a prediction takes, in trees walked and values made.
@@ -565,6 +587,23 @@ impl Column {
 
     pub fn is_category(&self) -> bool {
         self.categories.is_some()
+    }
+
+    /// Whether its categories are numbers or booleans.
+    pub fn has_number_categories(&self) -> bool {
+        self.is_category() && (self.is_whole || self.is_boolean)
+    }
+
+    /// The code of a category that is a number, or a boolean as 0 or 1.
+    pub fn category_of_number(&self, value: f64) -> f32 {
+        let whole = value.fract() == 0.0 && value.abs() < 9.2e18;
+        let code = match (self.is_boolean, value) {
+            (true, 0.0) => self.category(bool_word(false)),
+            (true, 1.0) => self.category(bool_word(true)),
+            (false, value) if whole => self.category(&(value as i64).to_string()),
+            _ => None,
+        };
+        code.unwrap_or(f32::NAN)
     }
 
     pub fn is_hashed(&self) -> bool {

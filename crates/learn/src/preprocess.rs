@@ -42,7 +42,7 @@ pub fn bucket(text: &str, buckets: u32) -> u32 {
 pub const MOST_BUCKETS: u32 = 65_536;
 
 /// What a missing value becomes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Impute {
     /// It stays missing: an error where the algorithm takes no missing values.
     Error,
@@ -50,7 +50,7 @@ pub enum Impute {
     Mean,
     /// The median.
     Median,
-    /// The most frequent value, the smallest of several.
+    /// The most frequent value or category, the smallest of several.
     Mode,
     /// The least value.
     Min,
@@ -58,6 +58,8 @@ pub enum Impute {
     Max,
     /// Zero.
     Zero,
+    /// This number, or this category, which need not be among those of the rows.
+    Constant(Value),
 }
 
 /// Onto which scale numbers are put.
@@ -129,16 +131,30 @@ pub struct Spec {
     pub role: Role,
     /// Of a column of categories; `None` where nothing was asked for.
     pub encode: Option<Encode>,
-    /// What becomes of missing values.
-    pub impute: Impute,
+    /// What becomes of missing values; `None` where nothing was asked for.
+    pub impute: Option<Impute>,
+    /// Whether a feature of its own says that the value was missing.
+    pub indicator: bool,
     /// The scale.
     pub scale: Scale,
+    /// Whether a column without any value to learn from is filled with 0, rather than refused.
+    pub lenient: bool,
 }
+
+/// The name under which `preprocess` says what is done to all columns that it fits.
+pub const ALL: &str = "*";
 
 /// Nothing is done.
 impl Default for Spec {
     fn default() -> Spec {
-        Spec { role: Role::Feature, encode: None, impute: Impute::Error, scale: Scale::Preserve }
+        Spec {
+            role: Role::Feature,
+            encode: None,
+            impute: None,
+            indicator: false,
+            scale: Scale::Preserve,
+            lenient: false,
+        }
     }
 }
 
@@ -157,18 +173,70 @@ impl Spec {
             match name.as_str() {
                 "role" => spec.role = one_of(column, name, value, &ROLES)?,
                 "encode" => spec.encode = Some(encode(column, value)?),
-                "impute" => spec.impute = one_of(column, name, value, &IMPUTES)?,
+                "impute" => spec.impute = Some(impute(column, value)?),
+                "indicator" => {
+                    let indicator = value.as_bool();
+                    spec.indicator =
+                        indicator.ok_or_else(|| refused(column, "has \"indicator\", which takes true or false"))?;
+                }
                 "scale" => spec.scale = one_of(column, name, value, &SCALES)?,
-                _ => return Err(refused(column, format!("has \"{name}\", and takes role, encode, impute and scale"))),
+                _ => {
+                    let what = format!("has \"{name}\", and takes role, encode, impute, indicator and scale");
+                    return Err(refused(column, what));
+                }
             }
         }
         if spec.role != Role::Feature && spec != (Spec { role: spec.role, ..Spec::default() }) {
             return Err(refused(
                 column,
-                "cannot have encode, impute or scale beside this \"role\": the column is not learnt from",
+                "cannot have encode, impute, indicator or scale beside this \"role\": the column is not learnt from",
             ));
         }
+        if column == ALL && given.contains_key("role") {
+            return Err(refused(column, "cannot have \"role\": it stands for all columns"));
+        }
         Ok(spec)
+    }
+
+    /// What is asked for a column by its name, and, of what that leaves open, by [`ALL`], as far as it fits a column of
+    /// categories or of numbers.
+    ///
+    /// # Errors
+    /// As [`Spec::parse`].
+    pub fn of(preprocess: &Map<String, Value>, column: &str, category: bool) -> Result<Spec, Error> {
+        let Some(all) = preprocess.get(ALL).and_then(Value::as_object) else {
+            return preprocess.get(column).map_or(Ok(Spec::default()), |own| Spec::parse(column, own));
+        };
+        let of_texts = |value: &Value| value.get("constant").is_some_and(Value::is_string);
+        let fits = |name: &str, value: &Value| match name {
+            "encode" => category,
+            "scale" => !category,
+            "impute" if category => value == "mode" || of_texts(value),
+            "impute" => !of_texts(value),
+            _ => true,
+        };
+        let mut merged: Map<String, Value> = all.clone();
+        merged.retain(|name, value| fits(name, value));
+        match preprocess.get(column) {
+            None => {}
+            Some(Value::Object(own)) if own.get("role").is_none_or(|role| role == "feature") => {
+                merged.extend(own.clone());
+            }
+            Some(own) => return Spec::parse(column, own),
+        }
+        Spec::parse(column, &Value::Object(merged))
+    }
+}
+
+fn impute(column: &str, value: &Value) -> Result<Impute, Error> {
+    let constant = value.as_object().filter(|object| object.len() == 1).and_then(|object| object.get("constant"));
+    match constant {
+        Some(Value::Number(number)) if number.as_f64().is_some_and(|number| (number as f32).is_finite()) => {
+            Ok(Impute::Constant(Value::Number(number.clone())))
+        }
+        Some(text @ Value::String(_)) => Ok(Impute::Constant(text.clone())),
+        Some(_) => Err(refused(column, "has \"constant\", which takes a number or a text")),
+        None => one_of(column, "impute", value, &IMPUTES).map_err(|error| and_also(error, "{\"constant\": ...}")),
     }
 }
 
@@ -201,10 +269,15 @@ fn encode(column: &str, value: &Value) -> Result<Encode, Error> {
         value,
         &[("native", Encode::Native), ("one_hot", Encode::OneHot), ("target", Encode::Target)],
     )
-    .map_err(|error| match error {
-        Error::Columns(text) => Error::Columns(format!("{text}, {{\"ordinal\": [...]}}, {{\"hash\": n}}")),
+    .map_err(|error| and_also(error, "{\"ordinal\": [...]}, {\"hash\": n}"))
+}
+
+/// An error that lists what is possible, of which more is.
+fn and_also(error: Error, more: &str) -> Error {
+    match error {
+        Error::Columns(text) => Error::Columns(format!("{text}, {more}")),
         error => error,
-    })
+    }
 }
 
 fn one_of<T: Clone>(column: &str, name: &str, value: &Value, known: &[(&'static str, T)]) -> Result<T, Error> {
@@ -243,8 +316,12 @@ pub struct Pipeline {
 struct Step {
     /// What becomes of the index of a category.
     encoding: Encoding,
+    /// The index of the category that a missing one is.
+    instead: Option<u32>,
     /// In place of a missing value, before the scale.
     fill: Option<f32>,
+    /// Whether a feature behind the others is 1 where the value was missing.
+    indicator: bool,
     /// Taken off, then divided by; the range of a column may be twice that of float32.
     offset: f64,
     divisor: f64,
@@ -281,7 +358,10 @@ impl Pipeline {
         let asked: Vec<Encode> =
             raws.iter().map(|raw| encoding_of(raw, native)).collect::<Result<_, Error>>().map_err(E::from)?;
         let nothing = |(raw, encode): (&Raw<'_>, &Encode)| {
-            *encode == Encode::Native && raw.spec.impute == Impute::Error && raw.spec.scale == Scale::Preserve
+            *encode == Encode::Native
+                && matches!(raw.spec.impute, None | Some(Impute::Error))
+                && raw.spec.scale == Scale::Preserve
+                && !raw.spec.indicator
         };
         if raws.iter().zip(&asked).all(nothing) {
             return Ok(None);
@@ -289,8 +369,10 @@ impl Pipeline {
         let mut sums: Vec<Vec<(f64, u64)>> = raws
             .iter()
             .zip(&asked)
-            .map(|(raw, encode)| match encode {
-                Encode::Target => vec![(0.0, 0); raw.categories.map_or(0, <[String]>::len)],
+            .map(|(raw, encode)| match raw.categories {
+                Some(names) if *encode == Encode::Target || raw.spec.impute == Some(Impute::Mode) => {
+                    vec![(0.0, 0); names.len()]
+                }
                 _ => Vec::new(),
             })
             .collect();
@@ -324,6 +406,13 @@ impl Pipeline {
         room.map_err(|_| E::from(Error::Memory))?;
         let mut steps = Vec::with_capacity(raws.len());
         for ((raw, encode), (index, mut values)) in raws.iter().zip(&asked).zip(values.into_iter().enumerate()) {
+            let instead = raw.category_instead(sums.get(index).map_or(&[], Vec::as_slice)).map_err(E::from)?;
+            if let Some(null) = nulls.get_mut(index)
+                && let Some(sum) = instead.and_then(|instead| sums.get_mut(index)?.get_mut(instead as usize))
+            {
+                *sum = (sum.0 + null.0, sum.1 + null.1);
+                *null = (0.0, 0);
+            }
             let encoding = match encode {
                 Encode::Native | Encode::Hash(_) => Encoding::None,
                 Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
@@ -343,21 +432,22 @@ impl Pipeline {
                     let places: HashMap<&str, usize> =
                         list.iter().enumerate().map(|(place, name)| (name.as_str(), place + 1)).collect();
                     let place = |name: &String| places.get(name.as_str()).map_or(f32::NAN, |place| *place as f32);
-                    let null = if raw.spec.impute == Impute::Error { 0.0 } else { f32::NAN };
+                    let null = if matches!(raw.spec.impute, None | Some(Impute::Error)) { 0.0 } else { f32::NAN };
                     Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), null)
                 }
             };
+            let step = Step { encoding, instead, fill: None, indicator: raw.spec.indicator, offset: 0.0, divisor: 1.0 };
             for value in &mut values {
-                *value = encoding.of(*value);
+                *value = step.encoding.of(step.known(*value));
             }
-            steps.push(Step::learn(raw, encoding, values).map_err(E::from)?);
+            steps.push(step.learn(raw, values).map_err(E::from)?);
         }
         Pipeline::of(steps).map(Some).map_err(E::from)
     }
 
     fn of(steps: Vec<Step>) -> Result<Pipeline, Error> {
         let width = steps.iter().map(Step::width).sum();
-        let one_hot: usize = steps.iter().map(|step| if step.width() == 1 { 0 } else { step.width() }).sum();
+        let one_hot: usize = steps.iter().map(|step| step.encoding.one_hot()).sum();
         if one_hot > MOST_ONE_HOT || width == 0 {
             return Err(Error::Columns(format!(
                 "columns of text have {one_hot} distinct values, and {MOST_ONE_HOT} are the most that become features of \
@@ -382,16 +472,23 @@ impl Pipeline {
         self.steps.iter().enumerate().flat_map(|(raw, step)| std::iter::repeat_n(raw, step.width())).collect()
     }
 
-    /// For each feature of a finished row the raw feature that it was made from, and whether it is that, untouched.
+    /// For each feature of a finished row the raw feature that it was made from, and whether it is that, or a category as that
+    /// is.
     pub fn made(&self) -> Vec<(usize, bool)> {
-        let each = self.steps.iter().enumerate();
-        each.flat_map(|(raw, step)| std::iter::repeat_n((raw, step.is_nothing()), step.width())).collect()
+        let mut made = Vec::with_capacity(self.width);
+        for (raw, step) in self.steps.iter().enumerate() {
+            let indicators = usize::from(step.indicator);
+            made.extend(std::iter::repeat_n((raw, step.is_nothing()), step.width() - indicators));
+            made.extend(std::iter::repeat_n((raw, false), indicators));
+        }
+        made
     }
 
     /// Appends the finished row of a raw row.
     #[inline]
     pub fn apply(&self, raw: &[f32], finished: &mut Vec<f32>) {
-        for (step, value) in self.steps.iter().zip(raw) {
+        for (step, raw) in self.steps.iter().zip(raw) {
+            let value = &step.known(*raw);
             match &step.encoding {
                 Encoding::OneHot(count) => {
                     let at = finished.len();
@@ -450,6 +547,9 @@ impl Pipeline {
                     start += 1;
                 }
             }
+            if step.indicator {
+                finished.push(f32::from(u8::from(raw.is_nan())));
+            }
         }
         true
     }
@@ -478,8 +578,14 @@ impl Pipeline {
                         object.insert("null".into(), number(null));
                     }
                 }
+                if let Some(instead) = step.instead {
+                    object.insert("instead".into(), json!(instead));
+                }
                 if let Some(fill) = step.fill {
                     object.insert("fill".into(), json!(fill));
+                }
+                if step.indicator {
+                    object.insert("indicator".into(), json!(true));
                 }
                 if step.is_scaled() {
                     object.insert("offset".into(), json!(step.offset));
@@ -510,13 +616,52 @@ impl Pipeline {
                 Some(fill) => Some(number(fill)?),
                 None => None,
             };
-            Some(Step { encoding, fill, offset: get("offset", 0.0)?, divisor: get("divisor", 1.0)? })
+            let instead = match object.get("instead") {
+                Some(instead) => Some(u32::try_from(instead.as_u64()?).ok()?),
+                None => None,
+            };
+            let indicator = object.get("indicator").is_some_and(|indicator| *indicator == true);
+            let (offset, divisor) = (get("offset", 0.0)?, get("divisor", 1.0)?);
+            Some(Step { encoding, instead, fill, indicator, offset, divisor })
         };
         Pipeline::of(value.as_array()?.iter().map(step).collect::<Option<_>>()?).ok()
     }
 }
 
+impl Raw<'_> {
+    /// The index of the category that a missing one is to be; `counts` are those of the categories' rows.
+    fn category_instead(&self, counts: &[(f64, u64)]) -> Result<Option<u32>, Error> {
+        let Some(names) = self.categories else {
+            return match &self.spec.impute {
+                Some(Impute::Constant(Value::String(_))) => {
+                    Err(refused(self.name, "cannot have \"impute\" with a text: it is a column of numbers"))
+                }
+                _ => Ok(None),
+            };
+        };
+        let place = match &self.spec.impute {
+            Some(Impute::Mode) => {
+                // Of equals the first.
+                let most = counts.iter().map(|(_, count)| *count).max().filter(|most| *most > 0);
+                most.and_then(|most| counts.iter().position(|(_, count)| *count == most))
+            }
+            Some(Impute::Constant(constant)) => {
+                let text = constant.as_str().map_or_else(|| constant.to_string(), str::to_owned);
+                let place = names.iter().position(|name| *name == text);
+                Some(place.ok_or_else(|| refused(self.name, format!("has no category \"{text}\" to impute")))?)
+            }
+            _ => None,
+        };
+        Ok(place.and_then(|place| u32::try_from(place).ok()))
+    }
+}
+
 impl Encoding {
+    /// How many features it makes of a category.
+    fn one_hot(&self) -> usize {
+        if let Encoding::OneHot(count) = self { *count as usize } else { 0 }
+    }
+
     /// The one number that a value becomes.
     fn of(&self, value: f32) -> f32 {
         match self {
@@ -529,9 +674,19 @@ impl Encoding {
 
 impl Step {
     fn width(&self) -> usize {
-        match self.encoding {
+        let value = match self.encoding {
             Encoding::OneHot(count) => count as usize,
             _ => 1,
+        };
+        value + usize::from(self.indicator)
+    }
+
+    /// A raw value, or the index of the category that a missing one is.
+    #[inline]
+    fn known(&self, raw: f32) -> f32 {
+        match self.instead {
+            Some(instead) if raw.is_nan() => instead as f32,
+            _ => raw,
         }
     }
 
@@ -567,7 +722,11 @@ impl Step {
             (Encoding::Values(own, _), Encoding::Values(new, _)) => own.len() == new.len(),
             _ => false,
         };
-        encoded_alike && self.fill.is_some() == other.fill.is_some() && self.is_scaled() == other.is_scaled()
+        encoded_alike
+            && self.instead.is_some() == other.instead.is_some()
+            && self.fill.is_some() == other.fill.is_some()
+            && self.indicator == other.indicator
+            && self.is_scaled() == other.is_scaled()
     }
 
     fn is_scaled(&self) -> bool {
@@ -578,27 +737,30 @@ impl Step {
         self.encoding == Encoding::None && self.fill.is_none() && !self.is_scaled()
     }
 
-    /// `values` are those of the training rows, encoded; empty where none were wanted.
-    fn learn(raw: &Raw<'_>, encoding: Encoding, mut values: Vec<f32>) -> Result<Step, Error> {
-        let plain = Step { encoding, fill: None, offset: 0.0, divisor: 1.0 };
-        if matches!(plain.encoding, Encoding::OneHot(_)) {
-            return Ok(plain);
+    /// The same with what is filled in and the scale. `values` are those of the training rows, encoded; empty where none
+    /// were wanted.
+    fn learn(self, raw: &Raw<'_>, mut values: Vec<f32>) -> Result<Step, Error> {
+        if matches!(self.encoding, Encoding::OneHot(_)) {
+            return Ok(self);
         }
         let rows = values.len();
         values.retain(|value| !value.is_nan());
         values.sort_unstable_by(f32::total_cmp);
-        if values.is_empty() && wants_values(raw, &Encode::Native) {
+        if values.is_empty() && wants_values(raw, &Encode::Native) && !raw.spec.lenient {
             return Err(refused(raw.name, "cannot be learnt: the column is NULL in all training rows"));
         }
         let (least, greatest) = (values.first().copied().unwrap_or(0.0), values.last().copied().unwrap_or(0.0));
-        let fill = match raw.spec.impute {
-            Impute::Error => None,
-            Impute::Zero => Some((0.0 - raw.origin) as f32),
-            Impute::Mean => Some(mean(&values) as f32),
-            Impute::Median => Some(quantile(&values, 0.5) as f32),
-            Impute::Mode => Some(mode(&values)),
-            Impute::Min => Some(least),
-            Impute::Max => Some(greatest),
+        let fill = match &raw.spec.impute {
+            None | Some(Impute::Error) => None,
+            // Of categories that has been done.
+            Some(Impute::Mode | Impute::Constant(_)) if raw.categories.is_some() => None,
+            Some(Impute::Constant(number)) => number.as_f64().map(|number| (number - raw.origin) as f32),
+            Some(Impute::Zero) => Some((0.0 - raw.origin) as f32),
+            Some(Impute::Mean) => Some(mean(&values) as f32),
+            Some(Impute::Median) => Some(quantile(&values, 0.5) as f32),
+            Some(Impute::Mode) => Some(mode(&values)),
+            Some(Impute::Min) => Some(least),
+            Some(Impute::Max) => Some(greatest),
         };
         // What is filled in counts for the scale, as it will when the model predicts.
         let filled = fill.map(|fill| (fill, rows - values.len())).filter(|(_, count)| *count > 0);
@@ -621,7 +783,7 @@ impl Step {
         };
         // A column that is the same everywhere stays so.
         let divisor = if divisor as f32 > 0.0 { divisor } else { 1.0 };
-        Ok(Step { fill, offset, divisor, ..plain })
+        Ok(Step { fill, offset, divisor, ..self })
     }
 }
 
@@ -635,15 +797,20 @@ fn encoding_of(raw: &Raw<'_>, native: bool) -> Result<Encode, Error> {
             Err(refused(raw.name, "cannot have \"encode\": \"native\": the algorithm does not take categories"))
         }
         (Some(encode), Some(_)) => Ok(encode.clone()),
-        (Some(Encode::Native), None) => Ok(Encode::Native),
-        (Some(_), None) => Err(refused(raw.name, "cannot have \"encode\": only columns of text are encoded")),
+        (Some(_), None) => Err(refused(
+            raw.name,
+            "cannot have \"encode\": only text, enums, whole numbers and booleans are encoded, and the column can be cast to \
+             one of them",
+        )),
     }
 }
 
 /// Whether the values of the training rows are needed.
 fn wants_values(raw: &Raw<'_>, encode: &Encode) -> bool {
     *encode != Encode::OneHot
-        && (raw.spec.scale != Scale::Preserve || !matches!(raw.spec.impute, Impute::Error | Impute::Zero))
+        && (raw.spec.scale != Scale::Preserve
+            || !matches!(raw.spec.impute, None | Some(Impute::Error | Impute::Zero | Impute::Constant(_)))
+                && !(raw.categories.is_some() && raw.spec.impute == Some(Impute::Mode)))
 }
 
 fn mean(values: &[f32]) -> f64 {
@@ -811,6 +978,45 @@ mod tests {
         assert_eq!(pipeline.sources(), [0, 0, 0, 1, 2]);
         let kept = Pipeline::from_json(&pipeline.to_json()).unwrap();
         assert_eq!(format!("{kept:?}"), format!("{pipeline:?}"));
+    }
+
+    #[test]
+    fn a_constant_and_an_indicator_stand_for_what_is_missing() {
+        let names: Vec<String> = ["a", "b", "none"].map(str::to_owned).into();
+        let (number, text) = (
+            spec(r#"{"impute": {"constant": -1}, "indicator": true}"#),
+            spec(r#"{"impute": {"constant": "none"}, "encode": "one_hot"}"#),
+        );
+        let mode = spec(r#"{"impute": "mode", "encode": "target", "indicator": true}"#);
+        let raws = [
+            Raw { name: "n", categories: None, spec: &number },
+            Raw { name: "t", categories: Some(&names), spec: &text },
+            Raw { name: "m", categories: Some(&names), spec: &mode },
+        ];
+        let rows = [5.0, 0.0, 1.0, NAN, NAN, 1.0, 7.0, 1.0, 0.0, 8.0, 1.0, NAN];
+        let pipeline = learn(&raws, true, &rows, &[1.0, 2.0, 5.0, 6.0]).unwrap().unwrap();
+        assert_eq!(pipeline.sources(), [0, 0, 1, 1, 1, 2, 2]);
+        // The missing one counts for "b", whose mean is that of 1, 2 and 6.
+        assert_eq!(finished(&pipeline, &[NAN; 3]), [-1.0, 1.0, 0.0, 0.0, 1.0, 3.0, 1.0]);
+        assert_eq!(finished(&pipeline, &[4.0, 1.0, 0.0]), [4.0, 0.0, 0.0, 1.0, 0.0, 5.0, 0.0]);
+        assert_eq!(Pipeline::from_json(&pipeline.to_json()), Some(pipeline));
+        let wrong = Raw { name: "n", categories: None, spec: &text };
+        assert!(learn(&[wrong], true, &[1.0], &[0.0]).is_err());
+    }
+
+    #[test]
+    fn a_star_is_for_all_columns_that_it_fits() {
+        let preprocess = serde_json::from_str(
+            r#"{"*": {"encode": "target", "impute": "median", "scale": "standard"},
+                "kept": {"role": "feature", "scale": "preserve"}, "gone": {"role": "ignore"}}"#,
+        )
+        .unwrap();
+        let of = |column: &str, category| Spec::of(&preprocess, column, category).unwrap();
+        assert_eq!(of("n", false), spec(r#"{"impute": "median", "scale": "standard"}"#));
+        assert_eq!(of("t", true), spec(r#"{"encode": "target"}"#));
+        assert_eq!(of("kept", false), spec(r#"{"impute": "median"}"#));
+        assert_eq!(of("gone", false), spec(r#"{"role": "ignore"}"#));
+        assert!(Spec::parse("*", &json!({"role": "ignore"})).is_err());
     }
 
     #[test]

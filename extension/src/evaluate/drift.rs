@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::rows::Relation;
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
-use crate::features::{Kind, MOST_FEATURES};
+use crate::features::{Kind, MOST_FEATURES, Word};
 use crate::memory::{GivenBack, OwnContext};
 use crate::names;
 use crate::registry;
@@ -51,6 +51,7 @@ struct Columns {
     columns: Vec<Column>,
     rows: u64,
     values: Vec<f32>,
+    word: String,
 }
 
 /// `pgml.drift(project_name, relation_name) RETURNS TABLE (feature text, psi double precision, ks double precision,
@@ -121,7 +122,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
         };
         let type_oid = relation.columns().get(position).map_or(pg_sys::InvalidOid, |column| column.type_oid);
         let fits = match (Kind::of(type_oid), &compared) {
-            (Some(kind @ Kind::Text(_)), Compared::Categories { .. }) => Some(kind),
+            (Some(kind), Compared::Categories { .. }) if Word::of(kind).is_some() => Some(kind),
             (Some(kind @ (Kind::Number(_) | Kind::Many(_))), Compared::Numbers(_)) => Some(kind),
             _ => None,
         };
@@ -144,7 +145,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
         )
         .hint("The model was trained by an older version of pgml, or elsewhere: train it again."));
     }
-    Ok(Columns { columns, rows: 0, values: Vec::new() })
+    Ok(Columns { columns, rows: 0, values: Vec::new(), word: String::new() })
 }
 
 impl Compared {
@@ -201,9 +202,10 @@ impl Receiver for Columns {
                     self.values.iter().skip(first).for_each(|value| numbers.add(*value));
                 }
                 (Compared::Categories { compared, .. }, _, None) => compared.add_missing(),
-                (Compared::Categories { compared, indexes, hashed }, Kind::Text(kind), Some(datum)) => {
-                    // SAFETY: the column is of the text's type, and not NULL.
-                    let text = unsafe { kind.read(datum) }?;
+                (Compared::Categories { compared, indexes, hashed }, kind, Some(datum)) => {
+                    let Some(word) = Word::of(kind) else { continue };
+                    // SAFETY: the column is of the word's type, and not NULL.
+                    let text = unsafe { word.read(datum, &mut self.word) }?;
                     let index = match hashed {
                         true => {
                             let bucket = bucket(text, u32::try_from(indexes.len()).unwrap_or(u32::MAX));

@@ -3,7 +3,7 @@
 use pgrx::pg_sys;
 
 use crate::error::{Error, Result};
-use crate::features::{Kind, Many, Number, TextKind, type_name};
+use crate::features::{Kind, Many, Number, TextKind, Word, type_name};
 use crate::names::Resolved;
 
 /// How a call gives its features, told from the types of its arguments.
@@ -52,6 +52,7 @@ pub struct Feed {
     size: usize,
     /// Taken off the values, one for each feature; none where nothing is.
     origins: Vec<f64>,
+    is_category: bool,
 }
 
 impl Input {
@@ -140,7 +141,10 @@ impl Input {
                 // SAFETY: the input function gives an array of that type.
                 let shape = unsafe { array_type.read_less(array, target.model.width(), target.model.origins(), row)? };
                 match shape.len == target.model.width() {
-                    true => Ok(()),
+                    true => {
+                        target.model.number_categories(row);
+                        Ok(())
+                    }
                     false => Err(wrong_width(target, shape.len)),
                 }
             }
@@ -152,6 +156,7 @@ impl Input {
                 if shape.len != target.model.width() {
                     return Err(wrong_width(target, shape.len));
                 }
+                target.model.number_categories(row);
                 Ok(())
             }
             // SAFETY: a composite value, not NULL.
@@ -347,12 +352,12 @@ impl Feed {
         let fits = match kind {
             Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => column.moment.is_none(),
             Kind::Text(_) => column.is_category(),
-            Kind::Number(_) => !column.is_category() && column.size == 1,
+            Kind::Number(_) => (!column.is_category() || column.has_number_categories()) && column.size == 1,
             Kind::Many(Many::Moment(moment)) => column.moment.is_some_and(|trained| trained.is_date == moment.is_date),
             Kind::Many(_) => !column.is_category() && column.moment.is_none(),
         };
         if !fits {
-            let trained = if column.is_category() {
+            let trained = if column.is_category() && !column.has_number_categories() {
                 "text".to_owned()
             } else if let Some(moment) = column.moment {
                 if moment.is_date { "a date".to_owned() } else { "a timestamp".to_owned() }
@@ -374,7 +379,8 @@ impl Feed {
         let origins = column.origins.clone();
         // A model of before knows fewer parts of a moment.
         let kind = column.moment.map_or(kind, |moment| Kind::Many(Many::Moment(moment)));
-        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size, origins })
+        let is_category = column.is_category();
+        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size, origins, is_category })
     }
 
     /// # Safety
@@ -384,6 +390,9 @@ impl Feed {
         // SAFETY: as the caller promises.
         unsafe {
             match self.kind {
+                Kind::Number(number) if self.is_category => {
+                    row[self.offset] = self.category_of_number(number, datum, target)?;
+                }
                 Kind::Number(number) => {
                     row[self.offset] = match self.origins.first() {
                         None => number.read(datum),
@@ -406,6 +415,21 @@ impl Feed {
             }
         }
         Ok(())
+    }
+
+    /// # Safety
+    /// `datum` is a value of the number's type, not NULL.
+    unsafe fn category_of_number(&self, number: Number, datum: pg_sys::Datum, target: &Resolved) -> Result<f32> {
+        let column = &target.model.columns[self.column];
+        // SAFETY: as the caller promises.
+        unsafe {
+            match Word::of(Kind::Number(number)) {
+                Some(word) if (number == Number::Bool) == column.is_boolean() => {
+                    self.category(word.read(datum, &mut String::new())?, target)
+                }
+                _ => Ok(column.category_of_number(number.double(datum))),
+            }
+        }
     }
 
     fn category(&self, text: &str, target: &Resolved) -> Result<f32> {

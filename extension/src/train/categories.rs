@@ -20,6 +20,8 @@ pub struct Category<K> {
     pub key: K,
     pub text: String,
     pub members: u64,
+    /// That of its appearance; past all others where it has not appeared.
+    pub code: u32,
 }
 
 /// Categories in their final order.
@@ -28,6 +30,8 @@ pub struct Sorted<K> {
     pub values: Vec<Category<K>>,
     /// By code of appearance: the final index, as a feature or label.
     pub remap: Vec<f32>,
+    /// Categories of rows that are not trained on.
+    left_out: Vec<Category<K>>,
 }
 
 impl<K: Hash + Eq + Clone> Categories<K> {
@@ -63,7 +67,7 @@ impl<K: Hash + Eq + Clone> Categories<K> {
                 None => {
                     let code = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
                     let key = key(value);
-                    self.values.push(Category { key: key.clone(), text: text()?, members: 0 });
+                    self.values.push(Category { key: key.clone(), text: text()?, members: 0, code });
                     self.codes.insert(key, code);
                     code
                 }
@@ -86,47 +90,58 @@ impl<K: Hash + Eq + Clone> Categories<K> {
                 *target = index as f32;
             }
         }
-        Sorted { values: order.into_iter().map(|(_, category)| category).collect(), remap }
-    }
-}
-
-impl<K> Sorted<K> {
-    /// Leaves out the categories that are not `present`, by their index: they are missing values from now on, NaN.
-    pub fn keep(&mut self, present: &[bool]) {
-        let mut next = 0.0;
-        let numbers: Vec<Option<f32>> = present
-            .iter()
-            .map(|present| {
-                present.then(|| {
-                    next += 1.0;
-                    next - 1.0
-                })
-            })
-            .collect();
-        for index in self.remap.iter_mut().filter(|index| !index.is_nan()) {
-            *index = numbers.get(*index as usize).copied().flatten().unwrap_or(f32::NAN);
-        }
-        let mut kept = present.iter();
-        self.values.retain(|_| kept.next().copied().unwrap_or(false));
+        Sorted { values: order.into_iter().map(|(_, category)| category).collect(), remap, left_out: Vec::new() }
     }
 }
 
 impl Sorted<String> {
+    /// How many codes of appearance there are.
+    pub fn all(&self) -> usize {
+        self.remap.len()
+    }
+
+    /// Has the categories that are `present`, by their codes of appearance: the others are missing values, NaN, until they
+    /// are present.
+    pub fn keep(&mut self, present: &[bool]) {
+        self.values.append(&mut self.left_out);
+        self.values.sort_by(|a, b| a.key.cmp(&b.key));
+        let (kept, left_out) = std::mem::take(&mut self.values)
+            .into_iter()
+            .partition(|category| present.get(category.code as usize).copied().unwrap_or(false));
+        (self.values, self.left_out) = (kept, left_out);
+        self.number();
+    }
+
     /// Has these categories and no others, be there rows of them or not.
     pub fn become_of(&mut self, names: &[String]) {
-        let mut names = names.to_vec();
-        names.sort_unstable();
-        names.dedup();
-        let place = |text: &String| names.binary_search(text).ok();
-        let places: Vec<f32> =
-            self.values.iter().map(|category| place(&category.text).map_or(f32::NAN, |place| place as f32)).collect();
-        for index in self.remap.iter_mut().filter(|index| !index.is_nan()) {
-            *index = places.get(*index as usize).copied().unwrap_or(f32::NAN);
+        self.values.append(&mut self.left_out);
+        let (kept, left_out) =
+            std::mem::take(&mut self.values).into_iter().partition(|category| names.contains(&category.text));
+        (self.values, self.left_out) = (kept, left_out);
+        self.number();
+        names.iter().for_each(|name| self.has(name));
+    }
+
+    /// Has this category, be there rows of it or not.
+    pub fn has(&mut self, name: &String) {
+        if self.values.iter().any(|category| category.text == *name) {
+            return;
         }
-        let members = |name: &String| self.values.iter().find(|category| category.text == *name);
-        let members: Vec<u64> = names.iter().map(|name| members(name).map_or(0, |category| category.members)).collect();
-        let category = |(name, members): (String, u64)| Category { key: name.clone(), text: name, members };
-        self.values = names.into_iter().zip(members).map(category).collect();
+        let at = self.left_out.iter().position(|category| category.text == *name);
+        let new = || Category { key: name.clone(), text: name.clone(), members: 0, code: u32::MAX };
+        let category = at.map_or_else(new, |at| self.left_out.swap_remove(at));
+        let place = self.values.partition_point(|other| other.key < category.key);
+        self.values.insert(place, category);
+        self.number();
+    }
+
+    fn number(&mut self) {
+        self.remap.fill(f32::NAN);
+        for (index, category) in self.values.iter().enumerate() {
+            if let Some(target) = self.remap.get_mut(category.code as usize) {
+                *target = index as f32;
+            }
+        }
     }
 }
 
@@ -142,10 +157,10 @@ pub fn buckets(members: Vec<u64>) -> Sorted<String> {
         .enumerate()
         .map(|(bucket, members)| {
             let name = bucket_name(bucket);
-            Category { key: name.clone(), text: name, members }
+            Category { key: name.clone(), text: name, members, code: bucket as u32 }
         })
         .collect();
-    Sorted { remap: (0..values.len()).map(|bucket| bucket as f32).collect(), values }
+    Sorted { remap: (0..values.len()).map(|bucket| bucket as f32).collect(), values, left_out: Vec::new() }
 }
 
 /// `{"value": {"value": index, "members": rows}}` in the order of the indexes.
@@ -173,13 +188,15 @@ mod tests {
         let members: Vec<(&str, u64)> = sorted.values.iter().map(|c| (c.text.as_str(), c.members)).collect();
         assert_eq!(members, [("apple", 1), ("fig", 2), ("pear", 2)]);
         let mut sorted = sorted;
+        // By their appearance: pear, fig, apple.
         sorted.keep(&[true, false, true]);
         assert!(sorted.remap[1].is_nan());
         assert_eq!((sorted.remap[0], sorted.remap[2]), (1.0, 0.0));
         assert_eq!(sorted.values.iter().map(|c| c.text.as_str()).collect::<Vec<_>>(), ["apple", "pear"]);
-        sorted.keep(&[true, false]);
-        assert!(sorted.remap[0].is_nan() && sorted.remap[1].is_nan());
-        assert_eq!(sorted.remap[2], 0.0);
+        sorted.keep(&[true, true, true]);
+        assert_eq!(sorted.remap, [2.0, 1.0, 0.0]);
+        sorted.has(&"date".to_owned());
+        assert_eq!(sorted.remap, [3.0, 2.0, 0.0]);
     }
 
     #[test]

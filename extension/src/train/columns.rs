@@ -1,6 +1,6 @@
 //! The conversion of a statement's rows to rows of features: the use of each column, and the reading of its values.
 
-use learn::preprocess::{Encode, Role, bucket};
+use learn::preprocess::{Encode, Impute, Role, Spec, bucket};
 use learn::side::{By, Rule};
 use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -17,7 +17,7 @@ use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, TextKind};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, Word};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
@@ -53,6 +53,8 @@ pub struct Reader {
     rests: Vec<(u32, f32)>,
     array: Vec<f32>,
     doubles: Vec<f64>,
+    /// A category of the row being read.
+    word: String,
     /// Arrays of the row being read that are the first of their columns, and their sizes.
     found: Vec<(usize, usize)>,
     /// Rows that came before the sizes of all arrays were known; those arrays are NULL in them and left out.
@@ -82,9 +84,9 @@ struct FeatureReader {
 
 enum Encoder {
     Number(Number),
-    Text(TextKind, Categories<String>),
+    Category(Word, Categories<String>),
     /// To so many buckets, each with the number of its rows.
-    Hashed(TextKind, Vec<u64>),
+    Hashed(Word, Vec<u64>),
     /// The size of arrays is known from the first one on.
     Many(Many, Option<usize>),
 }
@@ -142,17 +144,20 @@ impl Reader {
                     continue;
                 }
             }
-            let encoder = match Kind::of(column.type_oid) {
-                Some(Kind::Number(number)) => Encoder::Number(number),
-                Some(Kind::Text(kind)) => match roles.encode(&column.name) {
-                    Some(Encode::Hash(buckets)) => Encoder::Hashed(kind, vec![0; *buckets as usize]),
-                    _ => Encoder::Text(kind, Categories::new()),
+            let Some(kind) = Kind::of(column.type_oid) else {
+                unfit.push(column);
+                continue;
+            };
+            let word = Word::of(kind).filter(|word| matches!(word, Word::Text(_)) || roles.is_encoded(&column.name));
+            let encoder = match (word, kind) {
+                (Some(word), _) => match roles.spec(&column.name, true)?.encode {
+                    Some(Encode::Hash(buckets)) => Encoder::Hashed(word, vec![0; buckets as usize]),
+                    _ => Encoder::Category(word, Categories::new()),
                 },
-                Some(Kind::Many(many)) => Encoder::Many(many, many.size()),
-                None => {
-                    unfit.push(column);
-                    continue;
-                }
+                (None, Kind::Number(number)) => Encoder::Number(number),
+                (None, Kind::Many(many)) => Encoder::Many(many, many.size()),
+                // Every text is a word.
+                (None, Kind::Text(_)) => continue,
             };
             features.push(FeatureReader {
                 name: column.name.clone(),
@@ -192,6 +197,7 @@ impl Reader {
             rests: Vec::new(),
             array: Vec::new(),
             doubles: Vec::new(),
+            word: String::new(),
             found: Vec::new(),
             pending: Vec::new(),
             owner: Owner::current(),
@@ -247,7 +253,7 @@ impl Reader {
             .map(|feature| {
                 let kind = match feature.encoder {
                     Encoder::Number(number) => number.into(),
-                    Encoder::Text(..) | Encoder::Hashed(..) => FeatureKind::Category,
+                    Encoder::Category(..) | Encoder::Hashed(..) => FeatureKind::Category,
                     Encoder::Many(..) => return None,
                 };
                 Some((feature.name.clone(), kind))
@@ -354,7 +360,7 @@ impl Reader {
                     Encoder::Number(number) => (None, number.into(), None),
                     Encoder::Many(many @ Many::Array(number), _) => (Some(many), number.into(), None),
                     Encoder::Many(many, _) => (Some(many), FeatureKind::Quantity, None),
-                    Encoder::Text(_, categories) => {
+                    Encoder::Category(_, categories) => {
                         let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
                         (None, FeatureKind::Category, Some(sorted))
                     }
@@ -417,14 +423,14 @@ impl Receiver for Reader {
                     }
                     self.row.push(single);
                 }
-                Encoder::Text(kind, categories) => match value {
+                Encoder::Category(word, categories) => match value {
                     None => {
                         feature.statistics.add_missing(1);
                         self.row.push(f32::NAN);
                     }
                     Some(datum) => {
-                        // SAFETY: the column is of the text's type.
-                        let text = unsafe { kind.read(datum) }?;
+                        // SAFETY: the column is of the word's type.
+                        let text = unsafe { word.read(datum, &mut self.word) }?;
                         let known = categories.len();
                         let code = categories.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
                         if categories.len() > known {
@@ -439,14 +445,14 @@ impl Receiver for Reader {
                         self.row.push(code as f32);
                     }
                 },
-                Encoder::Hashed(kind, members) => {
+                Encoder::Hashed(word, members) => {
                     let Some(datum) = value else {
                         feature.statistics.add_missing(1);
                         self.row.push(f32::NAN);
                         continue;
                     };
-                    // SAFETY: the column is of the text's type.
-                    let text = unsafe { kind.read(datum) }?;
+                    // SAFETY: the column is of the word's type.
+                    let text = unsafe { word.read(datum, &mut self.word) }?;
                     let bucket = bucket(text, u32::try_from(members.len()).unwrap_or(u32::MAX));
                     if let Some(members) = members.get_mut(bucket as usize) {
                         *members += 1;
@@ -701,35 +707,29 @@ impl Data {
     }
 
     /// Forgets the categories that no training row has: to a model they are as unknown as those that come later, and its
-    /// metrics say so. Of a column whose categories are listed, those are known and no others. Gives what there was, for
-    /// [`Data::swap_categories`].
-    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<Vec<(usize, Sorted<String>)>> {
-        for feature in &mut self.features {
-            if let (Some(sorted), Some(Encode::Ordinal(list))) = (&mut feature.categories, roles.encode(&feature.name))
-            {
-                sorted.become_of(list);
-            }
-        }
-        let by_rows =
-            |feature: &Feature| !feature.hashed && !matches!(roles.encode(&feature.name), Some(Encode::Ordinal(_)));
-        if split.test_rows() == 0
-            || !self.features.iter().any(|feature| feature.categories.is_some() && by_rows(feature))
-        {
-            return Ok(Vec::new());
-        }
+    /// metrics say so. Of a column whose categories are listed, those are known and no others. May be asked again with another
+    /// split.
+    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<()> {
         let mut position = 0;
         let mut present = Vec::new();
-        for feature in &self.features {
-            if let Some(sorted) = feature.categories.as_ref().filter(|_| by_rows(feature)) {
-                present.push((position, vec![false; sorted.values.len()]));
+        for feature in &mut self.features {
+            if let Some(sorted) = feature.categories.as_mut().filter(|_| !feature.hashed) {
+                let spec = roles.spec(&feature.name, true)?;
+                match &spec.encode {
+                    Some(Encode::Ordinal(list)) => sorted.become_of(list),
+                    _ => present.push((position, vec![false; sorted.all()], spec)),
+                }
             }
             position += feature.size;
         }
-        let mut view = View::new(self, split, false, u64::MAX);
+        if present.is_empty() {
+            return Ok(());
+        }
+        let mut view = View::new(self, split, false, u64::MAX).as_read();
         let width = view.width();
         while let Some(part) = view.chunk()? {
             for row in part.features.chunks_exact(width) {
-                for (position, present) in &mut present {
+                for (position, present, _) in &mut present {
                     if let Some(value) = row.get(*position).filter(|value| !value.is_nan())
                         && let Some(present) = present.get_mut(*value as usize)
                     {
@@ -739,25 +739,20 @@ impl Data {
             }
             interrupts::check();
         }
-        let mut before = Vec::new();
-        let of_features = self.features.iter_mut().enumerate().filter(|(_, feature)| by_rows(feature));
-        let of_features = of_features.filter_map(|(index, feature)| Some((index, feature.categories.as_mut()?)));
-        for ((index, sorted), (_, present)) in of_features.zip(&present) {
-            if !present.iter().all(|present| *present) {
-                before.push((index, sorted.clone()));
-                sorted.keep(present);
+        let mut present = present.into_iter().peekable();
+        let mut position = 0;
+        for feature in &mut self.features {
+            if let Some((_, present, spec)) = present.next_if(|(of, ..)| *of == position)
+                && let Some(sorted) = &mut feature.categories
+            {
+                sorted.keep(&present);
+                if let Spec { impute: Some(Impute::Constant(constant)), .. } = spec {
+                    sorted.has(&constant.as_str().map_or_else(|| constant.to_string(), str::to_owned));
+                }
             }
+            position += feature.size;
         }
-        Ok(before)
-    }
-
-    /// Puts the categories in place that [`Data::keep_categories_of`] forgot, and those that it left in theirs.
-    pub fn swap_categories(&mut self, others: &mut [(usize, Sorted<String>)]) {
-        for (index, other) in others {
-            if let Some(own) = self.features.get_mut(*index).and_then(|feature| feature.categories.as_mut()) {
-                std::mem::swap(own, other);
-            }
-        }
+        Ok(())
     }
 
     /// Names the columns of whole numbers that the model cannot tell apart.

@@ -34,7 +34,7 @@ mod view;
 use std::cell::RefCell;
 use std::time::Instant;
 
-use learn::preprocess::{Pipeline, Raw, Role, Spec};
+use learn::preprocess::{ALL, Pipeline, Raw, Role, Spec};
 use learn::split::{Sampling, Split, TestSize};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
@@ -161,7 +161,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
-    let mut categories = data.keep_categories_of(&split, &roles)?;
+    data.keep_categories_of(&split, &roles)?;
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
 
@@ -223,9 +223,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             split.test_rows()
         ));
         let begun = Instant::now();
-        data.swap_categories(&mut categories);
+        data.keep_categories_of(&Split::none(rows), &roles)?;
         whole = refit::run(again, &plan, &data, engine.as_ref(), base.as_ref(), fitted.rounds)?;
-        data.swap_categories(&mut categories);
+        data.keep_categories_of(&split, &roles)?;
         if whole.is_some() {
             metrics.insert("refit".into(), json!(true));
             metrics.insert("refit_time".into(), json!(begun.elapsed().as_secs_f64()));
@@ -379,12 +379,14 @@ fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine)
 fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Result<Option<Pipeline>> {
     let mut specs = Vec::with_capacity(data.features.len());
     for feature in &data.features {
-        let spec = plan.snapshot.preprocess.get(&feature.name).map(|spec| Spec::parse(&feature.name, spec));
-        specs.push(spec.transpose()?.unwrap_or_default());
+        specs.push(Spec::of(&plan.snapshot.preprocess, &feature.name, feature.categories.is_some())?);
     }
     let roles = Roles::of(&plan.snapshot.preprocess)?;
     for name in plan.snapshot.preprocess.keys() {
-        if roles.of_column(name) == Role::Feature && !data.features.iter().any(|feature| feature.name == *name) {
+        if name != ALL
+            && roles.of_column(name) == Role::Feature
+            && !data.features.iter().any(|feature| feature.name == *name)
+        {
             let names: Vec<String> = data.features.iter().map(|feature| feature.name.clone()).collect();
             let error = Error::new(
                 pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,

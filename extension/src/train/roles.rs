@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use learn::preprocess::{Encode, Role, Spec};
+use learn::preprocess::{Role, Spec};
 use learn::side::By;
 use learn::split::Folds;
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -17,18 +17,19 @@ use crate::memory;
 /// What was asked to be done to columns, as far as it matters while rows are read.
 pub struct Roles {
     roles: Vec<(String, Role)>,
-    /// Columns that are to be encoded, and how.
-    encodes: Vec<(String, Encode)>,
+    /// What is to be done to each column, all of it read.
+    specs: Vec<(String, Spec)>,
+    preprocess: Map<String, Value>,
 }
 
 impl Roles {
     /// At most one column weighs rows, and one splits them.
     pub fn of(preprocess: &Map<String, Value>) -> Result<Roles> {
-        let (mut roles, mut encodes) = (Vec::new(), Vec::new());
+        let (mut roles, mut specs) = (Vec::new(), Vec::new());
         for (column, spec) in preprocess {
             let spec = Spec::parse(column, spec)?;
             roles.push((column.clone(), spec.role));
-            encodes.extend(spec.encode.map(|encode| (column.clone(), encode)));
+            specs.push((column.clone(), spec));
         }
         roles.retain(|(_, role)| *role != Role::Feature);
         let one = |what: &str, is: &dyn Fn(Role) -> bool| {
@@ -42,7 +43,7 @@ impl Roles {
         };
         one("weigh rows", &|role| role == Role::Weight)?;
         one("say which rows are tested on", &|role| matches!(role, Role::Test | Role::Time | Role::Group | Role::Key))?;
-        Ok(Roles { roles, encodes })
+        Ok(Roles { roles, specs, preprocess: preprocess.clone() })
     }
 
     /// What a column is for.
@@ -50,9 +51,19 @@ impl Roles {
         self.roles.iter().find(|(column, _)| column == name).map_or(Role::Feature, |(_, role)| *role)
     }
 
-    /// How a column is to be encoded, where that is said.
-    pub fn encode(&self, name: &str) -> Option<&Encode> {
-        self.encodes.iter().find(|(column, _)| column == name).map(|(_, encode)| encode)
+    /// Whether anything is said of the column itself.
+    pub fn is_named(&self, name: &str) -> bool {
+        self.specs.iter().any(|(column, _)| column == name)
+    }
+
+    /// Whether a column that is no text is to be one of categories.
+    pub fn is_encoded(&self, name: &str) -> bool {
+        self.specs.iter().any(|(column, spec)| column == name && spec.encode.is_some())
+    }
+
+    /// What is to be done to a column of categories, or one of numbers.
+    pub fn spec(&self, name: &str, category: bool) -> Result<Spec> {
+        Ok(Spec::of(&self.preprocess, name, category)?)
     }
 
     /// Whether a column has that role.

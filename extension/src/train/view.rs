@@ -94,6 +94,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The same rows, with categories by their codes of appearance.
+    pub fn as_read(mut self) -> View<'a> {
+        self.categories.clear();
+        self
+    }
+
     /// The same rows, prepared.
     pub fn prepared(mut self, pipeline: Option<&'a Pipeline>) -> View<'a> {
         self.pipeline = pipeline;
