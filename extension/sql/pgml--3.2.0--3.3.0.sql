@@ -166,17 +166,17 @@ DROP FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text);
 
 CREATE FUNCTION pgml.drift(project_name pg_catalog.text, relation_name pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8, rows pg_catalog.int8,
-        p_value pg_catalog.float8)
+        p_value pg_catalog.float8, unseen pg_catalog.int8)
     AS 'MODULE_PATHNAME', 'pgml_drift_project' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.drift(pg_catalog.text, pg_catalog.text)
-    IS 'drift of the rows of a relation from the training rows of the deployed model of the project, for each column, the largest first: the population stability index (psi; above 0.25 is large, if p_value is small too), the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text), the number of rows, and the probability that as many rows of the training''s distribution differ as much by chance (p_value; a chi-squared test of the shares that psi compares). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
+    IS 'drift of the rows of a relation from the training rows of the deployed model of the project, for each column, the largest first: the population stability index (psi; above 0.25 is large, if p_value is small too), the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text), the number of rows, and the probability that as many rows of the training''s distribution differ as much by chance (p_value; a chi-squared test of the shares that psi compares), and how many rows have a category that training has not seen, which is a missing value to the model (unseen; NULL for numbers). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
 
 CREATE FUNCTION pgml.drift(model_id pg_catalog.int8, relation_name pg_catalog.text)
     RETURNS TABLE (feature pg_catalog.text, psi pg_catalog.float8, ks pg_catalog.float8, rows pg_catalog.int8,
-        p_value pg_catalog.float8)
+        p_value pg_catalog.float8, unseen pg_catalog.int8)
     AS 'MODULE_PATHNAME', 'pgml_drift_model' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000 ROWS 20;
 COMMENT ON FUNCTION pgml.drift(pg_catalog.int8, pg_catalog.text)
-    IS 'drift of the rows of a relation from the training rows of the model, for each column, the largest first: the population stability index (psi; above 0.25 is large, if p_value is small too), the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text), the number of rows, and the probability that as many rows of the training''s distribution differ as much by chance (p_value; a chi-squared test of the shares that psi compares). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
+    IS 'drift of the rows of a relation from the training rows of the model, for each column, the largest first: the population stability index (psi; above 0.25 is large, if p_value is small too), the Kolmogorov-Smirnov statistic (ks, 0 to 1; NULL for text), the number of rows, and the probability that as many rows of the training''s distribution differ as much by chance (p_value; a chi-squared test of the shares that psi compares), and how many rows have a category that training has not seen, which is a missing value to the model (unseen; NULL for numbers). A date or timestamp counts by its seconds, an array by all its elements. Errors: 55000 if the training stored nothing to compare with';
 
 --
 -- Evaluation: which rows of a relation are looked at

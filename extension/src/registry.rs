@@ -327,6 +327,18 @@ pub fn not_null_columns(relation: pg_sys::Oid) -> Result<Vec<String>> {
     )
 }
 
+/// Whether a column of a table is unique by itself: by a key, or by an index that knows no exceptions.
+pub fn is_key(relation: pg_sys::Oid, attribute: i16) -> Result<bool> {
+    let rows = select(
+        "SELECT EXISTS (SELECT FROM pg_catalog.pg_index WHERE indrelid OPERATOR(pg_catalog.=) $1 AND indisunique
+            AND indisvalid AND indnkeyatts OPERATOR(pg_catalog.=) 1 AND indpred IS NULL AND indexprs IS NULL
+            AND indkey[0] OPERATOR(pg_catalog.=) $2)",
+        &[argument(relation), argument(attribute)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(rows.first() == Some(&true))
+}
+
 /// `typname` of a type.
 pub fn type_name(type_oid: pg_sys::Oid) -> Result<String> {
     let rows = select(

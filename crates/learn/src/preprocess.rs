@@ -501,27 +501,31 @@ impl Pipeline {
                 }
                 _ => finished.push(step.finished(*value)),
             }
+            finished.extend(step.indicated(*raw));
         }
     }
 
     /// For each number of a row as [`Pipeline::apply_compact`] makes it, of how many categories it is the index; 0 of a
     /// number that is a feature itself. `None` where there are no such columns.
     pub fn compact(&self) -> Option<Vec<u32>> {
-        let sizes: Vec<u32> = self.steps.iter().map(Step::categories).collect();
+        let numbers = |step: &Step| [step.categories(), 0].into_iter().take(1 + usize::from(step.indicator));
+        let sizes: Vec<u32> = self.steps.iter().flat_map(numbers).collect();
         // A column without a category makes no feature at all.
-        let none = self.steps.iter().any(|step| step.width() == 0);
+        let none = self.steps.iter().any(|step| step.encoding == Encoding::OneHot(0));
         (!none && sizes.iter().any(|size| *size > 0)).then_some(sizes)
     }
 
     /// Appends the finished row of a raw row, but with one number a column of one-hot features: the index of the one that
     /// is 1, or -1.
     pub fn apply_compact(&self, raw: &[f32], finished: &mut Vec<f32>) {
-        for (step, value) in self.steps.iter().zip(raw) {
+        for (step, raw) in self.steps.iter().zip(raw) {
+            let value = step.known(*raw);
             finished.push(match step.encoding {
-                Encoding::OneHot(count) if *value >= 0.0 && *value < count as f32 => *value,
+                Encoding::OneHot(count) if value >= 0.0 && value < count as f32 => value,
                 Encoding::OneHot(_) => -1.0,
-                _ => step.finished(*value),
+                _ => step.finished(value),
             });
+            finished.extend(step.indicated(*raw));
         }
     }
 
@@ -530,16 +534,17 @@ impl Pipeline {
     pub fn cells(&self, raw: &[f32], cells: &mut Vec<(u32, f32)>) -> bool {
         cells.clear();
         let mut start = 0;
-        for (step, value) in self.steps.iter().zip(raw) {
+        for (step, raw) in self.steps.iter().zip(raw) {
+            let value = step.known(*raw);
             match step.encoding {
                 Encoding::OneHot(count) => {
-                    if *value >= 0.0 && *value < count as f32 {
-                        cells.push((start + *value as u32, 1.0));
+                    if value >= 0.0 && value < count as f32 {
+                        cells.push((start + value as u32, 1.0));
                     }
                     start += count;
                 }
                 _ => {
-                    let value = step.finished(*value);
+                    let value = step.finished(value);
                     if value.is_nan() {
                         return false;
                     }
@@ -547,8 +552,9 @@ impl Pipeline {
                     start += 1;
                 }
             }
-            if step.indicator {
-                finished.push(f32::from(u8::from(raw.is_nan())));
+            if let Some(missing) = step.indicated(*raw) {
+                cells.push((start, missing));
+                start += 1;
             }
         }
         true
@@ -698,7 +704,12 @@ impl Step {
         }
     }
 
-    /// The one number that a value becomes.
+    /// Whether the value was missing, where a feature says so.
+    fn indicated(&self, raw: f32) -> Option<f32> {
+        self.indicator.then(|| f32::from(u8::from(raw.is_nan())))
+    }
+
+    /// The one number that a known value becomes.
     #[inline]
     fn finished(&self, value: f32) -> f32 {
         let value = self.encoding.of(value);
@@ -989,9 +1000,9 @@ mod tests {
         );
         let mode = spec(r#"{"impute": "mode", "encode": "target", "indicator": true}"#);
         let raws = [
-            Raw { name: "n", categories: None, spec: &number },
-            Raw { name: "t", categories: Some(&names), spec: &text },
-            Raw { name: "m", categories: Some(&names), spec: &mode },
+            Raw { name: "n", categories: None, spec: &number, origin: 0.0 },
+            Raw { name: "t", categories: Some(&names), spec: &text, origin: 0.0 },
+            Raw { name: "m", categories: Some(&names), spec: &mode, origin: 0.0 },
         ];
         let rows = [5.0, 0.0, 1.0, NAN, NAN, 1.0, 7.0, 1.0, 0.0, 8.0, 1.0, NAN];
         let pipeline = learn(&raws, true, &rows, &[1.0, 2.0, 5.0, 6.0]).unwrap().unwrap();
@@ -1000,7 +1011,7 @@ mod tests {
         assert_eq!(finished(&pipeline, &[NAN; 3]), [-1.0, 1.0, 0.0, 0.0, 1.0, 3.0, 1.0]);
         assert_eq!(finished(&pipeline, &[4.0, 1.0, 0.0]), [4.0, 0.0, 0.0, 1.0, 0.0, 5.0, 0.0]);
         assert_eq!(Pipeline::from_json(&pipeline.to_json()), Some(pipeline));
-        let wrong = Raw { name: "n", categories: None, spec: &text };
+        let wrong = Raw { name: "n", categories: None, spec: &text, origin: 0.0 };
         assert!(learn(&[wrong], true, &[1.0], &[0.0]).is_err());
     }
 

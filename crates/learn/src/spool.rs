@@ -42,6 +42,11 @@ impl Block {
         Block::default()
     }
 
+    /// What float32 does not hold, of the features of which it is not all.
+    pub fn rests(&self) -> &[Rest] {
+        &self.rests
+    }
+
     /// What was read back.
     pub fn chunk(&self) -> Chunk<'_> {
         Chunk {

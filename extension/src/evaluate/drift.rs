@@ -35,7 +35,13 @@ struct Column {
     position: usize,
     kind: Kind,
     compared: Compared,
+    /// Rows with a category that training has not seen.
+    unseen: u64,
 }
+
+/// The name of a column, how far the shares of its parts have moved, the Kolmogorov-Smirnov statistic, and how many rows have
+/// a category that training has not seen.
+type Found = (String, Option<Moved>, Option<f64>, Option<u64>);
 
 enum Compared {
     Numbers(Numbers),
@@ -55,7 +61,7 @@ struct Columns {
 }
 
 /// `pgml.drift(project_name, relation_name) RETURNS TABLE (feature text, psi double precision, ks double precision,
-/// rows bigint, p_value double precision)`.
+/// rows bigint, p_value double precision, unseen bigint)`.
 fn of_project(call: &Call) -> Result<pg_sys::Datum> {
     let name = call.text(0, "project_name", names::LONGEST)?.ok_or_else(|| Error::null_argument("project_name"))?;
     access::require(&name, Privilege::See)?;
@@ -84,9 +90,9 @@ fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
         (columns.columns.into_iter().map(Column::drift).collect::<Vec<_>>(), columns.rows)
     };
     let stability = |moved: &Option<Moved>| moved.map_or(f64::NEG_INFINITY, |moved| moved.stability);
-    found.sort_by(|(_, a, _), (_, b, _)| stability(b).total_cmp(&stability(a)));
+    found.sort_by(|(_, a, ..), (_, b, ..)| stability(b).total_cmp(&stability(a)));
     let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-    let row = |(name, moved, distance): (String, Option<Moved>, Option<f64>)| {
+    let row = |(name, moved, distance, unseen): Found| {
         let (stability, chance) = (moved.map(|moved| moved.stability), moved.map(|moved| moved.chance));
         vec![
             Some(text_datum(&name)),
@@ -94,6 +100,7 @@ fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
             distance.into_datum(),
             rows.into_datum(),
             chance.into_datum(),
+            unseen.and_then(|unseen| i64::try_from(unseen).unwrap_or(i64::MAX).into_datum()),
         ]
     };
     call.rows(found.into_iter().map(row).collect::<Vec<_>>())
@@ -136,7 +143,7 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             )
             .hint("Cast the column to the type that the model was trained with."));
         };
-        columns.push(Column { name: name.to_owned(), position, kind, compared });
+        columns.push(Column { name: name.to_owned(), position, kind, compared, unseen: 0 });
     }
     if columns.is_empty() {
         return Err(Error::new(
@@ -167,11 +174,10 @@ impl Compared {
 }
 
 impl Column {
-    /// The name, how far the shares of its parts have moved, and the Kolmogorov-Smirnov statistic.
-    fn drift(self) -> (String, Option<Moved>, Option<f64>) {
+    fn drift(self) -> Found {
         match self.compared {
-            Compared::Numbers(numbers) => (self.name, numbers.moved(), numbers.kolmogorov_smirnov()),
-            Compared::Categories { compared, .. } => (self.name, compared.moved(), None),
+            Compared::Numbers(numbers) => (self.name, numbers.moved(), numbers.kolmogorov_smirnov(), None),
+            Compared::Categories { compared, .. } => (self.name, compared.moved(), None, Some(self.unseen)),
         }
     }
 }
@@ -213,6 +219,7 @@ impl Receiver for Columns {
                         }
                         false => indexes.get(text),
                     };
+                    column.unseen += u64::from(index.is_none());
                     compared.add(index.copied());
                 }
                 _ => {}

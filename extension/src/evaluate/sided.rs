@@ -224,6 +224,7 @@ fn reader_of(model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> 
                 }
             },
             type_oid: attribute.atttypid,
+            origin: None,
         })
         .collect();
     SideReader::new(rule, model.task, &model.labels, None, &columns)

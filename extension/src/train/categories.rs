@@ -80,6 +80,14 @@ impl<K: Hash + Eq + Clone> Categories<K> {
         Ok(code)
     }
 
+    /// Forgets the category that came last, which has had one row.
+    pub fn forget_last(&mut self) {
+        if let Some(last) = self.values.pop() {
+            self.codes.remove(&last.key);
+            self.last = 0;
+        }
+    }
+
     /// In the order of `compare`.
     pub fn sort(self, compare: impl Fn(&Category<K>, &Category<K>) -> std::cmp::Ordering) -> Sorted<K> {
         let mut order: Vec<(usize, Category<K>)> = self.values.into_iter().enumerate().collect();

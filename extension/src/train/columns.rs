@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 
 use super::categories::{self, Categories, Sorted};
 use super::cursor::{Receiver, ResultColumn};
+use super::defaults;
+use super::engine::Engine;
 use super::interrupts;
 use super::label::{Label, LabelReader};
 use super::origin::Extent;
@@ -21,7 +23,7 @@ use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, Word};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
-const MOST_CATEGORIES: usize = 65_536;
+pub const MOST_CATEGORIES: usize = 65_536;
 
 /// Rows between two reports: few enough for a slow query, enough to cost nothing.
 const ROWS_PER_REPORT: u64 = 256;
@@ -80,6 +82,10 @@ struct FeatureReader {
     statistics: Statistics,
     /// Of each feature, where its values may be more than float32 tells apart.
     extents: Vec<Extent>,
+    /// Whether `preprocess` says something of it.
+    named: bool,
+    /// Rows with values past the most that are told apart.
+    untold: u64,
 }
 
 enum Encoder {
@@ -97,6 +103,23 @@ impl FeatureReader {
         match self.encoder {
             Encoder::Many(_, size) => size.unwrap_or(0),
             _ => 1,
+        }
+    }
+
+    /// Why nothing can be learnt from it, of so many rows.
+    fn says_nothing(&self, rows: u64) -> Option<String> {
+        if self.named {
+            return None;
+        }
+        let missing = self.statistics.missing();
+        match &self.encoder {
+            Encoder::Category(_, categories) => {
+                defaults::says_nothing(rows, missing, Some(categories.len() as u64 + self.untold))
+            }
+            Encoder::Many(Many::Moment(_), _) | Encoder::Number(_) => defaults::says_nothing(rows, missing, None),
+            Encoder::Many(_, None) => defaults::says_nothing(0, 0, None),
+            Encoder::Many(_, Some(size)) => defaults::says_nothing(rows.saturating_mul(*size as u64), missing, None),
+            Encoder::Hashed(..) => None,
         }
     }
 }
@@ -167,6 +190,8 @@ impl Reader {
                 encoder,
                 statistics: Statistics::default(),
                 extents: Vec::new(),
+                named: roles.is_named(&column.name),
+                untold: 0,
             });
         }
         for (at, name) in label_names.iter().enumerate() {
@@ -315,7 +340,7 @@ impl Reader {
     }
 
     /// What was read, or why it cannot be learnt from.
-    pub fn finish(self, source: &str) -> Result<Data> {
+    pub fn finish(mut self, source: &str) -> Result<Data> {
         let rows = self.spool.as_ref().map_or(self.pending.len() as u64, Spool::rows);
         if rows == 0 {
             return Err(Error::new(
@@ -330,7 +355,38 @@ impl Reader {
         for (position, label) in self.labels {
             labels.push(Label { position: position + 1, ..label.finish(rows)? });
         }
+        let (others, mut left_out) = (self.others.len(), Vec::new());
+        if !crate::guc::strict() {
+            let said: Vec<Option<String>> = self.features.iter().map(|feature| feature.says_nothing(rows)).collect();
+            // Who has nothing else wants to learn from it.
+            if said.iter().any(Option::is_none) {
+                left_out = self
+                    .features
+                    .iter()
+                    .zip(said)
+                    .filter_map(|(feature, why)| Some((feature.name.clone(), why?)))
+                    .collect();
+            }
+        }
+        let is_left_out = |feature: &FeatureReader| left_out.iter().any(|(name, _)| *name == feature.name);
+        let unknown = |feature: &FeatureReader| matches!(feature.encoder, Encoder::Many(_, None));
+        if self.spool.is_none() && self.features.iter().all(|feature| !unknown(feature) || is_left_out(feature)) {
+            let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + others;
+            let mut spool = Spool::create(width, self.owner);
+            for (row, rests, label) in self.pending.drain(..) {
+                spool.push(&row, &rests, label)?;
+            }
+            self.spool = Some(spool);
+        }
         let Some(mut spool) = self.spool else { return Err(unknown_size(&self.features, "all rows")) };
+        if !left_out.is_empty() {
+            spool.finish()?;
+            let keeps = |feature: &FeatureReader| std::iter::repeat_n(!is_left_out(feature), feature.size());
+            let kept: Vec<bool> =
+                self.features.iter().flat_map(keeps).chain(std::iter::repeat_n(true, others)).collect();
+            spool = spool.only(&kept, self.owner)?;
+            self.features.retain(|feature| !left_out.iter().any(|(name, _)| *name == feature.name));
+        }
         let infinite: Vec<&FeatureReader> =
             self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
         if let Some(first) = infinite.first() {
@@ -376,6 +432,7 @@ impl Reader {
                     kind,
                     categories,
                     hashed,
+                    untold: feature.untold,
                     statistics: feature.statistics,
                     origins: origins_of(&feature.extents),
                     extents: feature.extents,
@@ -393,6 +450,7 @@ impl Reader {
             by,
             hashes: self.hashes,
             positive: None,
+            left_out,
             before: self.before.map(|(_, held_out)| Split::marked(held_out.into_iter())),
             rule: None,
         })
@@ -435,7 +493,15 @@ impl Receiver for Reader {
                         let code = categories.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
                         if categories.len() > known {
                             self.text = self.text.saturating_add(text.len());
-                            if code as usize >= MOST_CATEGORIES {
+                            let too_many = code as usize >= MOST_CATEGORIES;
+                            if (too_many || self.text > MOST_TEXT) && !crate::guc::strict() {
+                                // It is not told apart from others, and may be left out.
+                                categories.forget_last();
+                                feature.untold += 1;
+                                self.row.push(f32::NAN);
+                                continue;
+                            }
+                            if too_many {
                                 return Err(too_many_categories(&feature.name));
                             }
                             if self.text > MOST_TEXT {
@@ -670,6 +736,8 @@ pub struct Feature {
     pub categories: Option<Sorted<String>>,
     /// Whether its categories are buckets of a hash.
     pub hashed: bool,
+    /// Rows with categories past the most that are told apart, which count as missing.
+    pub untold: u64,
     pub statistics: Statistics,
     /// Taken off its values, one for each feature that it makes; none where nothing is.
     pub origins: Vec<f64>,
@@ -698,6 +766,8 @@ pub struct Data {
     pub rule: Option<Rule>,
     /// The class that is looked for, once that is known.
     pub positive: Option<u32>,
+    /// Columns that are left out since nothing can be learnt from them, and why.
+    pub left_out: Vec<(String, String)>,
 }
 
 impl Data {
@@ -707,9 +777,15 @@ impl Data {
     }
 
     /// Forgets the categories that no training row has: to a model they are as unknown as those that come later, and its
-    /// metrics say so. Of a column whose categories are listed, those are known and no others. May be asked again with another
+    /// metrics say so. Of a column whose categories are listed, those are known and no others; of one with more than the
+    /// engine can take the most frequent: gives its name, how many these are, and of how many. May be asked again with another
     /// split.
-    pub fn keep_categories_of(&mut self, split: &Split, roles: &Roles) -> Result<()> {
+    pub fn keep_categories_of(
+        &mut self,
+        split: &Split,
+        roles: &Roles,
+        engine: &dyn Engine,
+    ) -> Result<Vec<(String, usize, usize)>> {
         let mut position = 0;
         let mut present = Vec::new();
         for feature in &mut self.features {
@@ -717,13 +793,13 @@ impl Data {
                 let spec = roles.spec(&feature.name, true)?;
                 match &spec.encode {
                     Some(Encode::Ordinal(list)) => sorted.become_of(list),
-                    _ => present.push((position, vec![false; sorted.all()], spec)),
+                    _ => present.push((position, vec![0; sorted.all()], spec)),
                 }
             }
             position += feature.size;
         }
         if present.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut view = View::new(self, split, false, u64::MAX).as_read();
         let width = view.width();
@@ -733,26 +809,32 @@ impl Data {
                     if let Some(value) = row.get(*position).filter(|value| !value.is_nan())
                         && let Some(present) = present.get_mut(*value as usize)
                     {
-                        *present = true;
+                        *present += 1;
                     }
                 }
             }
             interrupts::check();
         }
-        let mut present = present.into_iter().peekable();
-        let mut position = 0;
+        let counts: Vec<(&[u64], &Spec)> = present.iter().map(|(_, counts, spec)| (counts.as_slice(), spec)).collect();
+        let limits = defaults::most_categories(&counts, engine);
+        let mut present = present.into_iter().zip(limits).peekable();
+        let (mut position, mut grouped) = (0, Vec::new());
         for feature in &mut self.features {
-            if let Some((_, present, spec)) = present.next_if(|(of, ..)| *of == position)
+            if let Some(((_, counts, spec), most)) = present.next_if(|((of, ..), _)| *of == position)
                 && let Some(sorted) = &mut feature.categories
             {
-                sorted.keep(&present);
+                let all = defaults::distinct(&counts);
+                if all > most {
+                    grouped.push((feature.name.clone(), most, all));
+                }
+                sorted.keep(&most_frequent(&counts, most));
                 if let Spec { impute: Some(Impute::Constant(constant)), .. } = spec {
                     sorted.has(&constant.as_str().map_or_else(|| constant.to_string(), str::to_owned));
                 }
             }
             position += feature.size;
         }
-        Ok(())
+        Ok(grouped)
     }
 
     /// Names the columns of whole numbers that the model cannot tell apart.
@@ -903,6 +985,20 @@ impl Data {
         columns.sort_by_key(|(position, _)| *position);
         Ok(columns.into_iter().map(|(_, column)| column).collect())
     }
+}
+
+/// Which categories have rows, of more than so many the most frequent ones, of equals those that came first.
+fn most_frequent(counts: &[u64], most: usize) -> Vec<bool> {
+    let mut order: Vec<usize> =
+        (0..counts.len()).filter(|code| counts.get(*code).is_some_and(|count| *count > 0)).collect();
+    order.sort_by_key(|code| std::cmp::Reverse(counts.get(*code).copied()));
+    let mut kept = vec![false; counts.len()];
+    for code in order.into_iter().take(most) {
+        if let Some(kept) = kept.get_mut(code) {
+            *kept = true;
+        }
+    }
+    kept
 }
 
 /// The type as PostgresML names it: `float4`, `int2[]`.

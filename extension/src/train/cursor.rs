@@ -14,6 +14,8 @@ use crate::error::{Error, Result};
 pub struct ResultColumn {
     pub name: String,
     pub type_oid: pg_sys::Oid,
+    /// The relation and the number of the column that it is, where the statement reads the rows of that relation alone.
+    pub origin: Option<(pg_sys::Oid, i16)>,
 }
 
 /// Takes what a statement gives.
@@ -96,14 +98,43 @@ fn result_columns(plan: pg_sys::SPIPlanPtr) -> Result<Vec<ResultColumn>> {
             return Err(Error::unsupported("a query to train on must only read: it cannot change or lock rows")
                 .hint("Write first, and train on what was written afterwards."));
         }
+        let origins = origins((*source).query_list);
         let descriptor = PgTupleDesc::from_pg_copy((*source).resultDesc);
         Ok(descriptor
             .iter()
-            .map(|attribute| ResultColumn {
+            .enumerate()
+            .map(|(index, attribute)| ResultColumn {
                 name: CStr::from_ptr(attribute.attname.data.as_ptr()).to_string_lossy().into_owned(),
                 type_oid: attribute.atttypid,
+                origin: origins.get(index).copied().flatten(),
             })
             .collect())
+    }
+}
+
+/// The columns of a relation that the results of a query are, where it reads the rows of that relation and nothing else: of
+/// a join, a row may come more than once.
+///
+/// # Safety
+/// `queries` is a valid list of queries.
+unsafe fn origins(queries: *mut pg_sys::List) -> Vec<Option<(pg_sys::Oid, i16)>> {
+    // SAFETY: as the caller promises; the lists in a query hold what their names say.
+    unsafe {
+        let queries = pgrx::PgList::<pg_sys::Query>::from_pg(queries);
+        let Some(query) = queries.get_ptr(0).filter(|_| queries.len() == 1) else { return Vec::new() };
+        let tables = pgrx::PgList::<pg_sys::RangeTblEntry>::from_pg((*query).rtable);
+        let alone = tables.get_ptr(0).is_some_and(|table| (*table).rtekind == pg_sys::RTEKind::RTE_RELATION);
+        if tables.len() != 1 || !alone || (*query).hasTargetSRFs {
+            return Vec::new();
+        }
+        let targets = pgrx::PgList::<pg_sys::TargetEntry>::from_pg((*query).targetList);
+        let known = targets.iter_ptr().filter(|target| !(**target).resjunk);
+        known
+            .map(|target| {
+                let (relation, column) = ((*target).resorigtbl, (*target).resorigcol);
+                (relation != pg_sys::InvalidOid && column > 0).then_some((relation, column))
+            })
+            .collect()
     }
 }
 

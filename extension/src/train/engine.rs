@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::base::Base;
 use super::class_weight::ClassWeight;
-use super::columns::{Data, FeatureKind};
+use super::columns::{Data, Feature, FeatureKind};
 use super::cut;
 use super::interrupts::{self, Interrupted};
 use super::request::SEEDS;
@@ -55,6 +55,16 @@ pub trait Engine {
 
     /// Whether categories are taken as they are.
     fn takes_categories(&self) -> bool;
+
+    /// How many categories of a column are taken as they are; `None` where any number is.
+    fn most_categories(&self) -> Option<usize> {
+        None
+    }
+
+    /// Whether missing values are taken as they are.
+    fn takes_missing(&self) -> bool {
+        true
+    }
 
     /// Where the model's bytes stand in `pgml.files`.
     fn path(&self) -> &'static str;
@@ -193,6 +203,14 @@ impl Engine for Weighing {
         self.engine.takes_categories()
     }
 
+    fn most_categories(&self) -> Option<usize> {
+        self.engine.most_categories()
+    }
+
+    fn takes_missing(&self) -> bool {
+        self.engine.takes_missing()
+    }
+
     fn path(&self) -> &'static str {
         self.engine.path()
     }
@@ -278,6 +296,15 @@ impl Engine for Learner {
 
     fn takes_categories(&self) -> bool {
         self.family.takes_categories
+    }
+
+    fn most_categories(&self) -> Option<usize> {
+        // Trees that are grown here have codes of a byte, and would take more categories for numbers.
+        (self.family.name != "lightgbm").then_some(255)
+    }
+
+    fn takes_missing(&self) -> bool {
+        self.family.takes_missing
     }
 
     fn path(&self) -> &'static str {
@@ -381,22 +408,8 @@ impl Gathered {
             read += part.rows;
             interrupts::check();
         }
-        if !family.takes_missing
-            && let Some(at) = features.iter().position(|value| value.is_nan())
-        {
-            let names: Vec<String> = match one_hot.is_empty() {
-                true => rows.features().into_iter().map(|(name, ..)| name).collect(),
-                false => rows.data.feature_names(),
-            };
-            let name = names.get(at % width.max(1)).cloned().unwrap_or_default();
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-                format!("column \"{name}\" is NULL or NaN in a training row, and the algorithm takes no missing values"),
-            )
-            .hint(format!(
-                "Use preprocess => '{{\"{name}\": {{\"impute\": \"mean\"}}}}', leave such rows out, or use an algorithm \
-                 that takes missing values, such as xgboost."
-            )));
+        if !family.takes_missing && features.iter().any(|value| value.is_nan()) {
+            return Err(missing(rows, &features, width, !one_hot.is_empty()));
         }
         if weights.as_ref().is_some_and(|weights| weights.iter().all(|weight| *weight == 0.0)) {
             return Err(Error::invalid("the weights of all training rows are 0"));
@@ -442,6 +455,36 @@ impl Gathered {
         self.classes = classes;
         Ok(())
     }
+}
+
+/// Of features where some are missing, and may not be: all their columns.
+fn missing(rows: &Prepared<'_>, features: &[f32], width: usize, compact: bool) -> Error {
+    let mut found = vec![false; width];
+    for row in features.chunks_exact(width.max(1)) {
+        found.iter_mut().zip(row).for_each(|(found, value)| *found |= value.is_nan());
+    }
+    let raw: Vec<&Feature> =
+        rows.data.features.iter().flat_map(|feature| std::iter::repeat_n(feature, feature.size)).collect();
+    let pipeline = rows.meta.pipeline.as_ref().filter(|_| !compact);
+    let sources = pipeline.map_or_else(|| (0..width).collect(), Pipeline::sources);
+    let mut mended = Map::new();
+    let mut names: Vec<String> = Vec::new();
+    for (source, _) in sources.iter().zip(&found).filter(|(_, found)| **found) {
+        let Some(feature) = raw.get(*source) else { continue };
+        let impute = if feature.categories.is_some() { "mode" } else { "mean" };
+        if mended.insert(feature.name.clone(), serde_json::json!({ "impute": impute })).is_none() {
+            names.push(format!("\"{}\"", feature.name));
+        }
+    }
+    let (columns, row) = match names.as_slice() {
+        [_] => ("column", "is NULL or NaN in a training row"),
+        _ => ("columns", "are NULL or NaN in training rows"),
+    };
+    let what = format!("{columns} {} {row}, and the algorithm takes no missing values", names.join(", "));
+    Error::new(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED, what).hint(format!(
+        "Use preprocess => '{}', leave such rows out, or use an algorithm that takes missing values, such as xgboost.",
+        super::defaults::quoted(&mended)
+    ))
 }
 
 /// Version of the XGBoost library that the settings name.

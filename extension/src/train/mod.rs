@@ -13,6 +13,7 @@ pub mod columns;
 mod compare;
 pub mod cursor;
 pub mod cut;
+pub mod defaults;
 mod engine;
 pub mod interrupts;
 pub mod label;
@@ -51,6 +52,7 @@ use crate::sql::{Call, text_datum};
 use base::Base;
 use columns::{Data, Reader};
 use compare::Rival;
+use defaults::Told;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
 use refit::Wanted;
@@ -114,7 +116,12 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let mut engine =
         engine::open(&request.algorithm, task, first.as_ref().unwrap_or(&request.hyperparams), request.seed())?;
     let mut plan = Plan::make(request, task, project.as_ref())?;
-    let roles = Roles::of(&plan.snapshot.preprocess)?;
+    let mut told = Told::default();
+    if plan.is_new {
+        let columns = cursor::describe(&plan.source.statement)?;
+        defaults::leave_out(&columns, &plan.labels, &mut plan.snapshot.preprocess, &mut told)?;
+    }
+    let mut roles = Roles::of(&plan.snapshot.preprocess)?;
     let again = Wanted::of(request, &plan, &roles);
     let base = Base::find(request, project.as_ref(), again != Wanted::No)?;
     if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
@@ -135,6 +142,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     activity::phase(Phase::Reading);
     let rival = Rival::find(project.as_ref())?;
     let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_ref(), base.as_ref())?;
+    for (name, why) in std::mem::take(&mut data.left_out) {
+        told.leave_out(&name, why, &mut plan.snapshot.preprocess);
+        roles = Roles::of(&plan.snapshot.preprocess)?;
+    }
     if let Some(base) = &base {
         base.place(&mut data);
     }
@@ -161,7 +172,19 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         .hint("With test_size => 0 all rows are trained on, and none is tested."));
     }
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
-    data.keep_categories_of(&split, &roles)?;
+    for (name, kept, all) in data.keep_categories_of(&split, &roles, engine.as_ref())? {
+        told.grouped(&name, format!("all but the {kept} most frequent of {all}"));
+    }
+    for feature in &data.features {
+        let spec = roles.spec(&feature.name, feature.categories.is_some())?;
+        if let Some((_, how)) = defaults::impute(feature, &spec, engine.as_ref()) {
+            told.imputed(&feature.name, how);
+        }
+        if feature.untold > 0 {
+            told.grouped(&feature.name, format!("all but the first {}", columns::MOST_CATEGORIES));
+        }
+    }
+    told.notice();
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
 
@@ -223,9 +246,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             split.test_rows()
         ));
         let begun = Instant::now();
-        data.keep_categories_of(&Split::none(rows), &roles)?;
+        data.keep_categories_of(&Split::none(rows), &roles, engine.as_ref())?;
         whole = refit::run(again, &plan, &data, engine.as_ref(), base.as_ref(), fitted.rounds)?;
-        data.keep_categories_of(&split, &roles)?;
+        data.keep_categories_of(&split, &roles, engine.as_ref())?;
         if whole.is_some() {
             metrics.insert("refit".into(), json!(true));
             metrics.insert("refit_time".into(), json!(begun.elapsed().as_secs_f64()));
@@ -379,7 +402,11 @@ fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine)
 fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Result<Option<Pipeline>> {
     let mut specs = Vec::with_capacity(data.features.len());
     for feature in &data.features {
-        specs.push(Spec::of(&plan.snapshot.preprocess, &feature.name, feature.categories.is_some())?);
+        let mut spec = Spec::of(&plan.snapshot.preprocess, &feature.name, feature.categories.is_some())?;
+        if let Some((impute, _)) = defaults::impute(feature, &spec, engine) {
+            spec = Spec { impute: Some(impute), lenient: true, ..spec };
+        }
+        specs.push(spec);
     }
     let roles = Roles::of(&plan.snapshot.preprocess)?;
     for name in plan.snapshot.preprocess.keys() {
@@ -574,7 +601,7 @@ fn read(
     }
     cursor::run(&plan.source.statement, plan.snapshot.materialized, &mut reader)?;
     let data = reader.finish(&plan.source.name)?;
-    if data.features.iter().any(|feature| feature.many.is_some()) {
+    if !data.left_out.is_empty() || data.features.iter().any(|feature| feature.many.is_some()) {
         engine.rehearse(&data.final_features())?;
     }
     Ok((data, not_null))

@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::columns::Reader;
 use super::cursor;
+use super::defaults::{self, Told};
 use super::report;
 use super::request;
 use super::roles::Roles;
@@ -22,16 +23,17 @@ crate::sql_function!(pgml_snapshot, snapshot);
 fn snapshot(call: &Call) -> Result<pg_sys::Datum> {
     let _given_back = GivenBack;
     let _context = OwnContext::begin(c"pgml snapshot");
-    let asked = request::SnapshotRequest::read(call)?;
+    let mut asked = request::SnapshotRequest::read(call)?;
     registry::check_writable(c"pgml.snapshot()")?;
     let source = Source::resolve(&asked.relation_name)?;
-    cursor::describe(&source.statement)?;
+    let labels: Vec<String> = asked.y_column_name.iter().cloned().collect();
+    let mut told = Told::default();
+    defaults::leave_out(&cursor::describe(&source.statement)?, &labels, &mut asked.preprocess, &mut told)?;
     let id = registry::next_id(c"snapshots_id_seq")?;
     report::info(&format!("Snapshotting {}, this may take a little while...", source.name));
     let table = Source::relation(registry::materialize(id, &source.statement)?)?;
 
     let described = cursor::describe(&table.statement)?;
-    let labels: Vec<String> = asked.y_column_name.iter().cloned().collect();
     let label = described.iter().find(|column| labels.contains(&column.name));
     let task = match label.map(|column| Kind::of(column.type_oid)) {
         Some(Some(Kind::Text(_))) => Task::Classification,
@@ -41,7 +43,11 @@ fn snapshot(call: &Call) -> Result<pg_sys::Datum> {
     let roles = Roles::of(&asked.preprocess)?;
     let mut reader = Reader::new(task, &labels, &roles, &described, &[], Box::new(|_| {}))?;
     cursor::run(&table.statement, true, &mut reader)?;
-    let data = reader.finish(&source.name)?;
+    let mut data = reader.finish(&source.name)?;
+    for (name, why) in std::mem::take(&mut data.left_out) {
+        told.leave_out(&name, why, &mut asked.preprocess);
+    }
+    told.notice();
     let mut analysis = json!({ "samples": data.spool.rows() });
     if !asked.preprocess.is_empty() {
         analysis["preprocess"] = serde_json::Value::Object(asked.preprocess.clone());

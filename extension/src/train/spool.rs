@@ -137,6 +137,40 @@ impl Spool {
         Ok(())
     }
 
+    /// Another spool with the same rows of fewer features, in place of this one.
+    pub fn only(self, kept: &[bool], owner: Owner) -> Result<Spool> {
+        let mut spool = Spool::create(kept.iter().filter(|kept| **kept).count(), owner);
+        let mut next = 0;
+        let places: Vec<Option<u32>> = kept
+            .iter()
+            .map(|kept| {
+                next += u32::from(*kept);
+                kept.then_some(next.saturating_sub(1))
+            })
+            .collect();
+        let (mut packed, mut block, mut row) = (Vec::new(), Block::new(), Vec::with_capacity(spool.width));
+        let mut rests = Vec::new();
+        for index in 0..self.blocks() {
+            self.read(index, &mut packed, &mut block)?;
+            let chunk = block.chunk();
+            for (number, (features, label)) in
+                chunk.features.chunks_exact(self.width.max(1)).zip(chunk.labels).enumerate()
+            {
+                row.clear();
+                row.extend(features.iter().zip(kept).filter(|(_, kept)| **kept).map(|(value, _)| *value));
+                rests.clear();
+                rests.extend(block.rests().iter().filter_map(|(feature, rest)| {
+                    let place = places.get(*feature as usize).copied().flatten()?;
+                    Some((place, rest.get(number).copied().filter(|rest| *rest != 0.0)?))
+                }));
+                spool.push(&row, &rests, *label)?;
+            }
+            super::interrupts::check();
+        }
+        self.close();
+        Ok(spool)
+    }
+
     /// Reads a block into `block`, by way of `packed`.
     pub fn read(&self, index: usize, packed: &mut Vec<u8>, block: &mut Block) -> Result<()> {
         let (Some(&start), Some(&end), Some(&written)) =

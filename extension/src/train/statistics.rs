@@ -51,6 +51,10 @@ impl Statistics {
         self.missing += values;
     }
 
+    pub fn missing(&self) -> u64 {
+        self.missing
+    }
+
     pub fn infinite(&self) -> u64 {
         self.infinite
     }

@@ -1,5 +1,7 @@
 -- What bad input gets: an ERROR that names what is wrong, nothing half-written, and a connection that goes on.
 CREATE EXTENSION pgml;
+-- What a training would leave out or impute by itself is an error here.
+SET pgml.strict = on;
 \pset format unaligned
 \pset footer off
 -- What there is in the registry, tables of snapshots included.
