@@ -292,6 +292,11 @@ impl Number {
         })
     }
 
+    /// Whether a value may be NaN.
+    pub fn is_real(self) -> bool {
+        matches!(self, Number::Float4 | Number::Float8 | Number::Numeric)
+    }
+
     /// # Safety
     /// `datum` is a value of this type, not NULL.
     #[inline]

@@ -4,6 +4,7 @@ use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::sided::Sided;
 use crate::error::{Error, Result};
+use crate::guc;
 use crate::model::Model;
 use crate::names::Resolved;
 use crate::predict::batch::{ROWS_AT_ONCE, WORK_AT_ONCE};
@@ -69,6 +70,8 @@ pub struct Member<T> {
     waiting: usize,
     at_once: usize,
     rows: u64,
+    /// Rows without a label, which are left out.
+    unlabelled: u64,
 }
 
 impl<T: Take> Member<T> {
@@ -95,6 +98,7 @@ impl<T: Take> Member<T> {
             waiting: 0,
             at_once,
             rows: 0,
+            unlabelled: 0,
         })
     }
 
@@ -138,6 +142,9 @@ impl<T: Take> Member<T> {
     /// After the last row.
     pub fn finish(&mut self) -> Result<()> {
         self.labels.complete(self.rows)?;
+        if let (0, 1.., Some((_, label))) = (self.rows, self.unlabelled, self.labels.readers.first()) {
+            return Err(label.nowhere(self.unlabelled));
+        }
         self.flush()?;
         self.labels.known(&self.target)
     }
@@ -145,6 +152,10 @@ impl<T: Take> Member<T> {
 
 impl<T: Take> Receiver for Member<T> {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        if !guc::strict() && self.labels.is_missing(values, nulls) {
+            self.unlabelled += 1;
+            return Ok(());
+        }
         let width = self.target.model.width();
         let start = self.features.len();
         crate::memory::reserve(&mut self.features, width)?;
@@ -223,6 +234,11 @@ impl Labels {
             truths.push(self.indexes.get(code).copied().unwrap_or(f32::NAN));
         }
         Ok(())
+    }
+
+    /// Whether the row lacks a label: it cannot be judged.
+    fn is_missing(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        self.readers.iter().any(|(at, reader)| reader.is_missing(values.get(*at), nulls.get(*at)))
     }
 
     /// Refuses labels of which some are missing.

@@ -50,6 +50,9 @@ pub struct Reader {
     before: Option<(SideReader, Vec<bool>)>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
+    /// Whether rows without a label are left out, and how many were.
+    lenient: bool,
+    unlabelled: u64,
     /// The row being read, and what float32 does not hold of some of its features.
     row: Vec<f32>,
     rests: Vec<(u32, f32)>,
@@ -218,6 +221,8 @@ impl Reader {
             hashes: None,
             before: None,
             others: Vec::new(),
+            lenient: !crate::guc::strict(),
+            unlabelled: 0,
             row: Vec::new(),
             rests: Vec::new(),
             array: Vec::new(),
@@ -342,6 +347,9 @@ impl Reader {
     /// What was read, or why it cannot be learnt from.
     pub fn finish(mut self, source: &str) -> Result<Data> {
         let rows = self.spool.as_ref().map_or(self.pending.len() as u64, Spool::rows);
+        if let (0, 1.., Some((_, label))) = (rows, self.unlabelled, self.labels.first()) {
+            return Err(label.nowhere(self.unlabelled));
+        }
         if rows == 0 {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
@@ -356,7 +364,7 @@ impl Reader {
             labels.push(Label { position: position + 1, ..label.finish(rows)? });
         }
         let (others, mut left_out) = (self.others.len(), Vec::new());
-        if !crate::guc::strict() {
+        if self.lenient {
             let said: Vec<Option<String>> = self.features.iter().map(|feature| feature.says_nothing(rows)).collect();
             // Who has nothing else wants to learn from it.
             if said.iter().any(Option::is_none) {
@@ -451,6 +459,7 @@ impl Reader {
             hashes: self.hashes,
             positive: None,
             left_out,
+            unlabelled: self.unlabelled,
             before: self.before.map(|(_, held_out)| Split::marked(held_out.into_iter())),
             rule: None,
         })
@@ -459,6 +468,11 @@ impl Reader {
 
 impl Receiver for Reader {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        let missing = |(at, label): &(usize, LabelReader)| label.is_missing(values.get(*at), nulls.get(*at));
+        if self.lenient && self.labels.iter().any(missing) {
+            self.unlabelled += 1;
+            return Ok(());
+        }
         self.row.clear();
         self.rests.clear();
         for (index, feature) in self.features.iter_mut().enumerate() {
@@ -494,7 +508,7 @@ impl Receiver for Reader {
                         if categories.len() > known {
                             self.text = self.text.saturating_add(text.len());
                             let too_many = code as usize >= MOST_CATEGORIES;
-                            if (too_many || self.text > MOST_TEXT) && !crate::guc::strict() {
+                            if (too_many || self.text > MOST_TEXT) && self.lenient {
                                 // It is not told apart from others, and may be left out.
                                 categories.forget_last();
                                 feature.untold += 1;
@@ -768,6 +782,8 @@ pub struct Data {
     pub positive: Option<u32>,
     /// Columns that are left out since nothing can be learnt from them, and why.
     pub left_out: Vec<(String, String)>,
+    /// Rows that were left out, since they have no label.
+    pub unlabelled: u64,
 }
 
 impl Data {

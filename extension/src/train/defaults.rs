@@ -29,6 +29,7 @@ pub struct Told {
     left_out: Vec<(String, String)>,
     imputed: Vec<(String, &'static str)>,
     grouped: Vec<(String, String)>,
+    unlabelled: u64,
 }
 
 impl Told {
@@ -48,6 +49,11 @@ impl Told {
         self.grouped.push((name.to_owned(), what));
     }
 
+    /// That so many rows are left out, since they have no label.
+    pub fn unlabelled(&mut self, rows: u64) {
+        self.unlabelled = rows;
+    }
+
     /// Tells.
     pub fn notice(&self) {
         let list = |named: &mut dyn Iterator<Item = (&String, &str)>| -> String {
@@ -65,6 +71,9 @@ impl Told {
         if !self.grouped.is_empty() {
             let named = list(&mut self.grouped.iter().map(|(name, what)| (name, what.as_str())));
             parts.push(format!("categories that count as missing: {named}"));
+        }
+        if self.unlabelled > 0 {
+            parts.push(format!("rows left out: {}, whose label is NULL or NaN", self.unlabelled));
         }
         if parts.is_empty() {
             return;

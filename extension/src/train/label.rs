@@ -106,6 +106,27 @@ impl LabelReader {
         })
     }
 
+    /// Whether a row has no label: NULL or NaN.
+    #[inline]
+    pub fn is_missing(&self, datum: Option<&pg_sys::Datum>, null: Option<&bool>) -> bool {
+        let (Some(&datum), Some(false)) = (datum, null) else { return true };
+        match self.encoder {
+            Encoder::Number(number) | Encoder::NumericClasses(number, _) => {
+                // SAFETY: the column is of the number's type.
+                number.is_real() && unsafe { number.double(datum) }.is_nan()
+            }
+            Encoder::TextClasses(..) => false,
+        }
+    }
+
+    /// That no row has a label, of so many.
+    pub fn nowhere(&self, rows: u64) -> Error {
+        Error::new(
+            PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
+            format!("label \"{}\" is NULL or NaN in all of {rows} rows", self.name),
+        )
+    }
+
     /// The label of a row as a number; of a classification the code of its class, in order of first appearance.
     #[inline]
     pub fn read(&mut self, datum: Option<&pg_sys::Datum>, null: Option<&bool>) -> Result<f32> {

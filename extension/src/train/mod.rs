@@ -184,6 +184,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             told.grouped(&feature.name, format!("all but the first {}", columns::MOST_CATEGORIES));
         }
     }
+    told.unlabelled(data.unlabelled);
     told.notice();
     let model_id = registry::next_id(c"models_id_seq")?;
     announce(request, engine.algorithm(), &data, &split, model_id);
