@@ -647,5 +647,5 @@ pub fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
         return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
     }
-    Outline::of_ensemble(ensemble).meta(&Given::default())
+    Outline::of_ensemble(ensemble, Vec::new()).meta(&Given::default())
 }

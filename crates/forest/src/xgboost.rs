@@ -6,6 +6,7 @@
 //! and child is checked against the rest.
 
 mod booster;
+mod categories;
 pub mod document;
 pub mod legacy;
 mod objective;
@@ -17,6 +18,7 @@ use crate::ensemble::Ensemble;
 use crate::error::Result;
 use crate::image::WideNode;
 use crate::value::{At, shorten};
+pub use categories::categories;
 use document::Syntax;
 
 /// As many features as a compiled tree can number, and one more.

@@ -37,7 +37,8 @@ pub struct Given {
 }
 
 impl Outline {
-    pub fn of_ensemble(ensemble: &Ensemble) -> Outline {
+    /// `categories`: of each feature that is a text to SQL, or none at all.
+    pub fn of_ensemble(ensemble: &Ensemble, categories: Vec<Option<Vec<String>>>) -> Outline {
         let outputs = ensemble.num_outputs as usize;
         let classes = match ensemble.transform {
             Transform::Softmax | Transform::Argmax => Some(outputs),
@@ -48,7 +49,7 @@ impl Outline {
         };
         Outline {
             names: ensemble.feature_names.clone(),
-            categories: Vec::new(),
+            categories,
             width: ensemble.num_features as usize,
             outputs,
             classes,

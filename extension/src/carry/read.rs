@@ -97,7 +97,12 @@ fn of_xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
             (document::model(&bytes).map_err(refused)?.to_vec(), meta)
         }
         None => {
-            let meta = Outline::of_ensemble(&ensemble).meta(given)?;
+            let categories = xgboost::categories(&bytes).map_err(refused)?;
+            if !categories.is_empty() && categories.len() != ensemble.num_features as usize {
+                let code = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
+                return Err(Error::new(code, "the model cannot be read: it names the categories of other features"));
+            }
+            let meta = Outline::of_ensemble(&ensemble, categories).meta(given)?;
             drop(ensemble);
             (document::with_attribute(&bytes, model_meta::ATTRIBUTE, &meta.to_json()).map_err(refused)?, meta)
         }
