@@ -341,6 +341,9 @@ FROM pgml.residual_quantiles('sugar', 'pgml.diabetes', ARRAY[0.05, 0.5, 0.95]);
 --- feature_importance
 SELECT feature, round(gain::numeric, 1) AS gain, weight, round(cover::numeric, 1) AS cover FROM pgml.feature_importance('flowers');
 
+--- coefficients
+SELECT class, feature, round(coefficient::numeric, 2) AS coefficient, round(unscaled::numeric, 2) AS unscaled FROM pgml.coefficients('sugar');
+
 --- permutation_importance
 SELECT feature, round(importance::numeric, 2) AS importance, round(std_dev::numeric, 2) AS std_dev
 FROM pgml.permutation_importance('sugar', 'pgml.diabetes', repeats => 10);

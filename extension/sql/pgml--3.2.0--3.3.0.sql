@@ -318,6 +318,85 @@ COMMENT ON COLUMN pgml.projects.metric
     IS 'the metric by which models are compared, where one was named: one of pgml''s, or an aggregate function; NULL for that of the task';
 
 --
+-- The numbers that a model has for its features
+--
+
+CREATE FUNCTION pgml.coefficients(project_name pg_catalog.text)
+    RETURNS TABLE (class pg_catalog.text, component pg_catalog.int4, feature pg_catalog.text, coefficient pg_catalog.float8,
+        unscaled pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_coefficients' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 100;
+COMMENT ON FUNCTION pgml.coefficients(pg_catalog.text)
+    IS 'the numbers of the deployed model of the project, one for each feature as the model sees it: the coefficients of a linear model (class is the class, or the label of a joint regression; the feature (intercept) is what is added), the centres of clusters (component is the cluster, as pgml.predict gives it), or the components of a decomposition (component is the place in the array of pgml.decompose). A feature that is 1 for one category is called column=category. coefficient is for the features after preprocess, unscaled for the units of the columns. Needs the privilege export. Errors: 0A000 for a model that is not made of such numbers';
+
+CREATE FUNCTION pgml.coefficients(model_id pg_catalog.int8)
+    RETURNS TABLE (class pg_catalog.text, component pg_catalog.int4, feature pg_catalog.text, coefficient pg_catalog.float8,
+        unscaled pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_coefficients' LANGUAGE C STABLE PARALLEL SAFE COST 10000 ROWS 100;
+COMMENT ON FUNCTION pgml.coefficients(pg_catalog.int8)
+    IS 'the numbers of the model, one for each feature as the model sees it: the coefficients of a linear model (class is the class, or the label of a joint regression; the feature (intercept) is what is added), the centres of clusters (component is the cluster, as pgml.predict gives it), or the components of a decomposition (component is the place in the array of pgml.decompose). A feature that is 1 for one category is called column=category. coefficient is for the features after preprocess, unscaled for the units of the columns. Needs the privilege export. Errors: 0A000 for a model that is not made of such numbers';
+
+--
+-- A list that a driver binds: a parameter, or a literal, without a type is an array of real here, or what a text may say.
+--
+
+CREATE TYPE pgml.features;
+CREATE FUNCTION pgml.features_in(cstring) RETURNS pgml.features
+    AS 'textin' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION pgml.features_out(pgml.features) RETURNS cstring
+    AS 'textout' LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION pgml.features_receive(internal, pg_catalog.oid, pg_catalog.int4) RETURNS pgml.features
+    AS 'MODULE_PATHNAME', 'pgml_features_receive' LANGUAGE C STABLE STRICT PARALLEL SAFE;
+CREATE FUNCTION pgml.features_subscript(internal) RETURNS internal
+    AS 'MODULE_PATHNAME', 'pgml_features_subscript' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+-- Category S, so that what has no type is of this one rather than of any element. Drivers take it for an array by ELEMENT.
+CREATE TYPE pgml.features (
+    INPUT = pgml.features_in, OUTPUT = pgml.features_out, RECEIVE = pgml.features_receive,
+    SUBSCRIPT = pgml.features_subscript, ELEMENT = pg_catalog.float4, INTERNALLENGTH = VARIABLE, STORAGE = extended,
+    CATEGORY = 'S');
+COMMENT ON TYPE pgml.features
+    IS 'an array of features as a parameter without a type, such as a list in Python, or a literal, such as {1, 2.5, NULL}';
+
+-- One that something depends on, such as a view, stays as it is.
+DO LANGUAGE plpgsql $$
+DECLARE
+    overload pg_catalog.regprocedure;
+    definition pg_catalog.text;
+    rights pg_catalog.aclitem[];
+    described pg_catalog.text;
+    remade pg_catalog.text;
+    granted RECORD;
+BEGIN
+    FOR overload, definition, rights, described IN
+        SELECT p.oid, pg_catalog.replace(pg_catalog.pg_get_functiondef(p.oid), 'features text)', 'features pgml.features)'),
+            p.proacl, pg_catalog.obj_description(p.oid, 'pg_proc')
+        FROM pg_catalog.pg_proc p
+        WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgml'::pg_catalog.regnamespace
+            AND p.proname OPERATOR(pg_catalog.=) ANY (ARRAY['predict_proba', 'predict_joint'])
+            AND p.pronargs OPERATOR(pg_catalog.=) 2
+            AND p.proargtypes[1] OPERATOR(pg_catalog.=) 'pg_catalog.text'::pg_catalog.regtype
+    LOOP
+        remade := pg_catalog.replace(overload::pg_catalog.text, ',text)', ',pgml.features)');
+        BEGIN
+            EXECUTE pg_catalog.format('ALTER EXTENSION pgml DROP FUNCTION %s', overload);
+            EXECUTE pg_catalog.format('DROP FUNCTION %s', overload);
+            EXECUTE definition;
+            EXECUTE pg_catalog.format('COMMENT ON FUNCTION %s IS %L', remade, described);
+            IF rights IS NOT NULL THEN
+                EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', remade);
+                FOR granted IN SELECT * FROM pg_catalog.aclexplode(rights) LOOP
+                    EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s%s', remade,
+                        CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE granted.grantee::pg_catalog.regrole::pg_catalog.text END,
+                        CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+                END LOOP;
+            END IF;
+        EXCEPTION WHEN dependent_objects_still_exist THEN
+            NULL;
+        END;
+    END LOOP;
+END
+$$;
+
+--
 -- Last: rights on the functions that were made anew
 --
 

@@ -6,9 +6,10 @@ use std::collections::HashMap;
 
 use forest::ensemble::Transform;
 use forest::{Ensemble, Explainer};
-use learn::family::{Meaning, Predict, Splits, Stored};
-use learn::preprocess::{Pipeline, bucket};
+use learn::family::{Meaning, Predict, Splits, Stored, Weights};
+use learn::preprocess::{Making, Pipeline, bucket};
 use learn::side::Rule;
+use pgrx::pg_sys;
 
 use crate::cache::{self, Digest, Opened, Used};
 use crate::carry::outline::{Given, Outline};
@@ -58,6 +59,8 @@ pub struct Column {
     is_boolean: bool,
     /// Whether it is of a type of whole numbers.
     is_whole: bool,
+    /// The type that a literal without one is read as, where it is not the text of a category or a number.
+    pub literal: Option<pg_sys::Oid>,
 }
 
 /// How the forest's values become the one value of a row.
@@ -104,6 +107,14 @@ impl Model {
             let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
             let moment = Moment::named(&pg_type, size);
             let is_whole = matches!(pg_type.as_str(), "smallint" | "integer" | "bigint");
+            let literal = match pg_type.as_str() {
+                "boolean" => Some(pg_sys::BOOLOID),
+                "date" => Some(pg_sys::DATEOID),
+                "timestamp without time zone" => Some(pg_sys::TIMESTAMPOID),
+                "timestamp with time zone" => Some(pg_sys::TIMESTAMPTZOID),
+                array if array.ends_with("[]") => Some(pg_sys::FLOAT8ARRAYOID),
+                _ => None,
+            };
             columns.push(Column {
                 name,
                 offset: width,
@@ -114,6 +125,7 @@ impl Model {
                 origins,
                 is_boolean,
                 is_whole,
+                literal,
             });
             width += size;
         }
@@ -402,6 +414,45 @@ impl Model {
     /// For each feature that the model sees the feature of the row that it was made of; `None` where they are the same.
     pub fn sources(&self) -> Option<Vec<usize>> {
         self.pipeline.as_ref().map(Pipeline::sources)
+    }
+
+    /// The features as the model sees them: their names, with the category of one that is 1 for a category, and how they are
+    /// made of a row.
+    pub fn finished_names(&self) -> Vec<(String, Making)> {
+        let raw = self.feature_names();
+        let untouched = |raw: usize| Making { raw, category: None, indicator: false, offset: 0.0, divisor: 1.0 };
+        let mut makings = match &self.pipeline {
+            Some(pipeline) => pipeline.makings(),
+            None => (0..raw.len()).map(untouched).collect(),
+        };
+        // An origin is taken off before.
+        for making in makings.iter_mut().filter(|making| !making.indicator) {
+            making.offset += self.origins.get(making.raw).copied().unwrap_or(0.0);
+        }
+        let mut categories: Vec<Vec<&str>> = vec![Vec::new(); raw.len()];
+        for column in self.columns.iter().filter(|column| column.is_category()) {
+            if let Some(names) = categories.get_mut(column.offset) {
+                *names = column.category_names();
+            }
+        }
+        let named = |making: Making| {
+            let name = raw.get(making.raw).map_or("", String::as_str);
+            let names = categories.get(making.raw);
+            match making.category.and_then(|category| names?.get(category)) {
+                Some(category) => (format!("{name}={category}"), making),
+                None if making.indicator => (format!("{name} IS NULL"), making),
+                None => (name.to_owned(), making),
+            }
+        };
+        makings.into_iter().map(named).collect()
+    }
+
+    /// Its coefficients, centres or components; empty where it is made of other things.
+    pub fn weights(&self) -> Vec<Weights> {
+        match &self.compiled {
+            Compiled::Forest(_) => Vec::new(),
+            Compiled::Family(learned) => learned.predict.weights(),
+        }
     }
 
     /// Whether it takes exactly these columns.

@@ -76,6 +76,22 @@ pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
     Ok(relation)
 }
 
+/// Oid of a type in the extension's schema; 0 if there is none.
+pub fn type_named(name: &CStr) -> pg_sys::Oid {
+    // SAFETY: as in `find_relation`; the keys are those of the cache.
+    unsafe {
+        let namespace = pg_sys::get_namespace_oid(c"pgml".as_ptr(), true);
+        pg_sys::GetSysCacheOid(
+            pg_sys::SysCacheIdentifier::TYPENAMENSP as std::ffi::c_int,
+            i16::try_from(pg_sys::Anum_pg_type_oid).unwrap_or(1),
+            pg_sys::Datum::from(name.as_ptr()),
+            pg_sys::Datum::from(namespace),
+            pg_sys::Datum::from(0),
+            pg_sys::Datum::from(0),
+        )
+    }
+}
+
 /// Oid of a relation in the extension's schema; 0 if there is none.
 fn find_relation(name: &CStr) -> pg_sys::Oid {
     // SAFETY: NUL-terminated strings; both functions read the catalog caches inside the open transaction.

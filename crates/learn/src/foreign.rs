@@ -74,6 +74,39 @@ pub fn lightgbm(bytes: &[u8]) -> Result<Foreign, forest::Error> {
     })
 }
 
+/// LightGBM's text of a model whose features have no names, with these names. LightGBM takes no blanks in a name, and none of
+/// the signs of JSON: they become `_`. Names that are not unlike each other then, or are too few, are not given.
+pub fn lightgbm_with_names(text: &[u8], names: &[String]) -> Vec<u8> {
+    let forbidden = |sign: char| sign.is_whitespace() || sign.is_control() || "\",:[]{}".contains(sign);
+    let names: Vec<String> = names.iter().map(|name| name.replace(forbidden, "_")).collect();
+    let defaults: Vec<String> = (0..names.len()).map(|index| format!("Column_{index}")).collect();
+    let unlike: std::collections::HashSet<&String> = names.iter().collect();
+    let known = format!("feature_names={}", defaults.join(" "));
+    let (Ok(text), true) =
+        (std::str::from_utf8(text), unlike.len() == names.len() && !names.iter().any(String::is_empty))
+    else {
+        return text.to_vec();
+    };
+    if !text.lines().any(|line| line == known) {
+        return text.as_bytes().to_vec();
+    }
+    let by_default: std::collections::HashMap<&str, &String> =
+        defaults.iter().map(String::as_str).zip(&names).collect();
+    let mut named = String::with_capacity(text.len() + 64 * names.len());
+    for line in text.split_inclusive('\n') {
+        if line.trim_end() == known {
+            named.push_str(&format!("feature_names={}\n", names.join(" ")));
+            continue;
+        }
+        // Of the importances: Column_2=17.
+        match line.split_once('=').and_then(|(name, rest)| Some((by_default.get(name)?, rest))) {
+            Some((name, rest)) => named.push_str(&format!("{name}={rest}")),
+            None => named.push_str(line),
+        }
+    }
+    named.into_bytes()
+}
+
 /// Reads a model that CatBoost saved as JSON.
 ///
 /// # Errors

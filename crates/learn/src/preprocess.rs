@@ -311,6 +311,21 @@ pub struct Pipeline {
     width: usize,
 }
 
+/// How a feature of a finished row is made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Making {
+    /// Of which raw feature.
+    pub raw: usize,
+    /// The index of the category that it is 1 for.
+    pub category: Option<usize>,
+    /// Whether it is 1 where the value is missing.
+    pub indicator: bool,
+    /// Taken off the number.
+    pub offset: f64,
+    /// The number is then divided by this.
+    pub divisor: f64,
+}
+
 /// What is done to one raw feature.
 #[derive(Debug, Clone, PartialEq)]
 struct Step {
@@ -482,6 +497,26 @@ impl Pipeline {
             made.extend(std::iter::repeat_n((raw, false), indicators));
         }
         made
+    }
+
+    /// How each feature of a finished row is made.
+    pub fn makings(&self) -> Vec<Making> {
+        let each = self.steps.iter().enumerate();
+        each.flat_map(|(raw, step)| {
+            let one_hot = matches!(step.encoding, Encoding::OneHot(_));
+            let values = step.width() - usize::from(step.indicator);
+            (0..step.width()).map(move |number| match number < values {
+                true => Making {
+                    raw,
+                    category: one_hot.then_some(number),
+                    indicator: false,
+                    offset: step.offset,
+                    divisor: step.divisor,
+                },
+                false => Making { raw, category: None, indicator: true, offset: 0.0, divisor: 1.0 },
+            })
+        })
+        .collect()
     }
 
     /// Appends the finished row of a raw row.

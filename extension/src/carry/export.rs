@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use forest::xgboost::document::{self, Syntax};
 use learn::family::Stored;
-use learn::foreign;
+use learn::foreign::{self, Source};
 use pgrx::{IntoDatum, pg_sys};
 
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
 use crate::memory::GivenBack;
+use crate::model::Model;
 use crate::sql::{Call, LONGEST_NAME};
 use crate::{lookup, names, registry};
 
@@ -63,9 +64,9 @@ fn written(model_id: i64, stored: Vec<u8>, format: Option<&str>) -> Result<Vec<u
         let read = Stored::read(Bytes::from(stored)).map_err(|error| damaged(&error))?;
         let source = foreign::source(&read);
         return match (format, source) {
-            (None, Some(source)) => Ok(source.bytes.to_vec()),
+            (None, Some(source)) => library_file(model_id, &read, source),
             (None | Some("safetensors"), _) => Ok(read.bytes().to_vec()),
-            (Some(format), Some(source)) if format == source.library => Ok(source.bytes.to_vec()),
+            (Some(format), Some(source)) if format == source.library => library_file(model_id, &read, source),
             (Some(format), Some(source)) => Err(not_of(model_id, format, &[&source.library, "safetensors"])),
             (Some(format), None) => Err(not_of(model_id, format, &["safetensors"])),
         };
@@ -79,6 +80,17 @@ fn written(model_id: i64, stored: Vec<u8>, format: Option<&str>) -> Result<Vec<u
         (Some(format), Syntax::Ubj) => Err(not_of(model_id, format, &["xgboost", "ubj", "json"])),
         (Some(format), Syntax::Json) => Err(not_of(model_id, format, &["xgboost", "json"])),
     }
+}
+
+/// The file of the library that trained the model: as it was imported, or, of one that was trained here, with the names of
+/// the features, which the library was not told.
+fn library_file(model_id: i64, read: &Stored, source: Source) -> Result<Vec<u8>> {
+    if source.library != "lightgbm" || registry::snapshot_of_model(model_id)?.is_none() {
+        return Ok(source.bytes.to_vec());
+    }
+    let names: Vec<String> =
+        Model::of_bytes(read.bytes())?.finished_names().into_iter().map(|(name, _)| name).collect();
+    Ok(foreign::lightgbm_with_names(&source.bytes, &names))
 }
 
 fn not_of(model_id: i64, format: &str, possible: &[&str]) -> Error {

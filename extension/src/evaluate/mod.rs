@@ -4,6 +4,7 @@
 //! function tells only facts that the caller's privileges on the project allow: a role with `predict`, for example,
 //! could compute metrics itself from predictions for its own rows.
 
+mod coefficients;
 mod curves;
 mod drift;
 mod importance;

@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use crate::error::{Error, Result};
 use crate::features::{Kind, Many, Number, TextKind, Word, type_name};
 use crate::names::Resolved;
+use crate::registry;
 
 /// How a call gives its features, told from the types of its arguments.
 pub enum Input {
@@ -45,6 +46,8 @@ pub struct Scalar {
 pub struct Feed {
     /// The attribute or argument, from 0.
     source: usize,
+    /// The type that a literal is to be read as, first.
+    literal: Option<pg_sys::Oid>,
     kind: Kind,
     /// The model's column, and its place in the row.
     column: usize,
@@ -55,6 +58,9 @@ pub struct Feed {
     is_category: bool,
 }
 
+/// Types that may say an array as text.
+const IS_TEXT: [pg_sys::Oid; 3] = [pg_sys::TEXTOID, pg_sys::VARCHAROID, pg_sys::BPCHAROID];
+
 impl Input {
     /// `types`: those of the arguments that give features, the first of which is argument number `first`.
     pub fn of(types: &[pg_sys::Oid], first: usize) -> Result<Input> {
@@ -63,6 +69,8 @@ impl Input {
                 Some(Kind::Many(many)) if many.size().is_none() => return Ok(Input::Array(many)),
                 // SAFETY: a catalog look-up within a transaction.
                 None if unsafe { pg_sys::type_is_rowtype(*only) } => return Ok(Input::Row(Row::default())),
+                // Text to all but drivers: see parameter.rs.
+                None if *only == registry::type_named(c"features") => return Input::of(&[pg_sys::TEXTOID], first),
                 _ => {}
             }
         }
@@ -72,7 +80,7 @@ impl Input {
         });
         let mut scalars = scalars.collect::<Result<Vec<Scalar>>>()?;
         match scalars.pop() {
-            Some(only) if scalars.is_empty() && only.type_oid == pg_sys::TEXTOID => Ok(Input::Text(only)),
+            Some(only) if scalars.is_empty() && IS_TEXT.contains(&only.type_oid) => Ok(Input::Text(only)),
             last => {
                 scalars.extend(last);
                 Ok(Input::Scalars(scalars))
@@ -177,6 +185,19 @@ pub fn warn_of_single(many: Many, target: &Resolved) {
          double precision",
         names.join(", ")
     ));
+}
+
+/// A literal as a value of the type; what it cannot be is PostgreSQL's own ERROR.
+///
+/// # Safety
+/// `literal` is a C string, and the type has an input function.
+unsafe fn from_literal(type_oid: pg_sys::Oid, literal: pg_sys::Datum) -> pg_sys::Datum {
+    let (mut input, mut parameter) = (pg_sys::InvalidOid, pg_sys::InvalidOid);
+    // SAFETY: as the caller promises.
+    unsafe {
+        pg_sys::getTypeInputInfo(type_oid, &mut input, &mut parameter);
+        pg_sys::OidInputFunctionCall(input, literal.cast_mut_ptr(), parameter, -1)
+    }
 }
 
 /// What a text says as a real[], or a double precision[], of one number without braces where `one` is set; what it cannot be is PostgreSQL's own
@@ -349,8 +370,10 @@ impl Feed {
 
     fn new(source: usize, (type_oid, kind): (pg_sys::Oid, Kind), index: usize, target: &Resolved) -> Result<Feed> {
         let column = &target.model.columns[index];
+        let literal = column.literal.filter(|_| type_oid == pg_sys::UNKNOWNOID && !column.is_category());
+        let kind = literal.and_then(Kind::of).unwrap_or(kind);
         let fits = match kind {
-            Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => column.moment.is_none(),
+            Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
             Kind::Text(_) => column.is_category(),
             Kind::Number(_) => (!column.is_category() || column.has_number_categories()) && column.size == 1,
             Kind::Many(Many::Moment(moment)) => column.moment.is_some_and(|trained| trained.is_date == moment.is_date),
@@ -380,15 +403,17 @@ impl Feed {
         // A model of before knows fewer parts of a moment.
         let kind = column.moment.map_or(kind, |moment| Kind::Many(Many::Moment(moment)));
         let is_category = column.is_category();
-        Ok(Feed { source, kind, column: index, offset: column.offset, size: column.size, origins, is_category })
+        let (offset, size) = (column.offset, column.size);
+        Ok(Feed { source, literal, kind, column: index, offset, size, origins, is_category })
     }
 
     /// # Safety
     /// `datum` is a value of the type that the feed was made for, not NULL.
     #[inline]
     pub unsafe fn read(&self, datum: pg_sys::Datum, target: &Resolved, row: &mut [f32]) -> Result<()> {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises; a literal without a type is a C string.
         unsafe {
+            let datum = self.literal.map_or(datum, |type_oid| from_literal(type_oid, datum));
             match self.kind {
                 Kind::Number(number) if self.is_category => {
                     row[self.offset] = self.category_of_number(number, datum, target)?;

@@ -6,5 +6,6 @@ pub mod call_site;
 mod explain;
 pub mod input;
 mod interval;
+mod parameter;
 mod point;
 mod variants;

@@ -116,3 +116,30 @@ fn sums(data: &Data, split: &Split, classes: usize) -> Result<Vec<f64>> {
     }
     Ok(sums)
 }
+
+/// Refuses training rows of one class. Which class is which is known after the first rows, in general.
+pub fn require_two_classes(data: &Data, split: &Split) -> Result<()> {
+    if data.classes().is_none() {
+        return Ok(());
+    }
+    let mut view = View::new(data, split, false, u64::MAX);
+    let mut first = None;
+    while let Some(part) = view.chunk()? {
+        let only = *first.get_or_insert(part.labels.first().copied().unwrap_or(f32::NAN));
+        if part.labels.iter().any(|label| *label != only) {
+            return Ok(());
+        }
+        interrupts::check();
+    }
+    let meta = data.meta();
+    let classes = meta.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or_default();
+    Err(one_class(first.and_then(|first| classes.get(first as usize)).map_or("", |class| class.text.as_str())))
+}
+
+pub fn one_class(only: &str) -> Error {
+    Error::new(
+        pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
+        format!("all training rows are of class \"{only}\", and a classification needs two classes"),
+    )
+    .hint("Give a smaller test_size, or test_sampling => 'stratified'.")
+}

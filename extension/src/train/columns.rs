@@ -633,7 +633,13 @@ pub fn no_column(name: &str, what: &str, columns: &[ResultColumn]) -> Error {
     let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
     let error =
         Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN, format!("column \"{name}\", {what}, does not exist"));
-    if names.is_empty() { error } else { error.hint(crate::nearest::hint(name, &names)) }
+    // As SQL writes it, and as the name of a relation is given.
+    let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')).map(|name| name.replace("\"\"", "\""));
+    match bare.filter(|bare| names.contains(bare)) {
+        Some(bare) => error.hint(format!("Give the name of the column without quotes: '{bare}'.")),
+        None if names.is_empty() => error,
+        None => error.hint(crate::nearest::hint(name, &names)),
+    }
 }
 
 fn no_such_role(name: &str, columns: &[ResultColumn]) -> Error {

@@ -446,11 +446,7 @@ impl Gathered {
         classes.retain(|_| kept.next().unwrap_or(true));
         if classes.len() < 2 {
             let only = classes.first().map_or("", |class| class.text.as_str());
-            return Err(Error::new(
-                PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
-                format!("all training rows are of class \"{only}\", and a classification needs two classes"),
-            )
-            .hint("Give a smaller test_size, or test_sampling => 'stratified'."));
+            return Err(super::class_weight::one_class(only));
         }
         self.classes = classes;
         Ok(())
@@ -686,7 +682,9 @@ impl From<learn::Error> for Error {
             ),
             Learn::LightGbmLibrary { .. } => Error::new(Code::ERRCODE_UNDEFINED_FILE, message).hint(
                 "Training by lightgbm needs its library where the setting pgml.lightgbm_library says (for example, the \
-                 lib_lightgbm.so that \"pip install lightgbm\" brings), and the system's libgomp.so.1; predictions need neither.",
+                 lib_lightgbm.so that \"pip install lightgbm\" brings), and the system's libgomp.so.1; predictions need neither. \
+                 howdah-server finds the library of its own environment: \"pip install lightgbm\", then \
+                 \"howdah-server down\" and \"howdah-server up\".",
             ),
             Learn::UnknownParameter { .. } | Learn::InvalidParameter { .. } | Learn::DuplicateParameter { .. } => {
                 Error::invalid(message)

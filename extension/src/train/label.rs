@@ -181,16 +181,17 @@ impl LabelReader {
     pub fn complete(&self, rows: u64) -> Result<()> {
         let name = &self.name;
         if self.nulls > 0 || self.nans > 0 {
-            let what = match (self.nulls, self.nans) {
-                (nulls, 0) => format!("NULL in {nulls}"),
-                (0, nans) => format!("NaN in {nans}"),
-                (nulls, nans) => format!("NULL in {nulls} and NaN in {nans}"),
+            let (what, present) = match (self.nulls, self.nans) {
+                (nulls, 0) => (format!("NULL in {nulls}"), "IS NOT NULL"),
+                (0, nans) => (format!("NaN in {nans}"), "<> 'NaN'"),
+                // NULL is not unequal to anything.
+                (nulls, nans) => (format!("NULL in {nulls} and NaN in {nans}"), "<> 'NaN'"),
             };
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
                 format!("label \"{name}\" is {what} of {rows} rows"),
             )
-            .hint("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... IS NOT NULL)."));
+            .hint(format!("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... {present}).")));
         }
         if self.statistics.infinite() > 0 {
             return Err(Error::new(

@@ -160,6 +160,12 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     data.rule = Some(rule);
     let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
     if split.train_rows() == 0 || split.test_rows() == 0 && tests {
+        let hint = match roles.has(Role::Test) {
+            true => {
+                "The column with the role \"test\" must be true in some rows, which are tested on, and not in others."
+            }
+            false => "With test_size => 0 all rows are trained on, and none is tested.",
+        };
         return Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
             format!(
@@ -169,8 +175,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
                 split.test_rows()
             ),
         )
-        .hint("With test_size => 0 all rows are trained on, and none is tested."));
+        .hint(hint));
     }
+    class_weight::require_two_classes(&data, &split)?;
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
     for (name, kept, all) in data.keep_categories_of(&split, &roles, engine.as_ref())? {
         told.grouped(&name, format!("all but the {kept} most frequent of {all}"));

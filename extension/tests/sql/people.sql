@@ -302,12 +302,12 @@ SELECT name FROM pgml.projects;
 SELECT relation_name FROM pgml.snapshots;
 SELECT project, grantee, privilege FROM pgml.grants;
 
--- A deployment names a model of its own project, whoever writes it.
+-- A deployment names a model of its own project.
 SET ROLE pgml_test_owner;
 SELECT pgml.train('a', 'classification', 'open_data', 'y', 'xgboost', '{"n_estimators": 1}');
 RESET ROLE;
-INSERT INTO pgml.deployments (project_id, model_id, strategy)
-SELECT p.id, m.id, 'specific' FROM pgml.projects p, pgml.models m WHERE p.name = 'renamed' AND m.project_id <> p.id;
+SELECT o.* FROM (SELECT max(id) AS id FROM pgml.models) m,
+    LATERAL attempt(format($$SELECT pgml.deploy('renamed', 'canary', model_id => %s, share => 0.5)$$, m.id)) o;
 
 -- Names and roles as they come.
 CREATE ROLE "pgml_test 'Odd' ""Role""";

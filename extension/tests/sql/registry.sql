@@ -37,7 +37,7 @@ SELECT proname AS name, pg_get_function_identity_arguments(oid) AS arguments, pg
 FROM pg_proc WHERE pronamespace = 'pgml'::regnamespace AND prokind = 'f'
 ORDER BY proname, pg_get_function_identity_arguments(oid);
 SELECT count(*) AS without_comment FROM pg_proc p WHERE pronamespace = 'pgml'::regnamespace
-AND obj_description(oid, 'pg_proc') IS NULL AND proname NOT LIKE 'predict_agg\__%' AND prorettype <> 'trigger'::regtype;
+AND obj_description(oid, 'pg_proc') IS NULL AND proname NOT LIKE 'predict_agg\__%' AND proname NOT LIKE 'features\_%' AND prorettype <> 'trigger'::regtype;
 SELECT count(*) > 0 AS have_a_cost FROM pg_proc WHERE pronamespace = 'pgml'::regnamespace AND proname LIKE 'predict%'
 AND procost > 1;
 

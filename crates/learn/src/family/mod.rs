@@ -125,6 +125,28 @@ pub enum Meaning {
     Components,
 }
 
+/// What numbers of a model, one a feature, are of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WeightsOf {
+    /// A weighted sum, which this value is made of.
+    Value(usize),
+    /// The centre of this cluster.
+    Cluster(i32),
+    /// This component of a decomposition.
+    Component(usize),
+}
+
+/// Numbers that a model has for its features.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Weights {
+    /// What they are of.
+    pub of: WeightsOf,
+    /// One a feature.
+    pub numbers: Vec<f64>,
+    /// What a sum has besides.
+    pub intercept: Option<f64>,
+}
+
 /// A model that is ready to predict.
 pub trait Predict: Send + Sync {
     /// How many features a row has.
@@ -181,6 +203,11 @@ pub trait Predict: Send + Sync {
     /// The splits by each feature, where the model is of trees.
     fn splits(&self) -> Option<Vec<Splits>> {
         None
+    }
+
+    /// The coefficients, centres or components, where the model is made of such numbers.
+    fn weights(&self) -> Vec<Weights> {
+        Vec::new()
     }
 
     /// About how many multiplications or comparisons a prediction takes, to plan and to check for interrupts by.

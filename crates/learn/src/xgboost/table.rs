@@ -443,7 +443,7 @@ pub(super) static TABLE: &[Parameter] = &[
         "nthread",
         &["n_jobs"],
         Kind::Integer { min: -1, max: I32 },
-        "all processors",
+        "pgml.omp_num_threads (1)",
         "The number of threads of the training; 0 or -1 for one for each processor.",
     ),
     row("device", &[], Kind::Choice(&["cpu"]), "cpu", "The device on which the training runs; only cpu is possible."),

@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::families::distance::squared;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Form, Meaning, Model, Predict, Stored, Weights, WeightsOf};
 
 /// Stored as `centres` (one after the other, `width` numbers each), `clusters` (of each centre), and the settings
 /// `width` and `within`: beyond this distance a row belongs to no cluster; null for any distance.
@@ -67,6 +67,16 @@ impl Predict for Centroids {
         let (index, distance) = nearest(row, &self.centres);
         let cluster = if distance.sqrt() <= self.within { self.clusters.get(index).copied() } else { None };
         values[0] = cluster.unwrap_or(-1) as f32;
+    }
+
+    fn weights(&self) -> Vec<Weights> {
+        let centres = self.centres.chunks_exact(self.width.max(1)).zip(self.clusters.iter());
+        let weights = |(centre, cluster): (&[f64], &i32)| Weights {
+            of: WeightsOf::Cluster(*cluster),
+            numbers: centre.to_vec(),
+            intercept: None,
+        };
+        centres.map(weights).collect()
     }
 
     fn work(&self) -> usize {

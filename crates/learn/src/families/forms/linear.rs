@@ -1,7 +1,7 @@
 //! A weighted sum of the features a value, and what is made of it: what all linear models predict by.
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Form, Meaning, Model, Predict, Stored, Weights, WeightsOf};
 
 /// Stored as `coefficients` (value by value, `width` each), `intercepts`, `means` (of the features in training, for
 /// contributions), and the setting `link`.
@@ -179,6 +179,17 @@ impl Predict for Linear {
             self.intercepts[index] + products.sum::<f64>()
         });
         true
+    }
+
+    fn weights(&self) -> Vec<Weights> {
+        let sums = self.coefficients.chunks_exact(self.means.len().max(1)).zip(self.intercepts.iter()).enumerate();
+        sums.map(|(index, (numbers, intercept))| Weights {
+            // Of two classes with one sum, that of the second.
+            of: WeightsOf::Value(if self.is_binary() { 1 } else { index }),
+            numbers: numbers.to_vec(),
+            intercept: Some(*intercept),
+        })
+        .collect()
     }
 
     fn contributions(&self, row: &[f32], contributions: &mut [f32]) -> bool {

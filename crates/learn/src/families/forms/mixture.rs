@@ -1,7 +1,7 @@
 //! A mixture of normal distributions: a row belongs to the one that most probably made it.
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Form, Meaning, Model, Predict, Stored, Weights, WeightsOf};
 
 /// Stored as `means` (distribution by distribution, `width` numbers each), `scales` and `offsets` (one number each), and
 /// the setting `width`. The logarithm of a density and its weight is the offset less half the squared length of the
@@ -96,6 +96,15 @@ impl Predict for Mixture {
             }
         }
         values[0] = best.0 as f32;
+    }
+
+    fn weights(&self) -> Vec<Weights> {
+        let weights = |(cluster, mean): (i32, &[f64])| Weights {
+            of: WeightsOf::Cluster(cluster),
+            numbers: mean.to_vec(),
+            intercept: None,
+        };
+        (0..).zip(self.means.chunks_exact(self.width.max(1))).map(weights).collect()
     }
 
     fn work(&self) -> usize {

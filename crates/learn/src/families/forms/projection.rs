@@ -1,7 +1,7 @@
 //! Weighted sums of the features around their means: the components of a decomposition.
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Form, Meaning, Model, Predict, Stored, Weights, WeightsOf};
 
 /// Stored as `components` (one after the other, a number a feature) and `means` (of the features, taken away first).
 pub(crate) const FORM: Form = Form { name: "projection", open };
@@ -42,5 +42,18 @@ impl Predict for Projection {
             let terms = component.iter().zip(row).zip(self.means.iter());
             *value = terms.map(|((weight, value), mean)| weight * (f64::from(*value) - mean)).sum::<f64>() as f32;
         }
+    }
+
+    fn weights(&self) -> Vec<Weights> {
+        let components = self.components.chunks_exact(self.means.len()).enumerate();
+        components
+            .map(|(index, component)| Weights {
+                of: WeightsOf::Component(index),
+                numbers: component.to_vec(),
+                intercept: Some(
+                    -component.iter().zip(self.means.iter()).map(|(weight, mean)| weight * mean).sum::<f64>(),
+                ),
+            })
+            .collect()
     }
 }

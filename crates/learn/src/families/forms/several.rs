@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::family::{Explainer, Form, Meaning, Model, Predict, Splits, Stored};
+use crate::family::{Explainer, Form, Meaning, Model, Predict, Splits, Stored, Weights, WeightsOf};
 
 /// Stored as the arrays of its parts, `0/coefficients` for `coefficients` of the first, and the setting `parts`: the
 /// form and the settings of each.
@@ -109,6 +109,15 @@ impl Predict for Several {
             }
         }
         Some(all)
+    }
+
+    fn weights(&self) -> Vec<Weights> {
+        let parts: Vec<Vec<Weights>> = self.parts.iter().map(|part| part.weights()).collect();
+        if parts.iter().any(Vec::is_empty) {
+            return Vec::new();
+        }
+        let whole = parts.into_iter().flatten().enumerate();
+        whole.map(|(index, weights)| Weights { of: WeightsOf::Value(index), ..weights }).collect()
     }
 
     fn work(&self) -> usize {
