@@ -23,7 +23,8 @@ def server_with_flights(rows, settings=None):
     """A server of its own with the extension and so many flights; nothing else runs in it."""
     chosen = tree(NEWEST)
     build_into(chosen)
-    with Server(chosen, {**SETTINGS, **(settings or {})}) as server:
+    # What a training is compared with fits once, on the same rows.
+    with Server(chosen, {**SETTINGS, "pgml.refit": "off", **(settings or {})}) as server:
         fill(server, DATABASE, rows)
         yield server
 

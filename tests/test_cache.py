@@ -12,6 +12,9 @@ from devkit.client import connection
 from devkit.server import Server
 from test_names import ASK, ask, make_models
 
+# One file a model.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 
 def cache_files(server, database=None):
     """The compiled models in the data directory, of one database or of all."""

@@ -84,7 +84,7 @@ SPOOLING = (
 @pytest.fixture(scope="module")
 def own(major):
     """A server that may be killed, with the database `app`: two models, `up` (1) deployed, and `down` (2)."""
-    with Server(postgres.tree(major), {"max_prepared_transactions": "4"}) as server:
+    with Server(postgres.tree(major), {"max_prepared_transactions": "4", "pgml.refit": "off"}) as server:
         server.psql("CREATE DATABASE app")
         database = Database(server, "app")
         database.sql("CREATE EXTENSION pgml;" + GATE)

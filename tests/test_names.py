@@ -12,6 +12,9 @@ import pytest
 from devkit import Problem
 from devkit.client import connection
 
+# One file a model.
+DATABASE_SETTINGS = {"pgml.refit": "off"}
+
 EACH_VERSION = True
 
 HYPERPARAMS = '{"n_estimators": 20, "nthread": 1}'
