@@ -64,10 +64,13 @@ def test_every_way_of_a_prediction_takes_the_same_off(epochs):
         assert '"epoch"' in warnings_of(epochs, f"SELECT pgml.{call} FROM one LIMIT 1")[0]
     # Users see their own numbers.
     assert epochs.sql("SELECT value FROM pgml.explain('p', 1700000123) LIMIT 1") == "1700000123"
-    low, high = (int(float(v)) for v in epochs.sql("""
+    low, high = (
+        int(float(v))
+        for v in epochs.sql("""
         SELECT c->'statistics'->>'min', c->'statistics'->>'max' FROM pgml.snapshots, jsonb_array_elements(columns) AS c
         WHERE c->>'name' = 'epoch'
-    """).split("|"))
+    """).split("|")
+    )
     assert (low, high) == (1700000001, 1700001000)
     drift = epochs.sql("SELECT psi < 0.1 FROM pgml.drift('p', 'epf')")
     assert drift == "t"
@@ -100,9 +103,12 @@ def test_a_minute_matters(database):
             (i % 60)::int AS y FROM generate_series(1, 3000) i
     """)
     train(database, "mi", "regression", "mi", "xgboost")
-    assert database.sql("""
+    assert (
+        database.sql("""
         SELECT pgml.predict('mi', '2024-01-02 10:00'::timestamp) = pgml.predict('mi', '2024-01-02 10:01'::timestamp)
-    """) == "f"
+    """)
+        == "f"
+    )
 
 
 def test_missing_values_stay_missing_and_zero_is_zero(database):

@@ -23,8 +23,10 @@ def flights():
 def load(database, flights):
     database.sql("CREATE TABLE flights (number real, tail text, maker text, y real, late int, place int)")
     with database.connect() as connection:
-        rows = [f"({n!r}, 't{t}', 'm{m}', {y!r}, {c}, {i})" for i, (n, t, m, y, c) in
-                enumerate(zip(*(column.tolist() for column in flights), strict=True))]
+        rows = [
+            f"({n!r}, 't{t}', 'm{m}', {y!r}, {c}, {i})"
+            for i, (n, t, m, y, c) in enumerate(zip(*(column.tolist() for column in flights), strict=True))
+        ]
         connection.cursor().execute(f"INSERT INTO flights VALUES {', '.join(rows)}")
 
 
@@ -33,10 +35,18 @@ def load(database, flights):
     [
         ("linear", "{}", "regression", LinearRegression()),
         ("ridge", '{"alpha": 2}', "regression", Ridge(alpha=2)),
-        ("lasso", '{"alpha": 0.001, "tol": 1e-8, "max_iter": 100000}', "regression",
-         Lasso(alpha=0.001, tol=1e-8, max_iter=100000)),
-        ("linear", '{"max_iter": 5000, "tol": 1e-8}', "classification",
-         LogisticRegression(max_iter=5000, tol=1e-8, solver="newton-cholesky")),
+        (
+            "lasso",
+            '{"alpha": 0.001, "tol": 1e-8, "max_iter": 100000}',
+            "regression",
+            Lasso(alpha=0.001, tol=1e-8, max_iter=100000),
+        ),
+        (
+            "linear",
+            '{"max_iter": 5000, "tol": 1e-8}',
+            "classification",
+            LogisticRegression(max_iter=5000, tol=1e-8, solver="newton-cholesky"),
+        ),
     ],
 )
 def test_many_categories_give_the_librarys_model(database, flights, algorithm, hyperparams, task, library):
@@ -69,7 +79,9 @@ def test_many_categories_give_the_librarys_model(database, flights, algorithm, h
 @pytest.mark.parametrize("task", ["regression", "classification"])
 def test_thousands_of_categories_take_little_memory(database, task):
     """A dense matrix of these rows has 1.2 GB as float32."""
-    database.sql("CREATE TABLE t AS SELECT i % 2 AS y, 'k' || i * 7 % 3001 AS k, i % 97 AS n FROM generate_series(1, 100000) AS i")
+    database.sql(
+        "CREATE TABLE t AS SELECT i % 2 AS y, 'k' || i * 7 % 3001 AS k, i % 97 AS n FROM generate_series(1, 100000) AS i"
+    )
     with database.connect() as connection:
         cursor = connection.cursor()
         cursor.execute("SELECT pg_backend_pid()")

@@ -29,7 +29,7 @@ fn main() {
         for _ in 0..30 {
             bytes.clear();
             let begun = Instant::now();
-            encode(black_box(&chunk), 11, &mut bytes).unwrap_or_default();
+            encode(black_box(&chunk), &[], 11, &mut bytes).unwrap_or_default();
             encoding = encoding.min(begun.elapsed().as_secs_f64());
             let begun = Instant::now();
             let decoded = decode(black_box(&bytes), &mut block);

@@ -90,7 +90,14 @@ impl Outline {
             ))
             .hint("Leave task out."));
         }
-        Ok(ModelMeta { task, columns: self.columns(given)?, labels: self.labels(given)?, pipeline: None, split: None, positive: None })
+        Ok(ModelMeta {
+            task,
+            columns: self.columns(given)?,
+            labels: self.labels(given)?,
+            pipeline: None,
+            split: None,
+            positive: None,
+        })
     }
 
     fn columns(&self, given: &Given) -> Result<Vec<FeatureColumn>> {

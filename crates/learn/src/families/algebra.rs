@@ -24,19 +24,14 @@ pub(crate) struct Centred {
 
 impl Centred {
     /// Of the labels of the problem.
-    pub(crate) fn new(problem: &Problem<'_>, intercept: bool) -> Result<Centred, Error> {
+    pub(crate) fn new(problem: &Problem<'_>, intercept: bool, control: &mut Control<'_>) -> Result<Centred, Error> {
         let mut targets = zeros(problem.rows, problem.targets)?;
         for (row, labels) in problem.labels.chunks_exact(problem.targets.max(1)).enumerate() {
             for (target, label) in labels.iter().enumerate() {
                 targets[(row, target)] = f64::from(*label);
             }
         }
-        Centred::of(problem, targets, intercept)
-    }
-
-    /// Of other targets, a column each.
-    pub(crate) fn of(problem: &Problem<'_>, targets: Mat<f64>, intercept: bool) -> Result<Centred, Error> {
-        Centred::weighted(problem, targets, weights(problem).as_deref(), intercept)
+        Centred::weighted(problem, targets, weights(problem).as_deref(), intercept, control)
     }
 
     /// Of other targets, a column each, and with other weights.
@@ -45,9 +40,10 @@ impl Centred {
         mut targets: Mat<f64>,
         weights: Option<&[f64]>,
         intercept: bool,
+        control: &mut Control<'_>,
     ) -> Result<Centred, Error> {
-        let mut features = problem.matrix()?;
-        let centre = |matrix: &mut Mat<f64>| {
+        let mut features = problem.matrix(control)?;
+        let mut centre = |matrix: &mut Mat<f64>| {
             (0..matrix.ncols())
                 .map(|column| {
                     let values = matrix.col_as_slice_mut(column);
@@ -61,12 +57,13 @@ impl Centred {
                     for (value, weight) in values.iter_mut().zip(weights.into_iter().flatten()) {
                         *value *= weight.sqrt();
                     }
-                    mean
+                    control.check()?;
+                    Ok(mean)
                 })
-                .collect::<Vec<f64>>()
+                .collect::<Result<Vec<f64>, Error>>()
         };
-        let feature_means = centre(&mut features);
-        let target_means = centre(&mut targets);
+        let feature_means = centre(&mut features)?;
+        let target_means = centre(&mut targets)?;
         Ok(Centred { features, targets, feature_means, target_means })
     }
 

@@ -154,7 +154,7 @@ fn ridge(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Res
         let directions = Directions { basis: eigen.U().to_owned(), sizes, products, square: moments.squares[0] };
         (directions, Box::new(move |coefficients| moments.intercept(coefficients, 0)))
     } else {
-        let mut centred = Centred::new(problem, intercept)?;
+        let mut centred = Centred::new(problem, intercept, control)?;
         let svd = singular_values(std::mem::replace(&mut centred.features, Mat::new()), control)?;
         let singular: Vec<f64> = svd.S().column_vector().iter().copied().collect();
         let projected = svd.U().transpose() * &centred.targets;

@@ -115,7 +115,7 @@ fn fit_co(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
     groups::unweighted(problem, "spectral_co")?;
     let clusters = groups::clusters(problem, given)?;
     control.check()?;
-    let scaled = scale(at_least(problem.matrix()?, 0.0));
+    let scaled = scale(at_least(problem.matrix(control)?, 0.0));
     let count = (clusters as f64).log2().ceil() as usize;
     let (left, right) = singular_vectors(scaled.matrix, 1, count, control)?;
     let width = left.first().map_or(0, Vec::len);
@@ -141,7 +141,7 @@ fn fit_bi(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
         return Err(given.refuse("n_best", format!("it is at most n_components, {components}")));
     }
     control.check()?;
-    let matrix = problem.matrix()?;
+    let matrix = problem.matrix(control)?;
     let (scaled, left_out) = match given.word("method") {
         "scale" => (scale(at_least(matrix, 0.0)).matrix, 1),
         "log" => (logarithms(at_least(matrix, 1.0)), 0),

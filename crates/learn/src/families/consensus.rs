@@ -93,7 +93,7 @@ impl Line {
             weights: weights.as_deref().filter(|weights| weights.iter().any(|weight| *weight > 0.0)),
             ..*problem
         };
-        let mut centred = Centred::new(&part, true)?;
+        let mut centred = Centred::new(&part, true, control)?;
         let features = std::mem::replace(&mut centred.features, Mat::new());
         let solution = least_squares(features, centred.targets.as_ref(), control)?;
         let coefficients = solution.col_as_slice(0).to_vec();

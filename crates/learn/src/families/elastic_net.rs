@@ -111,7 +111,7 @@ fn fit(problem: &Problem<'_>, given: &Given, ratio: f64, control: &mut Control<'
             converged &= ended;
         }
     } else {
-        let centred = Centred::new(problem, intercept)?;
+        let centred = Centred::new(problem, intercept, control)?;
         for target in 0..problem.targets {
             let residuals = centred.targets.col_as_slice(target).to_vec();
             let rows = Products::Rows(centred.features.as_ref(), residuals);

@@ -38,8 +38,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         let found = absorb::solve(problem, &sparse, &targets, weights.as_deref(), &alphas, intercept, control)?;
         return Ok(linear::model(found.coefficients, found.intercepts, feature_means(problem), Link::Identity));
     }
-    let mut centred = Centred::new(problem, given.flag("fit_intercept"))?;
-    control.check()?;
+    let mut centred = Centred::new(problem, given.flag("fit_intercept"), control)?;
     let features = std::mem::replace(&mut centred.features, Mat::new());
     let solution = least_squares(features, centred.targets.as_ref(), control)?;
     let mut coefficients = Vec::with_capacity(problem.targets * problem.width);

@@ -195,7 +195,7 @@ fn of_products(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>)
 
 /// From the singular values of the rows themselves.
 fn of_rows(problem: &Problem<'_>, around: &[f64], control: &mut Control<'_>) -> Result<Factors, Error> {
-    let mut matrix = problem.matrix()?;
+    let mut matrix = problem.matrix(control)?;
     for (column, mean) in around.iter().enumerate() {
         matrix.col_as_slice_mut(column).iter_mut().for_each(|value| *value -= mean);
     }

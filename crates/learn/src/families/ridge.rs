@@ -159,8 +159,7 @@ fn fit(
             columns[(row, target)] = *value;
         }
     }
-    let centred = Centred::weighted(problem, columns, weights.as_deref(), intercept)?;
-    control.check()?;
+    let centred = Centred::weighted(problem, columns, weights.as_deref(), intercept, control)?;
     let solution = match tall {
         true => None,
         false => by_rows(&centred, alphas, control)?,

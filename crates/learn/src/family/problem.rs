@@ -59,14 +59,15 @@ impl Problem<'_> {
     /// The features as a matrix of float64 for algebra.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room for one.
-    pub fn matrix(&self) -> Result<Mat<f64>, Error> {
-        let mut matrix = zeros(self.rows, self.width)?;
+    /// [`Error::Memory`] where there is no room for one, [`Error::Stopped`] where the training is to end.
+    pub fn matrix(&self, control: &mut Control<'_>) -> Result<Mat<f64>, Error> {
+        let mut matrix = large_zeros(self.rows, self.width, control)?;
         for column in 0..self.width {
             let values = self.features.iter().skip(column).step_by(self.width);
             for (row, value) in values.enumerate() {
                 matrix[(row, column)] = f64::from(*value);
             }
+            control.check()?;
         }
         Ok(matrix)
     }
