@@ -6,7 +6,7 @@ import pytest
 import xgboost
 
 # The libraries are compared with what they make of the training rows.
-DATABASE_SETTINGS = {"pgml.refit": "off"}
+DATABASE_SETTINGS = {"pgml.refit": "off", "pgml.strict": "on"}
 
 RANDOM = numpy.random.default_rng(9)
 FEATURES = RANDOM.normal(size=(240, 3)).astype(numpy.float32)

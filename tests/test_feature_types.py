@@ -97,7 +97,6 @@ def test_features_are_named_by_their_parts(moments):
         ("pgml.predict('sales', at, at, at_zone, clock, took, mood)", 'column "day" .* was a date'),
         ("pgml.predict('sales', day, day, at_zone, clock, took, mood)", 'column "at" .* was a timestamp'),
         ("pgml.predict('sales', day, at, at_zone, clock, took)", "takes 6 columns, and the call gives 5"),
-        ("pgml.predict('sales', '2001-01-01', at, at_zone, clock, took, mood)", 'column "day" .* was a date'),
     ],
 )
 def test_other_types_are_refused_by_name(moments, call, text):

@@ -158,7 +158,7 @@ def test_weights_that_are_none_are_refused(visits):
             )
     with pytest.raises(Problem, match='"knn" takes no weights'):
         train(visits, "none", ALL | {"counts": "weight"}, "knn")
-    with pytest.raises(Problem, match="cannot have encode, impute or scale beside this"):
+    with pytest.raises(Problem, match="cannot have encode, impute, indicator or scale beside this"):
         visits.sql(
             "SELECT pgml.train('none', 'regression', 'visits', 'spent', preprocess => "
             """'{"a": {"role": "weight", "scale": "standard"}}')"""

@@ -16,7 +16,7 @@ from devkit import postgres
 from devkit.server import Server
 
 # The libraries are compared with what they make of the training rows.
-DATABASE_SETTINGS = {"pgml.refit": "off"}
+DATABASE_SETTINGS = {"pgml.refit": "off", "pgml.strict": "on"}
 
 REGISTRY = "SELECT " + " + ".join(
     f"(SELECT count(*) FROM pgml.{table})" for table in ("projects", "snapshots", "models", "files", "deployments")

@@ -8,9 +8,9 @@
 //!
 //! * Where a side of a class would be empty, or have less than half of the rows that are wanted, the threshold of this class
 //!   is moved to the rank that is wanted, and stored too.
-//! * Where the data are so coarse that the same features come again and again with different labels, or that there are a
-//!   handful of different rows at all, holding all equal rows out together would hold out one answer to a question and train
-//!   on the other: there each of several equal rows is drawn by its number ([`Rule::counted`]).
+//! * Where the data are so coarse that the same features come again and again with different labels, that there are a
+//!   handful of different rows at all, or more than eight equal ones of each in the mean, holding all equal rows out together
+//!   would hold out one answer to a question and train on the other, or hold out whole questions: there each of several equal rows is drawn by its number ([`Rule::counted`]).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -338,6 +338,10 @@ impl Counter {
 /// Of fewer different rows than this, equal ones are not kept together.
 const FEW: usize = 20;
 
+/// With more equal rows than so many of each in the mean, a table is one of few possible rows, such as a code and what belongs
+/// to it: kept together, whole codes would be held out, of which a model knows nothing.
+const COPIES: usize = 8;
+
 /// Rows that are looked at for whether the same features have different labels.
 const LOOKED_AT: u64 = 200_000;
 
@@ -360,6 +364,10 @@ pub fn is_coarse(contents: &[u64], label: impl Fn(usize) -> u64) -> Result<bool,
     let features = contents.iter().enumerate().map(|(row, content)| (content.wrapping_sub(label(row)), *content));
     let mut looked_at = split::gathered(features.filter(|(features, _)| mix(*features).is_multiple_of(one_in)))?;
     looked_at.sort_unstable();
+    let different = looked_at.chunk_by(|(_, one), (_, other)| one == other).count();
+    if different.saturating_mul(COPIES) < looked_at.len() {
+        return Ok(true);
+    }
     let mut contradicted = 0;
     for same_features in looked_at.chunk_by(|(one, _), (other, _)| one == other) {
         let mut contents = same_features.chunk_by(|(_, one), (_, other)| one == other);

@@ -129,7 +129,12 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
         };
         let type_oid = relation.columns().get(position).map_or(pg_sys::InvalidOid, |column| column.type_oid);
         let fits = match (Kind::of(type_oid), &compared) {
-            (Some(kind), Compared::Categories { .. }) if Word::of(kind).is_some() => Some(kind),
+            // Text is not a code, and a code not text.
+            (Some(kind), Compared::Categories { .. }) if Word::of(kind).is_some() => {
+                let codes = ["int2", "int4", "int8", "bool"];
+                let trained = column.get("pg_type").and_then(Value::as_str).is_some_and(|name| codes.contains(&name));
+                (trained == matches!(kind, Kind::Number(_))).then_some(kind)
+            }
             (Some(kind @ (Kind::Number(_) | Kind::Many(_))), Compared::Numbers(_)) => Some(kind),
             _ => None,
         };

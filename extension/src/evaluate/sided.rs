@@ -57,6 +57,8 @@ pub struct Sided {
     readers: Vec<SideReader>,
     /// Whether rows that a model was trained on are looked at without having been asked for.
     unknown: bool,
+    /// Whether the relation is another than the training's, and the rows that this held out could be told.
+    other: bool,
     seen: u64,
     taken: u64,
 }
@@ -85,7 +87,7 @@ impl Sided {
         labels: Option<&[String]>,
     ) -> Result<Sided> {
         let mut sided =
-            Sided { wanted: asked.unwrap_or(Wanted::All), readers: Vec::new(), unknown: false, seen: 0, taken: 0 };
+            Sided { wanted: asked.unwrap_or(Wanted::All), readers: Vec::new(), unknown: false, other: false, seen: 0, taken: 0 };
         if asked == Some(Wanted::All) {
             return Ok(sided);
         }
@@ -101,6 +103,12 @@ impl Sided {
                 match reader(model) {
                     Ok(reader) if model.split.as_ref().is_some_and(Rule::has_tests) => sided.readers.push(reader),
                     Ok(_) | Err(Error::Report(_)) => sided.unknown = true,
+                    Err(caught) => return Err(caught),
+                }
+            } else if model.split.as_ref().is_some_and(Rule::has_tests) {
+                match reader(model) {
+                    Ok(_) => sided.other = true,
+                    Err(Error::Report(_)) => {}
                     Err(caught) => return Err(caught),
                 }
             }
@@ -136,6 +144,10 @@ impl Sided {
             Wanted::All if self.unknown => {
                 format!("all {} rows are used, and the model was trained on some of them", self.seen)
             }
+            Wanted::All if self.other => format!(
+                "all {} rows are used; if the model was trained on some of them, rows => 'held_out' leaves these out",
+                self.seen
+            ),
             Wanted::All => return,
         };
         pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
