@@ -196,12 +196,6 @@ def test_a_column_of_many_values_is_hashed(moments):
     )
     refused(
         moments,
-        """SELECT pgml.train('n', 'regression', '(SELECT 1 AS shop, y FROM shops)', 'y',
-                        preprocess => '{"shop": {"encode": {"hash": 10}}}')""",
-        "only columns of text are encoded",
-    )
-    refused(
-        moments,
         """SELECT pgml.train('n', 'regression', '(SELECT i::text AS key, i AS y FROM generate_series(1, 70000) i)', 'y',
                         'xgboost')""",
         r'preprocess => .*"key": ."encode": ."hash": 1024',
