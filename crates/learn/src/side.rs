@@ -504,6 +504,7 @@ mod tests {
         assert!(rows(&|row| (row % 2, row % 2), 1000), "two different rows");
         assert!(rows(&|row| (row % 30, row % 7 % 2), 10_000), "thirty features with either label");
         assert!(!rows(&|row| (row, row % 7 % 2), 1000), "all different");
-        assert!(!rows(&|row| (row % 30, row % 30), 1000), "features that tell the label");
+        assert!(!rows(&|row| (row % 200, row % 200), 1000), "features that tell the label");
+        assert!(rows(&|row| (row % 30, row % 30), 1000), "thirty different rows");
     }
 }

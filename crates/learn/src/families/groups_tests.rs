@@ -104,7 +104,8 @@ fn metrics_of_clusterings_are_scikit_learns() {
     for case in cases("groups").iter().step_by(3).filter(|case| case["data"] != "digits") {
         let (features, width) = rows_of(case);
         let found = metrics_of(&features, width, &labels_of(case));
-        for name in ["silhouette", "calinski_harabasz", "davies_bouldin"] {
+        // The silhouette is one of standardised columns: `metrics::clustering` has its test.
+        for name in ["calinski_harabasz", "davies_bouldin"] {
             let wanted = case[name].as_f64().unwrap();
             assert!((found[name] - wanted).abs() < 1e-7 * wanted.abs().max(1.0), "{}: {name}", name_of(case));
         }
