@@ -29,7 +29,9 @@ def trained(loaded):  # noqa: F811
 
 
 def drift(database, relation, named="'moving'"):
-    found = fetch(database, f"SELECT feature, psi, ks FROM pgml.drift({named}, '{relation.replace(chr(39), 2 * chr(39))}')")
+    found = fetch(
+        database, f"SELECT feature, psi, ks FROM pgml.drift({named}, '{relation.replace(chr(39), 2 * chr(39))}')"
+    )
     return {feature: (psi, ks) for feature, psi, ks in found}
 
 

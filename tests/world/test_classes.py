@@ -26,9 +26,7 @@ def payments(database):
 def train(database, label, more="", project="p", task="classification", columns="amount"):
     """Whether it was deployed, and its metrics."""
     rows = f"(SELECT {columns}, {label} AS y FROM payments)"
-    deployed = database.sql(
-        f"SELECT deployed FROM pgml.train('{project}', '{task}', $${rows}$$, 'y' {more})"
-    )
+    deployed = database.sql(f"SELECT deployed FROM pgml.train('{project}', '{task}', $${rows}$$, 'y' {more})")
     return deployed == "t", json.loads(database.sql("SELECT metrics FROM pgml.models ORDER BY id DESC LIMIT 1"))
 
 
@@ -73,7 +71,9 @@ def test_they_are_scikit_learn_s(payments):
     truth, score, predicted = zip(*(row.split("|") for row in rows.splitlines()), strict=True)
     truth, score = numpy.array(truth, int), numpy.array(score, float)
     predicted = numpy.array(predicted) == "t"
-    found = json.loads(payments.sql("SELECT pgml.evaluate('p', '(SELECT amount, kind AS y FROM payments)', rows => 'all')"))
+    found = json.loads(
+        payments.sql("SELECT pgml.evaluate('p', '(SELECT amount, kind AS y FROM payments)', rows => 'all')")
+    )
     for name, expected in {
         "f1": sk.f1_score(truth, predicted),
         "precision": sk.precision_score(truth, predicted),

@@ -137,7 +137,9 @@ def test_a_star_constants_and_indicators(database):
     """)
     assert int(explained) > 0
     with pytest.raises(Problem, match=r"takes role, encode, impute, indicator and scale"):
-        database.sql("SELECT pgml.train('x', 'classification', 'wines', 'target', preprocess => '{\"*\": {\"fill\": 1}}')")
+        database.sql(
+            "SELECT pgml.train('x', 'classification', 'wines', 'target', preprocess => '{\"*\": {\"fill\": 1}}')"
+        )
 
 
 def test_many_categories_do_no_harm(database):
@@ -177,5 +179,10 @@ def test_a_number_can_be_a_category(database):
                 OR pgml.predict('{number}', ARRAY[code, even::int, n]) <> expected
         """)
         assert differences == "0"
-        assert database.sql(f"SELECT pgml.predict('{number}', 999, true, 1) = pgml.predict('{number}', NULL::int, true, 1)") == "t"
+        assert (
+            database.sql(
+                f"SELECT pgml.predict('{number}', 999, true, 1) = pgml.predict('{number}', NULL::int, true, 1)"
+            )
+            == "t"
+        )
         assert database.sql(f"SELECT count(*) FROM pgml.drift('{number}', 't')") == "3"

@@ -1,5 +1,6 @@
 """A table that lives, and models that are trained on it again: rows keep their sides, decisions are not made from memory, and the
-deployed models get better on rows that nobody has seen."""
+deployed models get better on rows that nobody has seen.
+"""
 
 import json
 
@@ -48,7 +49,9 @@ def test_a_model_that_is_trained_every_day_gets_better(server):
     with fresh(server, "days") as database:
         database.sql(DAYS)
         train = "SELECT deployed FROM pgml.train('ev', algorithm => 'random_forest', hyperparams => '{\"n_estimators\": 50}')"
-        database.sql(f"SELECT pgml.train('ev', 'classification', '{RELATION}', 'bad', 'random_forest', '{{\"n_estimators\": 50}}')")
+        database.sql(
+            f"SELECT pgml.train('ev', 'classification', '{RELATION}', 'bad', 'random_forest', '{{\"n_estimators\": 50}}')"
+        )
         deployed = []
         for day in range(1, 16):
             database.sql(f"""
@@ -77,10 +80,12 @@ def test_another_order_of_the_same_rows_is_the_same_split(world):
     world.sql(split.format(task=task, relation=relation.format("")))
     _, notices = said(world, split.format(task=task, relation=relation.format(" ORDER BY a")))
     (decision,) = [notice for notice in notices if notice.startswith("Comparing")]
-    metrics = json.loads(world.sql("""
+    metrics = json.loads(
+        world.sql("""
         SELECT json_agg(metrics->'f1' ORDER BY id) FROM pgml.models m WHERE EXISTS (
             SELECT FROM pgml.projects p WHERE p.id = m.project_id AND p.name = 'order')
-    """))
+    """)
+    )
     assert f"f1 {metrics[1]:.6f}, and {metrics[0]:.6f} of deployed model" in decision, decision
     assert "rows that neither was trained on" in decision
 
@@ -181,7 +186,9 @@ def test_a_metric_is_named_and_remembered(world):
         SELECT pgml.train('metric', 'classification', '(SELECT a, b, bad FROM loans)', 'bad', 'xgboost', '{"n_estimators": 5}',
             metric => 'log_loss');
     """)
-    _, notices = said(world, "SELECT pgml.train('metric', algorithm => 'xgboost', hyperparams => '{\"n_estimators\": 40}')")
+    _, notices = said(
+        world, "SELECT pgml.train('metric', algorithm => 'xgboost', hyperparams => '{\"n_estimators\": 40}')"
+    )
     assert any(notice.startswith("Comparing the new model: log_loss") for notice in notices), notices
     best = world.sql("""
         SELECT pgml.deploy('metric', 'best_score');
@@ -198,7 +205,9 @@ def test_a_metric_is_named_and_remembered(world):
 
 
 def test_rows_of_an_unknown_rule_are_not_told(world):
-    world.sql("SELECT pgml.train('last', 'classification', '(SELECT a, b, bad FROM loans)', 'bad', test_sampling => 'last')")
+    world.sql(
+        "SELECT pgml.train('last', 'classification', '(SELECT a, b, bad FROM loans)', 'bad', test_sampling => 'last')"
+    )
     with pytest.raises(Exception, match="the held-out rows cannot be told from others"):
         world.sql("SELECT pgml.held_out('last', l) FROM loans l LIMIT 1")
     _, notices = said(world, "SELECT count(*) FROM pgml.roc_curve('last', '(SELECT a, b, bad FROM loans)')")

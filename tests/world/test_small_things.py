@@ -37,10 +37,14 @@ def test_literals_are_read_by_the_type_of_the_column(rows):
 
 def test_the_hint_for_labels_that_are_not_numbers_leaves_them_out(rows):
     nan = "(SELECT a, CASE WHEN a = 7 THEN ''NaN''::float8 ELSE y END AS y FROM s)"
-    assert "WHERE ... <> 'NaN'" in hint(rows, f"SET pgml.strict = on; SELECT pgml.train('n', 'regression', '{nan}', 'y')")
+    assert "WHERE ... <> 'NaN'" in hint(
+        rows, f"SET pgml.strict = on; SELECT pgml.train('n', 'regression', '{nan}', 'y')"
+    )
     rows.sql(f"SELECT pgml.train('n', 'regression', '(SELECT * FROM {nan} t WHERE y <> ''NaN'')', 'y')")
     null = "(SELECT a, nullif(y, 14) AS y FROM s)"
-    assert "WHERE ... IS NOT NULL" in hint(rows, f"SET pgml.strict = on; SELECT pgml.train('n', 'regression', '{null}', 'y')")
+    assert "WHERE ... IS NOT NULL" in hint(
+        rows, f"SET pgml.strict = on; SELECT pgml.train('n', 'regression', '{null}', 'y')"
+    )
 
 
 @pytest.mark.parametrize("algorithm", ["xgboost", "linear", "random_forest"])

@@ -86,8 +86,14 @@ impl Sided {
         relation: &Relation,
         labels: Option<&[String]>,
     ) -> Result<Sided> {
-        let mut sided =
-            Sided { wanted: asked.unwrap_or(Wanted::All), readers: Vec::new(), unknown: false, other: false, seen: 0, taken: 0 };
+        let mut sided = Sided {
+            wanted: asked.unwrap_or(Wanted::All),
+            readers: Vec::new(),
+            unknown: false,
+            other: false,
+            seen: 0,
+            taken: 0,
+        };
         if asked == Some(Wanted::All) {
             return Ok(sided);
         }
