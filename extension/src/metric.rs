@@ -4,7 +4,7 @@
 use learn::family::Control;
 use learn::metrics::{self, Named};
 use pgrx::datum::DatumWithOid;
-use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
+use pgrx::{PgSqlErrorCode, Spi, pg_sys};
 use serde_json::{Map, Value};
 
 use crate::access;
