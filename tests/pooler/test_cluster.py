@@ -422,6 +422,9 @@ def test_a_replica_is_promoted_under_load(synchronous, old):
         else:
             # What the old primary writes from now on, and nobody is told is done, must not reach it.
             follow(two, one)
+            # A standby that has more than the server it follows cannot follow it through a promotion.
+            sender = "SELECT sender_port FROM pg_stat_wal_receiver WHERE status = 'streaming'"
+            wait_until(lambda: two.psql(sender) == str(one.port))
         one.psql("SELECT pg_promote(false)")
         wait_until(lambda: one.psql("SELECT pg_is_in_recovery()") == "f")
         promoted = time.monotonic()
