@@ -53,6 +53,8 @@ pub struct Column {
     categories: Option<HashMap<Box<str>, f32>>,
     /// Whether a value is known by its bucket alone.
     hashed: bool,
+    /// Buckets that no training row has.
+    empty: Vec<u32>,
     /// Taken off its values, one for each of its features; none where nothing is.
     pub origins: Vec<f64>,
     /// Whether its features are 1 for true and 0 for false.
@@ -100,7 +102,7 @@ impl Model {
             .map_err(Error::corrupted)?;
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for FeatureColumn { name, pg_type, size, categories, hashed, origins } in meta.columns {
+        for FeatureColumn { name, pg_type, size, categories, hashed, empty, origins } in meta.columns {
             let size = size as usize;
             let categories = categories
                 .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
@@ -122,6 +124,7 @@ impl Model {
                 moment,
                 categories,
                 hashed,
+                empty,
                 origins,
                 is_boolean,
                 is_whole,
@@ -467,6 +470,7 @@ impl Model {
                 own.name == other.name
                     && own.size == other.size as usize
                     && own.hashed == other.hashed
+                    && own.empty == other.empty
                     && own.origins == other.origins
                     && same_categories
             })
@@ -626,14 +630,19 @@ impl Column {
     pub fn category(&self, value: &str) -> Option<f32> {
         let categories = self.categories.as_ref()?;
         if self.hashed {
-            return Some(bucket(value, u32::try_from(categories.len()).unwrap_or(u32::MAX)) as f32);
+            return Some(self.known(bucket(value, u32::try_from(categories.len()).unwrap_or(u32::MAX)) as f32));
         }
         self.code(value)
     }
 
+    /// A code, or NaN where it is that of a bucket without a training row.
+    fn known(&self, code: f32) -> f32 {
+        if self.empty.binary_search(&(code as u32)).is_ok() { f32::NAN } else { code }
+    }
+
     /// The code of a category by its name, which of a hashed column is that of a bucket.
     pub fn code(&self, name: &str) -> Option<f32> {
-        self.categories.as_ref().map(|categories| categories.get(name).copied().unwrap_or(f32::NAN))
+        self.categories.as_ref().map(|categories| categories.get(name).map_or(f32::NAN, |code| self.known(*code)))
     }
 
     pub fn is_category(&self) -> bool {

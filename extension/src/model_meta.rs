@@ -75,6 +75,9 @@ pub struct FeatureColumn {
     pub categories: Option<Vec<String>>,
     /// Whether the categories are buckets: a value is in the one that `learn::preprocess::bucket` says.
     pub hashed: bool,
+    /// Buckets that no training row has, in order: what is in them is as little known as any other category that training has
+    /// not seen.
+    pub empty: Vec<u32>,
     /// Taken off the values, read as float64, before they are rounded to float32: one for each feature that the column
     /// makes, or none.
     pub origins: Vec<f64>,
@@ -123,6 +126,9 @@ impl ModelMeta {
                 });
                 if column.hashed {
                     json["hashed"] = json!(true);
+                }
+                if !column.empty.is_empty() {
+                    json["empty"] = json!(column.empty);
                 }
                 if !column.origins.is_empty() {
                     json["origins"] = json!(column.origins);
@@ -181,6 +187,7 @@ impl ModelMeta {
                     origins: origins_field(column, size)?,
                     categories: texts_field(column, "categories")?,
                     hashed: column.get("hashed").and_then(Value::as_bool).unwrap_or(false),
+                    empty: empty_field(column)?,
                 })
             })
             .collect::<Result<Vec<_>, MetaError>>()?;
@@ -242,6 +249,14 @@ fn text_field(object: &Map<String, Value>, field: &'static str) -> Result<String
     object.get(field).and_then(Value::as_str).map(str::to_owned).ok_or(MetaError::Field(field))
 }
 
+/// Models of before do not say which buckets had rows.
+fn empty_field(object: &Map<String, Value>) -> Result<Vec<u32>, MetaError> {
+    let Some(buckets) = object.get("empty") else { return Ok(Vec::new()) };
+    let number = |bucket: &Value| bucket.as_u64().and_then(|bucket| u32::try_from(bucket).ok());
+    let buckets: Option<Vec<u32>> = buckets.as_array().and_then(|buckets| buckets.iter().map(number).collect());
+    buckets.filter(|buckets| buckets.is_sorted()).ok_or(MetaError::Field("empty"))
+}
+
 fn texts_field(object: &Map<String, Value>, field: &'static str) -> Result<Option<Vec<String>>, MetaError> {
     match object.get(field) {
         None | Some(Value::Null) => Ok(None),
@@ -273,6 +288,7 @@ mod tests {
                     size: 1,
                     categories: None,
                     hashed: false,
+                    empty: Vec::new(),
                     origins: Vec::new(),
                 },
                 FeatureColumn {
@@ -281,6 +297,7 @@ mod tests {
                     size: 1,
                     categories: Some(vec!["clay".into(), "sand".into()]),
                     hashed: false,
+                    empty: Vec::new(),
                     origins: Vec::new(),
                 },
             ],

@@ -102,3 +102,18 @@ def test_an_encoding_has_an_answer_for_what_it_has_not_seen(database):
     assert database.sql(asked.format("target")) == "0.000 5.000 10.000 5.000"
     # "b" lies between its neighbours; what is not listed has place 0.
     assert database.sql(asked.format("ordinal")) == "0.000 5.000 10.000 -5.000"
+
+
+def test_a_bucket_without_rows_is_missing(database):
+    """Of a hashed column too: most of many buckets have no row."""
+    database.sql("""
+        CREATE TABLE t AS SELECT 'shop ' || md5((i % 200)::text) AS shop, i % 7 AS n,
+            (hashint4(i % 200) & 15 + i % 7)::float8 AS y FROM generate_series(1, 4000) AS i;
+    """)
+    for algorithm in ["xgboost", "lightgbm", "ridge"]:
+        database.sql(f"""
+            SELECT * FROM pgml.train('{algorithm}', 'regression', 't', 'y', '{algorithm}',
+                                     preprocess => '{{"shop": {{"encode": {{"hash": 60000}}}}}}')
+        """)
+        same = f"pgml.predict('{algorithm}', 'unseen ' || i, 1) = pgml.predict('{algorithm}', NULL::text, 1)"
+        assert int(database.sql(f"SELECT count(*) FROM generate_series(1, 100) AS i WHERE {same}")) > 95

@@ -93,7 +93,7 @@ impl Row {
             return refused("preprocess of columns".to_owned());
         }
         let mut features = Vec::new();
-        for FeatureColumn { name, pg_type, size, categories, hashed, origins } in &meta.columns {
+        for FeatureColumn { name, pg_type, size, categories, hashed, origins, .. } in &meta.columns {
             let column = format!("\"{}\"", name.replace('"', "\"\""));
             let element = pg_type.strip_suffix("[]").unwrap_or(pg_type);
             let is_number = ["real", "double precision", "smallint", "integer", "bigint", "numeric"].contains(&element);

@@ -172,6 +172,7 @@ fn quantity(name: &str, size: u32) -> FeatureColumn {
         size,
         categories: None,
         hashed: false,
+        empty: Vec::new(),
         origins: Vec::new(),
     }
 }

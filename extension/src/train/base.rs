@@ -97,6 +97,10 @@ impl Base {
     /// Has columns prepared as they were for the model, where the same is asked for: its trees know the means, scales and
     /// so on that were learnt then, and not those of the rows that are new.
     pub fn prepare(&self, meta: &mut ModelMeta) {
+        // What the model knows it goes on knowing.
+        for (own, new) in self.meta.columns.iter().zip(&mut meta.columns) {
+            new.empty.retain(|bucket| own.empty.binary_search(bucket).is_ok());
+        }
         if let (Some(own), Some(new)) = (&self.meta.pipeline, &meta.pipeline)
             && own.is_like(new)
         {

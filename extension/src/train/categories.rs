@@ -143,6 +143,18 @@ impl Sorted<String> {
         self.number();
     }
 
+    /// Of buckets, has those that no row is in be missing values; they keep their places.
+    pub fn hide(&mut self, counts: &[u64]) {
+        for (code, (index, count)) in self.remap.iter_mut().zip(counts).enumerate() {
+            *index = if *count > 0 { code as f32 } else { f32::NAN };
+        }
+    }
+
+    /// The buckets that are hidden.
+    pub fn hidden(&self) -> Vec<u32> {
+        (0u32..).zip(&self.remap).filter(|(_, index)| index.is_nan()).map(|(code, _)| code).collect()
+    }
+
     fn number(&mut self) {
         self.remap.fill(f32::NAN);
         for (index, category) in self.values.iter().enumerate() {

@@ -811,7 +811,7 @@ impl Data {
         let mut position = 0;
         let mut present = Vec::new();
         for feature in &mut self.features {
-            if let Some(sorted) = feature.categories.as_mut().filter(|_| !feature.hashed) {
+            if let Some(sorted) = &mut feature.categories {
                 let spec = roles.spec(&feature.name, true)?;
                 match &spec.encode {
                     Some(Encode::Ordinal(list)) => sorted.become_of(list),
@@ -845,6 +845,11 @@ impl Data {
             if let Some(((_, counts, spec), most)) = present.next_if(|((of, ..), _)| *of == position)
                 && let Some(sorted) = &mut feature.categories
             {
+                if feature.hashed {
+                    sorted.hide(&counts);
+                    position += feature.size;
+                    continue;
+                }
                 let all = defaults::distinct(&counts);
                 if all > most {
                     grouped.push((feature.name.clone(), most, all));
@@ -938,6 +943,10 @@ impl Data {
                     pg_type: features::type_name(features::base_type(feature.type_oid)),
                     size: u32::try_from(feature.size).unwrap_or(u32::MAX),
                     hashed: feature.hashed,
+                    empty: match &feature.categories {
+                        Some(sorted) if feature.hashed => sorted.hidden(),
+                        _ => Vec::new(),
+                    },
                     origins: feature.origins.clone(),
                     categories: feature
                         .categories
