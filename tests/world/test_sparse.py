@@ -7,6 +7,8 @@ import pytest
 from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
 from sklearn.preprocessing import OneHotEncoder
 
+from devkit import Problem
+
 NEWEST_ONLY = True
 
 
@@ -91,3 +93,17 @@ def test_thousands_of_categories_take_little_memory(database, task):
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
     peak = int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) // 1024
     assert peak < 500
+
+
+def test_a_column_beside_an_indicator_is_named_when_it_is_missing(database):
+    database.sql("""
+        CREATE TABLE t AS SELECT i % 7 AS y, CASE WHEN i % 5 > 0 THEN i END AS a, 'k' || i % 30 AS k,
+            CASE WHEN i % 11 > 0 THEN i END AS b FROM generate_series(1, 400) AS i;
+        SET pgml.strict = on
+    """)
+    train = """SET pgml.strict = on; SELECT pgml.train('p', 'regression', 't', 'y', 'linear',
+        preprocess => '{"a": {"impute": "mean", "indicator": true}%s}')"""
+    with pytest.raises(Problem, match='column "b" is NULL'):
+        database.sql(train % "")
+    database.sql(train % ', "b": {"impute": "zero"}')
+    assert database.sql("SELECT pgml.predict('p', NULL::int, 'k1'::text, 3) IS NOT NULL") == "t"

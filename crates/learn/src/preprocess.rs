@@ -550,6 +550,12 @@ impl Pipeline {
         (!none && sizes.iter().any(|size| *size > 0)).then_some(sizes)
     }
 
+    /// For each of these numbers the raw feature that it was made from.
+    pub fn compact_sources(&self) -> Vec<usize> {
+        let numbers = |step: &Step| 1 + usize::from(step.indicator);
+        self.steps.iter().enumerate().flat_map(|(raw, step)| std::iter::repeat_n(raw, numbers(step))).collect()
+    }
+
     /// Appends the finished row of a raw row, but with one number a column of one-hot features: the index of the one that
     /// is 1, or -1.
     pub fn apply_compact(&self, raw: &[f32], finished: &mut Vec<f32>) {

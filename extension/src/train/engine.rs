@@ -461,8 +461,11 @@ fn missing(rows: &Prepared<'_>, features: &[f32], width: usize, compact: bool) -
     }
     let raw: Vec<&Feature> =
         rows.data.features.iter().flat_map(|feature| std::iter::repeat_n(feature, feature.size)).collect();
-    let pipeline = rows.meta.pipeline.as_ref().filter(|_| !compact);
-    let sources = pipeline.map_or_else(|| (0..width).collect(), Pipeline::sources);
+    let sources = match &rows.meta.pipeline {
+        Some(pipeline) if compact => pipeline.compact_sources(),
+        Some(pipeline) => pipeline.sources(),
+        None => (0..width).collect(),
+    };
     let mut mended = Map::new();
     let mut names: Vec<String> = Vec::new();
     for (source, _) in sources.iter().zip(&found).filter(|(_, found)| **found) {

@@ -121,8 +121,9 @@ impl<'a> View<'a> {
     /// Features of a row.
     pub fn width(&self) -> usize {
         match self.pipeline {
-            Some(pipeline) if !self.is_compact => pipeline.width(),
-            _ => self.raw_width(),
+            Some(pipeline) if self.is_compact => pipeline.compact_sources().len(),
+            Some(pipeline) => pipeline.width(),
+            None => self.raw_width(),
         }
     }
 
