@@ -36,7 +36,7 @@ def refused(database, statement, message):
 
 def test_parts_of_a_moment_are_those_that_extract_gives(moments):
     """A model that adds its features up says what they were: those of days and times over all the years there are."""
-    for of in ["year", "month", "day", "dow", "doy", "hour", "minute", "epoch"]:
+    for of in ["year", "month", "day", "isodow", "doy", "hour", "minute", "epoch"]:
         moments.sql(f"""
             CREATE TABLE learn_{of} AS
                 SELECT t, extract({of} FROM t)::real AS y FROM (
@@ -86,7 +86,7 @@ def test_features_are_named_by_their_parts(moments):
     names = moments.sql(
         "SELECT feature FROM sales s, pgml.explain('sales', s) WHERE s.at = (SELECT min(at) FROM sales)"
     )
-    assert names.split()[:6] == ["day.year", "day.month", "day.day", "day.dow", "day.doy", "day.epoch"]
+    assert names.split()[:6] == ["day.year", "day.month", "day.day", "day.isodow", "day.doy", "day.epoch"]
     assert {"at.hour", "at_zone.epoch", "clock", "took", "mood"} <= set(names.split())
 
 

@@ -113,7 +113,7 @@ def compare(server, one):
     beside["script"] = [part["test"][name] for part, name in zip(script, chosen, strict=True)]
     figures = {f"pgml {name}": score.together(of_parts, nothing) for name, of_parts in judged.items()}
     figures |= {name: score.together(of_parts, nothing) for name, of_parts in beside.items()}
-    return {"set": one, "rows": len(rows), "figures": figures, "chosen": chosen, **told_by}
+    return {"set": one, "rows": len(rows), "figures": figures, "judged": judged, "chosen": chosen, **told_by}
 
 
 def choice(one, validated):

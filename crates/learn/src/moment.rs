@@ -12,8 +12,11 @@ pub enum Part {
     Month,
     /// Of the month, from 1.
     Day,
-    /// Day of the week, from 0 for Sunday.
+    /// Day of the week, from 0 for Sunday: of models of pgml before 3.3. It tears the weekend apart, and trees need a split for
+    /// either end of it.
     Dow,
+    /// Day of the week, from 1 for Monday to 7.
+    Isodow,
     /// Day of the year, from 1.
     Doy,
     /// From 0 to 23.
@@ -24,7 +27,7 @@ pub enum Part {
     Epoch,
 }
 
-use Part::{Day, Dow, Doy, Epoch, Hour, Minute, Month, Year};
+use Part::{Day, Dow, Doy, Epoch, Hour, Isodow, Minute, Month, Year};
 
 impl Part {
     /// PostgreSQL's.
@@ -34,6 +37,7 @@ impl Part {
             Month => "month",
             Day => "day",
             Dow => "dow",
+            Isodow => "isodow",
             Doy => "doy",
             Hour => "hour",
             Minute => "minute",
@@ -43,11 +47,11 @@ impl Part {
 }
 
 /// What a date makes, in this order; the number of parts tells a model of pgml before 3.3, which knew fewer.
-pub const OF_DATE: [&[Part]; 2] = [&[Year, Month, Day, Dow, Doy, Epoch], &[Year, Month, Day, Dow, Epoch]];
+pub const OF_DATE: [&[Part]; 2] = [&[Year, Month, Day, Isodow, Doy, Epoch], &[Year, Month, Day, Dow, Epoch]];
 
 /// What a timestamp makes, likewise.
 pub const OF_TIMESTAMP: [&[Part]; 2] =
-    [&[Year, Month, Day, Dow, Doy, Hour, Minute, Epoch], &[Year, Month, Day, Dow, Hour, Epoch]];
+    [&[Year, Month, Day, Isodow, Doy, Hour, Minute, Epoch], &[Year, Month, Day, Dow, Hour, Epoch]];
 
 /// A moment, taken apart: NaN but for the seconds where it is infinite.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +73,8 @@ impl Parts {
             Month => month,
             Day => day,
             Dow => dow,
+            Isodow if dow == 0.0 => 7.0,
+            Isodow => dow,
             Doy => doy,
             Hour => hour,
             Minute => minute,
@@ -154,6 +160,14 @@ fn civil(days: Option<i64>) -> [f64; 5] {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_weekend_is_at_the_end_of_the_week() {
+        // 2000-01-01 was a Saturday.
+        assert_eq!([-1, 0, 1, 2].map(|days| of_date(days).of(Isodow)), [5.0, 6.0, 7.0, 1.0]);
+        assert_eq!([-1, 0, 1, 2].map(|days| of_date(days).of(Dow)), [5.0, 6.0, 0.0, 1.0]);
+        assert!(of_date(i32::MAX).of(Isodow).is_nan());
+    }
 
     fn date(days: i32) -> [f64; 6] {
         let parts = of_date(days);
