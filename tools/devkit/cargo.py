@@ -8,11 +8,14 @@ are made of. The environment says which: HOWDAH_BUILD=test, as `make test`, pyte
 import os
 import subprocess
 
-from devkit import Problem
+from devkit import Problem, postgres
 from devkit.places import ROOT, VENV
 from devkit.setup import check_toolchain, setup
 
 VARIABLE = "HOWDAH_BUILD"
+# What is built together decides which features the crates below have, and other features compile them anew: so what is
+# for tests is always built in one selection, which is that of `cargo test` too.
+FOR_TESTS = ["--workspace", "--lib", "--bins", "--examples"]
 
 
 def for_tests():
@@ -43,6 +46,20 @@ def profile():
 def environment(**more):
     """The environment of every Cargo: what differed in it would have Cargo build anew what depends on that."""
     return {**os.environ, "PYO3_PYTHON": str(VENV / "bin" / "python"), **more}
+
+
+def of_extension(major):
+    """An option of Cargo for a selection that the extension is in: for which PostgreSQL that is."""
+    return f"--features=pgml/pg{major}"
+
+
+def build_package(name, what, major=postgres.NEWEST, **more):
+    """Builds a package of the workspace; for tests all of them, the extension for PostgreSQL `major` too."""
+    if for_tests():
+        config = postgres.tree(major).headers_config
+        build(*FOR_TESTS, of_extension(major), what=what, PGRX_PG_CONFIG_PATH=str(config), **more)
+    else:
+        build(f"--package={name}", what=what, **more)
 
 
 def build(*packages, what, **more):

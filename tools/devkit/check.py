@@ -34,11 +34,16 @@ def test(majors, update, pytest_arguments):
     if not pytest_arguments:
         with timed("cargo test: the crates that need no server"):
             known = {"HOWDAH_XGBOOST_LIB": str(XGBOOST / "xgboost" / "lib" / "libxgboost.so")}
-            run(["cargo", "test", "--workspace", "--exclude=pgml", "--locked"], cargo.environment(**known))
+            known |= environment_for(postgres.tree(postgres.NEWEST).headers_config)
+            run(
+                ["cargo", "test", "--workspace", cargo.of_extension(postgres.NEWEST), "--locked"],
+                cargo.environment(**known),
+            )
+    # The newest last: it is built with the pooler and the driver, and Cargo finds it as it left it.
+    for major in sorted(majors):
+        build_into(postgres.tree(major))
     build_pooler()
     build_driver(python)
-    for major in majors:
-        build_into(postgres.tree(major))
     # The driver needs no more than a server.
     others = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
     # Last, and nothing after it: the last line of the output is what the tests came to.
@@ -100,9 +105,8 @@ def lint():
         # In the folder of the builds for tests, which have made the programs that Cargo runs as it builds.
         cargo.build_for_tests()
         known = environment_for(postgres.tree(postgres.NEWEST).headers_config)
-        of_extension = ["--package=pgml", f"--features=pg{postgres.NEWEST}"]
-        for which in (["--workspace", "--exclude=pgml", "--all-targets"], of_extension):
-            run(["cargo", "clippy", *which, "--locked", "--", "-D", "warnings"], cargo.environment(**known))
+        selected = ["--workspace", "--all-targets", cargo.of_extension(postgres.NEWEST)]
+        run(["cargo", "clippy", *selected, "--locked", "--", "-D", "warnings"], cargo.environment(**known))
     with timed("the fuzz targets: whether they compile"):
         # Parts of the crates are built for them alone. A folder of its own: other flags would have all built again.
         own = {"RUSTFLAGS": "--cfg=fuzzing", "CARGO_TARGET_DIR": str(ROOT / "target" / "fuzz-check")}

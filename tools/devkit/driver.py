@@ -17,7 +17,7 @@ def build_driver(python):
     `pip install ./driver` builds and installs the same for good.
     """
     with timed("building the driver"):
-        cargo.build("--package=howdah", what="the driver", PYO3_PYTHON=str(python))
+        cargo.build_package("howdah", "the driver", PYO3_PYTHON=str(python))
     built = cargo.built("lib_core.so")
     # Named for the Python that it is for: another would load it too, and crash.
     asked = "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))"

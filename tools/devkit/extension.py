@@ -29,7 +29,8 @@ def build(pg_config):
             return
         with timed(f"building the extension for PostgreSQL {major} (minutes the first time)"):
             what = f"the extension for PostgreSQL {major}"
-            cargo.build("--package=pgml", f"--features=pg{major}", what=what, **environment_for(pg_config))
+            selected = cargo.FOR_TESTS if cargo.for_tests() else ["--package=pgml"]
+            cargo.build(*selected, cargo.of_extension(major), what=what, **environment_for(pg_config))
         if cargo.for_tests():
             library(major).parent.mkdir(parents=True, exist_ok=True)
             for made in (library(major), sources(major)):

@@ -5,8 +5,6 @@ from devkit.say import timed
 
 # Linked as one piece: 3 to 4 % less CPU a statement, for twenty seconds more of building.
 PROFILE = {"CARGO_PROFILE_RELEASE_LTO": "fat", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "1"}
-# What its tests run beside it.
-FOR_TESTS = ["--package=crowd", "--package=classify", "--bins", "--examples"]
 
 
 def program():
@@ -15,7 +13,6 @@ def program():
 
 
 def build_pooler():
-    """Compiles the pooler as it is meant to run; for tests, with its assertions and with what they run beside it."""
+    """Compiles the pooler as it is meant to run; for tests, with its assertions and what they run beside it."""
     with timed("building the pooler (minutes the first time)"):
-        more = FOR_TESTS if cargo.for_tests() else []
-        cargo.build("--package=howdah-pooler", *more, what="the pooler", **PROFILE)
+        cargo.build_package("howdah-pooler", "the pooler", **PROFILE)
