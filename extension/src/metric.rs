@@ -19,6 +19,8 @@ pub struct Metric {
     larger: bool,
     /// Whether it is an aggregate function, called by its qualified name.
     own: bool,
+    /// Whether nobody has named it.
+    by_default: bool,
 }
 
 impl Metric {
@@ -30,14 +32,20 @@ impl Metric {
             Task::Clustering => "silhouette",
             Task::Decomposition => "cumulative_explained_variance",
         };
-        Metric::named(name)
+        Metric { by_default: true, ..Metric::named(name) }
+    }
+
+    /// What decides where the difference by this metric is within the noise: the f1 of a rare class depends on a handful of
+    /// predictions around 0.5, and is 0 for whoever predicts no row of it; the area under the ROC curve is of all rows.
+    pub fn second(&self) -> Option<Metric> {
+        (self.by_default && self.name == "f1").then(|| Metric::named("roc_auc"))
     }
 
     fn named(name: &str) -> Metric {
         // One's own has a qualified name.
         let smaller = !name.contains('.')
             && ["error", "loss", "davies_bouldin", "inertia", "brier"].iter().any(|part| name.contains(part));
-        Metric { name: name.to_owned(), larger: !smaller, own: false }
+        Metric { name: name.to_owned(), larger: !smaller, own: false, by_default: false }
     }
 
     /// The one that a training asks for, or that the project remembers.
@@ -76,7 +84,7 @@ impl Metric {
             )
             .hint("Name the metric."));
         }
-        Ok(Metric { name, larger: true, own: true })
+        Ok(Metric { name, larger: true, own: true, by_default: false })
     }
 
     /// The metric by which the stored ones of a project's models are compared.

@@ -110,10 +110,11 @@ def test_a_bucket_without_rows_is_missing(database):
         CREATE TABLE t AS SELECT 'shop ' || md5((i % 200)::text) AS shop, i % 7 AS n,
             (hashint4(i % 200) & 15 + i % 7)::float8 AS y FROM generate_series(1, 4000) AS i;
     """)
-    for algorithm in ["xgboost", "lightgbm", "ridge"]:
+    # A linear model has a feature for each bucket, of which there may be 10,000.
+    for algorithm, buckets in [("xgboost", 3000), ("lightgbm", 60000), ("ridge", 3000)]:
         database.sql(f"""
             SELECT * FROM pgml.train('{algorithm}', 'regression', 't', 'y', '{algorithm}',
-                                     preprocess => '{{"shop": {{"encode": {{"hash": 60000}}}}}}')
+                                     preprocess => '{{"shop": {{"encode": {{"hash": {buckets}}}}}}}')
         """)
         same = f"pgml.predict('{algorithm}', 'unseen ' || i, 1) = pgml.predict('{algorithm}', NULL::text, 1)"
-        assert int(database.sql(f"SELECT count(*) FROM generate_series(1, 100) AS i WHERE {same}")) > 95
+        assert int(database.sql(f"SELECT count(*) FROM generate_series(1, 100) AS i WHERE {same}")) > 85

@@ -89,17 +89,27 @@ pub fn is_better(
     let shared = shared.map(|before| split.both(before)).filter(|shared| shared.test_rows() >= FEWEST_SHARED);
     if let Some(shared) = &shared {
         let groups = Groups::of(data, shared);
-        let new = new.grade(data, shared, metric, &groups)?;
-        match current.grade(data, shared, metric, &groups) {
+        let grades = |metric: &Metric| -> Result<(Grades, Grades)> {
+            Ok((new.grade(data, shared, metric, &groups)?, current.grade(data, shared, metric, &groups)?))
+        };
+        match grades(metric) {
             Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
                 return Ok(takes_no_missing(deployed));
             }
-            current => {
+            graded => {
                 // Trained again on more rows than then, it is to be preferred unless it is found to be worse.
                 let more = rival.filter(|rival| rival.algorithm == algorithm).and_then(|rival| rival.rows);
                 let more = data.spool.rows().saturating_sub(more.unwrap_or(u64::MAX));
-                if let Some(better) = by_shared(metric, deployed, (&new, &current?), shared.test_rows(), more) {
-                    return Ok(better);
+                let graded = graded?;
+                let first = Difference::of(metric, &graded);
+                let second = match (&first, metric.second()) {
+                    (Some(first), Some(second)) if first.is_noise() && more == 0 => {
+                        Difference::of(&second, &grades(&second)?)
+                    }
+                    _ => None,
+                };
+                if let Some(first) = first {
+                    return Ok(by_shared(&first, second.as_ref(), deployed, shared.test_rows(), more));
                 }
             }
         }
@@ -128,30 +138,62 @@ pub fn is_better(
     Ok(better)
 }
 
-/// By the rows that neither was trained on; `None` where one of the two has no score on them. `more` rows than the deployed one
-/// the new one has read, if it is of the same algorithm.
-fn by_shared(metric: &Metric, deployed: i64, (new, current): (&Grades, &Grades), rows: u64, more: u64) -> Option<bool> {
-    let (score, other) = (new.score?, current.score?);
-    let difference = score - other;
-    let error = new.error_of_difference(current);
-    let is_noise = error.is_some_and(|error| difference.abs() <= 2.0 * error);
-    let better = metric.at_least_as_good(score, other);
-    let spread = error.map(|error| format!(" +- {error:.6}")).unwrap_or_default();
-    let noise = if is_noise { ", within the noise" } else { "" };
-    let by_more = !better && is_noise && more > 0;
+/// How much better the new model is than the deployed one, by a metric, on rows that neither was trained on.
+struct Difference {
+    metric: Metric,
+    new: f64,
+    deployed: f64,
+    /// The standard error of the difference.
+    error: Option<f64>,
+}
+
+impl Difference {
+    /// `None` where one of the two has no score.
+    fn of(metric: &Metric, (new, deployed): &(Grades, Grades)) -> Option<Difference> {
+        let error = new.error_of_difference(deployed);
+        Some(Difference { metric: metric.clone(), new: new.score?, deployed: deployed.score?, error })
+    }
+
+    fn is_noise(&self) -> bool {
+        let difference = (self.new - self.deployed).abs();
+        difference <= self.error.map_or(0.0, |error| 2.0 * error)
+    }
+
+    fn is_better(&self) -> bool {
+        self.metric.at_least_as_good(self.new, self.deployed)
+    }
+
+    /// Both scores and what lies between them.
+    fn told(&self, of_deployed: &str) -> (String, String) {
+        let spread = self.error.map(|error| format!(" +- {error:.6}")).unwrap_or_default();
+        let noise = if self.is_noise() { ", within the noise" } else { "" };
+        (
+            format!("{} {:.6}, and {:.6}{of_deployed}", self.metric.name(), self.new, self.deployed),
+            format!("difference {:+.6}{spread}{noise}", self.new - self.deployed),
+        )
+    }
+}
+
+/// By the rows that neither was trained on: by the first difference or, where that is within the noise, by the second, if there
+/// is one. `more` rows than the deployed one the new one has read, if it is of the same algorithm.
+fn by_shared(first: &Difference, second: Option<&Difference>, deployed: i64, rows: u64, more: u64) -> bool {
+    let better = second.unwrap_or(first).is_better();
+    let by_more = !better && first.is_noise() && more > 0;
     let outcome = match by_more {
         true => format!("the new model, of the same algorithm with {more} more rows, replaces it"),
         false => outcome(better, deployed),
     };
+    let (scores, between) = first.told(&format!(" of deployed model {deployed}"));
+    let second = second.map(|second| {
+        let (scores, between) = second.told("");
+        format!("; {scores} ({between})")
+    });
+    let second = second.unwrap_or_default();
     say(
         better || by_more,
-        &format!(
-            "{} {score:.6}, and {other:.6} of deployed model {deployed}, on the {rows} rows that neither was trained on \
-             (difference {difference:+.6}{spread}{noise}): {outcome}",
-            metric.name()
-        ),
+        &format!("{scores}, on the {rows} rows that neither was trained on ({between}){second}: {outcome}"),
     );
-    Some(better || by_more)
+    better || by_more
 }
 
 fn outcome(better: bool, deployed: i64) -> String {
