@@ -83,7 +83,8 @@ class Raw:
                 if not direct:
                     self.socket.sendall(SSL_REQUEST)
                     assert self.socket.recv(1) == b"S"
-                self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1")
+                # An end of TCP without one of TLS is an error, as to libpq.
+                self.socket = context.wrap_socket(self.socket, server_hostname="127.0.0.1", suppress_ragged_eofs=False)
             except BaseException:
                 self.socket.close()
                 raise

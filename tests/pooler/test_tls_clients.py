@@ -14,6 +14,7 @@ import struct
 import threading
 import time
 
+import psycopg
 import pytest
 
 from tests.pooler.certificates import serial_of
@@ -181,6 +182,29 @@ def test_cancel_requests_come_over_tls(tls_server, authority, certificate):
             client.until(b"Z")
             client.send(query("SELECT 7"))
             assert values(client.until(b"Z")) == ["7"]
+
+
+def test_libpq_hears_that_its_cancel_requests_were_received(tls_server, certificate):
+    # Since version 17 it waits for the end of TLS, as psycopg asks it to; psql does likewise.
+    assert psycopg.pq.version() >= 170000
+    with Pooler(tls_server, **tls(certificate)) as pooler:
+        place = f"host=127.0.0.1 port={pooler.port} user=both_user dbname=postgres sslmode=require"
+        with psycopg.connect(place, autocommit=True) as client:
+            for number in range(5):
+                sleeps = f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT {number}, pg_sl'"
+                asked = []
+
+                def cancel(sleeps=sleeps, asked=asked):
+                    wait_until(lambda: tls_server.psql(sleeps) == "1")
+                    client.cancel_safe(timeout=10)
+                    asked.append(True)
+
+                thread = threading.Thread(target=cancel)
+                thread.start()
+                with pytest.raises(psycopg.errors.QueryCanceled):
+                    client.execute(f"SELECT {number}, pg_sleep(30)")
+                thread.join(10)
+                assert asked == [True]
 
 
 def test_certificates_are_read_again_on_reload(tls_server, authority, tmp_path):

@@ -274,7 +274,9 @@ impl Io {
 
     /// The socket of a server connection.
     pub fn of_server(socket: Box<dyn Socket>) -> Self {
-        Self { kept: KEPT_BY_SERVERS, ..Self::new(socket) }
+        let mut io = Self::new(socket);
+        io.kept = KEPT_BY_SERVERS;
+        io
     }
 
     /// Watches the socket for something to read, and while it is being connected, for the outcome.
@@ -464,6 +466,20 @@ impl Io {
             self.all_sent();
         }
         Ok(())
+    }
+}
+
+/// However a connection comes to its end, TLS is ended before it: the other side would take the end for an attack, as
+/// libpq does when it waits for the end of a cancel request. Output that is not sent yet would be lost unnoticed.
+impl Drop for Io {
+    fn drop(&mut self) {
+        if self.pending() == 0
+            && let Some(tls) = &mut self.tls
+            && tls.say_end().is_ok()
+        {
+            // Whoever has closed already does not hear it.
+            let _ = self.flush();
+        }
     }
 }
 
