@@ -79,11 +79,10 @@ fn database(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
         match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("database {name}: {key} = {value}: expected {expected}")),
-            None => {
-                let near = nearest(&key, Database::names());
-                let near = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
-                config.remarks.push(format!("database {name}: unknown setting {key} has no effect{near}"));
+            None if key == "application_name" => {
+                config.remarks.push(format!("database {name}: application_name has no effect here"));
             }
+            None => return Err(unknown("database", name, &key, Database::names())),
         }
     }
     let name = name.trim_matches('"');
@@ -101,11 +100,18 @@ fn user(config: &mut Config, name: &str, text: &str) -> Result<(), String> {
         match entry.set(&key, &value) {
             Some(Ok(())) => (),
             Some(Err(expected)) => return Err(format!("user {name}: {key} = {value}: expected {expected}")),
-            None => config.remarks.push(format!("user {name}: unknown setting {key} has no effect")),
+            None => return Err(unknown("user", name, &key, User::names())),
         }
     }
     config.users.insert(name.trim_matches('"').to_owned(), entry);
     Ok(())
+}
+
+/// The error for a key that an entry cannot have: with what it was meant to say left out, the entry would say another
+/// thing.
+fn unknown(kind: &str, name: &str, key: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let near = nearest(key, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+    format!("{kind} {name}: there is no setting {key}{near}")
 }
 
 /// The pairs of a connection string: `key=value`, spaces between, values in single quotes with `''` for a quote.

@@ -52,13 +52,14 @@ fn a_pgbouncer_ini_is_read_with_pgbouncers_defaults() {
 
 #[test]
 fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
-    let config = ini("[pgbouncer]\nverbose = 2\nmax_clientconn = 5\n[databases]\na = hots=x\n").unwrap();
+    let text = "[pgbouncer]\nverbose = 2\nmax_clientconn = 5\n[databases]\na = application_name=x\n";
+    let config = ini(text).unwrap();
     assert_eq!(
         config.remarks,
         [
             "verbose is a setting of PgBouncer that has no effect here",
             "unknown setting max_clientconn has no effect; did you mean max_client_conn?",
-            "database a: unknown setting hots has no effect; did you mean host?",
+            "database a: application_name has no effect here",
         ]
     );
 }
@@ -66,6 +67,13 @@ fn unknown_settings_of_pgbouncer_are_named_and_not_fatal() {
 #[test]
 fn what_an_ini_cannot_mean_is_an_error_that_says_where() {
     for (text, message) in [
+        ("[databases]\na = hots=x", "line 2: database a: there is no setting hots; did you mean host?"),
+        (
+            "[databases]\na = host=x pool_sise=3",
+            "line 2: database a: there is no setting pool_sise; did you mean pool_size?",
+        ),
+        ("[databases]\na = just host=x", "line 2: database a: there is no setting just host"),
+        ("[users]\nbob = pool_mod=session", "line 2: user bob: there is no setting pool_mod; did you mean pool_mode?"),
         ("[pgbouncer]\npool_mode = query", "line 2: pool_mode = query: expected session, transaction or statement"),
         (
             "[pgbouncer]\nauth_type = pam",
