@@ -201,7 +201,7 @@ fn obey_signals(mut signals: Signals, shared: &Arc<Shared>) {
     for signal in signals.forever() {
         match signal {
             // An error has been logged.
-            SIGHUP => drop(reload::reload(shared)),
+            SIGHUP => drop(reload::reload(shared, reload::Occasion::Order)),
             SIGUSR1 => pause::pause_all(shared, true),
             SIGUSR2 => pause::pause_all(shared, false),
             number => {

@@ -50,7 +50,7 @@ impl Outside for System {
     }
 
     fn reload(&self, shared: &Shared) -> Result<(), String> {
-        reload::reload(shared)
+        reload::reload(shared, reload::Occasion::Order)
     }
 
     fn pass_on(&self, shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool {

@@ -3,7 +3,8 @@
 //! It compares their marks (device, inode, size, time of change). This works for files that are replaced as a whole by
 //! a rename, for links to folders that are swapped (as mounted Kubernetes ConfigMaps are), and for network file
 //! systems, which send no kernel events. A file that is being written is read only when its marks have stayed the same
-//! from one comparison to the next.
+//! from one comparison to the next; for [`SHORTENED`] comparisons if it was made shorter in place, since most files that
+//! are written anew begin so, and what is there already may look like the whole.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use crate::reload::reload;
+use crate::reload::{Occasion, reload};
 use pooling::shared::Shared;
 
 /// How often it is looked whether watching was turned on.
 const TURNED_OFF: Duration = Duration::from_secs(1);
+
+/// How often a file must look the same before it is read, when it has become shorter in place.
+const SHORTENED: u32 = 5;
 
 /// What changes when a file does; none for a file that is not there.
 type Mark = Option<(u64, u64, u64, i64, i64)>;
@@ -40,29 +44,41 @@ enum Look {
     Changed,
 }
 
+/// Whether it is the same file, with less in it.
+fn is_shortened(before: Mark, now: Mark) -> bool {
+    match (before, now) {
+        (Some((device, inode, size, ..)), Some(now)) => (device, inode) == (now.0, now.1) && now.2 < size,
+        _ => false,
+    }
+}
+
 #[derive(Debug)]
 struct Watch {
     /// The marks of the files that were last read, or tried.
     read: Vec<(PathBuf, Mark)>,
     /// The marks at the last look.
     seen: Vec<(PathBuf, Mark)>,
+    /// For how many looks they have been like that.
+    still: u32,
 }
 
 impl Watch {
     fn new(paths: &[PathBuf]) -> Self {
         let read = marks(paths);
-        Self { seen: read.clone(), read }
+        Self { seen: read.clone(), read, still: 0 }
     }
 
     fn look(&mut self) -> Look {
         let paths: Vec<PathBuf> = self.read.iter().map(|(path, _)| path.clone()).collect();
         let now = marks(&paths);
-        let still = now == self.seen;
+        self.still = if now == self.seen { self.still.saturating_add(1) } else { 0 };
         self.seen = now;
-        match (self.seen == self.read, still) {
-            (true, _) => Look::Same,
-            (false, false) => Look::Moving,
-            (false, true) => Look::Changed,
+        let shortened = self.read.iter().zip(&self.seen).any(|((_, before), (_, now))| is_shortened(*before, *now));
+        let wanted = if shortened { SHORTENED } else { 1 };
+        match self.seen == self.read {
+            true => Look::Same,
+            false if self.still < wanted => Look::Moving,
+            false => Look::Changed,
         }
     }
 }
@@ -85,7 +101,7 @@ pub fn start(shared: Arc<Shared>) -> io::Result<()> {
             }
             // The marks are taken before the files are read: a change in between is noticed at the next look.
             watch.read.clone_from(&watch.seen);
-            if reload(&shared).is_ok() {
+            if reload(&shared, Occasion::Change).is_ok() {
                 let files = shared.config().files.clone();
                 let before = std::mem::take(&mut watch.read);
                 let known = |path: &PathBuf| before.iter().find(|(name, _)| name == path).map(|(_, mark)| *mark);
@@ -122,6 +138,16 @@ mod tests {
         assert_eq!(watch.look(), Look::Changed);
         watch.read.clone_from(&watch.seen);
         assert_eq!(watch.look(), Look::Same);
+        // Made shorter in place: it may be being written.
+        std::fs::write(&path, "4444").unwrap();
+        let mut watch = Watch::new(std::slice::from_ref(&path));
+        std::fs::write(&path, "55").unwrap();
+        for _ in 0..SHORTENED {
+            assert_eq!(watch.look(), Look::Moving);
+        }
+        assert_eq!(watch.look(), Look::Changed);
+        std::fs::write(&path, "55555").unwrap();
+        assert_eq!([watch.look(), watch.look()], [Look::Moving, Look::Changed]);
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

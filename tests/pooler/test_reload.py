@@ -28,6 +28,12 @@ def setting(pooler, name):
     return next(row["value"] for row in pooler.show("CONFIG") if row["key"] == name)
 
 
+def setting_of(pooler, name):
+    """The same where the console asks for a password."""
+    rows = pooler.psql("SHOW CONFIG", "pgbouncer", password="one").splitlines()
+    return next(row.split("|")[1] for row in rows if row.startswith(f"{name}|"))
+
+
 def test_a_changed_file_is_read_again_by_itself(server):
     with Pooler(server, autoreload="0.2") as pooler, pooler.connect() as client:
         ask(client, "BEGIN")
@@ -101,6 +107,59 @@ def test_a_statement_named_by_its_client_stays_its_own_when_the_pool_mode_change
             assert other.value("SELECT count(*) FROM pg_prepared_statements WHERE name = 's'") == "0"
         pooler.reload(pool_mode="session")
         assert client.ask(raw.bind("s"), raw.EXECUTE, raw.SYNC) == "2 D:its own C:SELECT 1 Z:I"
+
+
+def test_a_file_that_is_empty_or_half_written_is_not_taken(server):
+    databases = {"postgres": "", "second": "dbname=postgres"}
+    with Pooler(server, databases, users={"postgres": "one"}, auth_type="plain", autoreload="0.2") as pooler:
+        whole, failures = pooler.path.read_text(), itertools.count(1)
+        half = "".join(line for line in whole.splitlines(True) if not line.startswith("second"))
+        assert whole != half
+
+        def is_refused_with(words):
+            number = next(failures)
+            wait_until(lambda: pooler.log.read_text().count("the old one stays") == number)
+            last = next(line for line in reversed(pooler.log.read_text().splitlines()) if "the old one stays" in line)
+            assert words in last
+            for database in databases:
+                assert pooler.psql("SELECT 1", database, password="one") == "1"
+
+        with pooler.connect("second", password="one") as client:
+            ask(client, "BEGIN")
+            for text, words in [
+                ("", "it has no databases any more"),
+                (half, "not in it any more: second (1 client); RELOAD or SIGHUP removes them"),
+                (whole.replace("second", "secnd"), "second"),
+                (whole.replace("dbname=postgres", "dbnam=postgres"), "there is no setting dbnam; did you mean dbname?"),
+            ]:
+                pooler.path.write_text(text)
+                is_refused_with(words)
+                pooler.path.write_text(whole)
+                wait_until(lambda: "was read again" in pooler.log.read_text().rpartition("the old one stays")[2])
+            # By an order, too.
+            pooler.configure(autoreload=0)
+            wait_until(lambda: setting_of(pooler, "autoreload") == "0")
+            for text, words in [
+                ("", "it has no databases any more"),
+                (half.replace("autoreload = 0.2", "autoreload = 0"), "once more removes them"),
+                (whole.replace("users.txt", "nobody.txt"), "no user could log in any more"),
+            ]:
+                (pooler.folder / "nobody.txt").touch()
+                pooler.path.write_text(text)
+                told = pooler.psql("RELOAD", "pgbouncer", password="one", check=False)
+                assert told.returncode != 0 and words in told.stderr
+                is_refused_with(words)
+            assert ask(client, "SELECT 2") == [(2,)]
+
+
+def test_a_file_that_became_shorter_in_place_is_given_time(server):
+    with Pooler(server, autoreload="0.2", default_pool_size=2) as pooler:
+        whole = pooler.path.read_text()
+        pooler.path.write_text(whole.replace("default_pool_size = 2\n", ""))
+        time.sleep(0.7)
+        pooler.path.write_text(whole.replace("default_pool_size = 2", "default_pool_size = 3"))
+        wait_until(lambda: setting(pooler, "default_pool_size") == "3")
+        assert pooler.log.read_text().count("was read again") == 1
 
 
 def test_watching_is_off_by_default_and_can_be_turned_on(server):
@@ -249,7 +308,14 @@ def test_pools_are_resized_added_and_removed_while_in_use(server):
                 ask(leaving, "BEGIN")
                 ask(idle, "SELECT 1")
                 pooler.databases = {"postgres": "pool_size=1", "new": "dbname=postgres pool_size=1"}
-                pooler.reload()
+                pooler.configure()
+                # What clients use is only taken away from them by a file that is no longer being written.
+                pooler.process.send_signal(signal.SIGHUP)
+                wait_until(lambda: "the old one stays" in pooler.log.read_text())
+                assert "databases that clients use are not in it any more: gone (2 clients)" in pooler.log.read_text()
+                assert ask(leaving, "SELECT 1") == [(1,)]
+                time.sleep(1)
+                pooler.psql("RELOAD", "pgbouncer")
                 # Who is in a transaction finishes it, then hears what has become of the database.
                 assert ask(leaving, "SELECT 2") == [(2,)]
                 ask(leaving, "COMMIT")

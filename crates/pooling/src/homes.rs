@@ -33,6 +33,14 @@ impl Homes {
         Self { workers, spread: Mutex::new(Spread::new(workers)) }
     }
 
+    /// The databases that this configuration serves and the other one does not, with the numbers of their clients.
+    pub fn deserted(&self, config: &Config, other: &Config) -> BTreeMap<String, usize> {
+        let spread = lock(&self.spread);
+        let lost =
+            spread.in_use().filter(|(name, _)| config.database(name).is_some() && other.database(name).is_none());
+        lost.map(|(name, clients)| (name.to_owned(), clients)).collect()
+    }
+
     /// Gives each database that is named in a configuration its workers, unless it has them. The numbers of workers,
     /// for all databases that have some, are those of the configuration.
     pub fn deal(&self, config: &Config) {

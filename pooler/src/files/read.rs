@@ -167,7 +167,7 @@ fn check(config: &mut Config) -> Result<(), String> {
     let missing = config.auth_databases().filter(|name| config.database(name).is_none()).collect::<BTreeSet<_>>();
     let missing: Vec<String> = missing.into_iter().map(no_auth_database).collect();
     config.remarks.extend(missing);
-    if config.databases.is_empty() && config.fallback.is_none() {
+    if !config.has_databases() {
         config.remarks.push("no database is configured: only the console can be used".to_owned());
     } else if nobody_can_log_in(config) {
         config.remarks.push(
@@ -201,7 +201,8 @@ fn auth_users(config: &Config) -> impl Iterator<Item = &str> {
     of_entries.chain([&config.settings.auth_user]).map(String::as_str).filter(|user| !user.is_empty())
 }
 
-fn nobody_can_log_in(config: &Config) -> bool {
+/// Whether a configuration gives no user a way to log in to a database.
+pub fn nobody_can_log_in(config: &Config) -> bool {
     !matches!(config.settings.auth_type, AuthType::Any | AuthType::Hba)
         && config.passwords.is_empty()
         && auth_users(config).next().is_none()

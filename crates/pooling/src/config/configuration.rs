@@ -71,6 +71,11 @@ impl Config {
         self.databases.keys().chain(self.auth_databases())
     }
 
+    /// Whether there is a database at all.
+    pub fn has_databases(&self) -> bool {
+        !self.databases.is_empty() || self.fallback.is_some()
+    }
+
     /// The entry for a database that a client asks for.
     pub fn database(&self, name: &str) -> Option<&Database> {
         self.databases.get(name).or(self.fallback.as_ref())

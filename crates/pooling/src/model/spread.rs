@@ -112,6 +112,12 @@ impl Spread {
         self.databases.keys().cloned().collect()
     }
 
+    /// The databases that have clients, with their numbers.
+    pub fn in_use(&self) -> impl Iterator<Item = (&str, usize)> {
+        let totals = self.databases.iter().map(|(name, database)| (name.as_str(), database.total()));
+        totals.filter(|(_, clients)| *clients > 0)
+    }
+
     /// Gives a database its first workers, unless it has them: those that serve the fewest databases. Other bounds than
     /// before count when the round ends.
     pub fn settle(&mut self, name: &str, bounds: Bounds) {
