@@ -176,9 +176,21 @@ def test_a_signal_ends_it_when_what_is_under_way_is_done(server, number):
             assert pooler.process.wait(10) == 0
 
 
-@pytest.mark.parametrize("mode", ["session", "transaction"])
-def test_an_orderly_end_waits_for_no_client_that_only_keeps_its_connection(server, mode):
-    with Pooler(server, default_pool_size=3, pool_mode=mode) as pooler:
+def test_an_orderly_end_waits_for_sessions_as_pgbouncer_does(server):
+    with Pooler(server, default_pool_size=3, pool_mode="session") as pooler:
+        with Raw(pooler.port) as idle, Raw(pooler.port) as kept:
+            kept.sql("CREATE TEMP TABLE kept (number int)")
+            pooler.process.send_signal(signal.SIGINT)
+            # Who has no server connection has no session to finish.
+            assert raw.code(idle.until(b"E")[-1][1]) == "57P01"
+            wait_until(lambda: is_refused(pooler.port))
+            assert kept.value("SELECT count(*) FROM kept") == "0"
+            assert pooler.process.poll() is None
+        assert pooler.process.wait(10) == 0
+
+
+def test_an_orderly_end_waits_for_no_client_that_only_keeps_its_connection(server):
+    with Pooler(server, default_pool_size=3) as pooler:
         with Raw(pooler.port) as idle, Raw(pooler.port) as busy:
             for client in (idle, busy):
                 client.sql("CREATE TEMP TABLE kept (number int)")

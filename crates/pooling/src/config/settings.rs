@@ -186,7 +186,8 @@ settings! {
     transaction_timeout: Seconds = Seconds::whole(0), true;
     /// What SIGTERM does, in the words of the console's SHUTDOWN: with `wait_for_clients` the pooler ends when each
     /// client has left by itself; with `wait_for_servers` it closes each client as soon as no statement or transaction
-    /// of the client is under way, and then ends; with `at_once` it ends at once.
+    /// of the client is under way (in session pooling the client leaves by itself), and then ends; with `at_once` it
+    /// ends at once.
     sigterm: Shutdown = Shutdown::WaitForClients, true;
     /// How long an orderly shutdown waits for transactions or for clients, in seconds; 0 for no limit.
     shutdown_timeout: Seconds = Seconds::whole(0), true;

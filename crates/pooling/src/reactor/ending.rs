@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 use wire::backend::Status;
 
+use crate::config::PoolMode;
 use crate::error::{Error, Severity};
 use crate::frontend::leave;
 use crate::reactor::suspend;
@@ -26,8 +27,13 @@ pub fn close_idle_clients(core: &mut Core) {
     }
 }
 
-/// Whether a client that keeps its server connection, as in session pooling, has nothing under way there.
+/// Whether a client that keeps its server connection, because of a pin, has nothing under way there. In session pooling
+/// the session is the client's work, as in PgBouncer: temporary tables and all, it lasts until the client leaves.
 fn is_at_rest(core: &Core, client: &Client) -> bool {
+    let pool = client.route.pool.and_then(|pool| core.pools.get(pool.0));
+    if pool.is_some_and(|pool| pool.limits.mode == PoolMode::Session) {
+        return false;
+    }
     let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
     server.is_some_and(|server| {
         server.exchange.requests.is_empty() && server.status == Status::Idle && !server.is_aligning()
