@@ -6,13 +6,17 @@
 import contextlib
 import socket
 import struct
+import subprocess
 import threading
 import time
 
 import pytest
 
+from devkit.server import Server
+from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, query, values
+from tests.pooler.secured import tls_settings, tree_with_tls
 
 SECURED = "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
@@ -58,6 +62,27 @@ def test_certificates_of_servers_are_verified_as_asked(tls_server, authority, st
     # The certificate is for localhost, by its common name alone.
     assert outcome(tls_server, "tls_user", "verify-full", "localhost", **ca) == "t|TLSv1.3"
     assert "not valid for" in outcome(tls_server, "tls_user", "verify-full", **ca)
+
+
+@pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
+def test_certificates_of_version_1_are_verified_as_by_libpq(authority, stranger, tmp_path, version):
+    shown, apart = authority.issue("localhost", version=1), Authority(tmp_path, "Another authority")
+    hba = "host all all 127.0.0.1/32 trust\nhost all all ::1/128 trust\nlocal all all trust\n"
+    with tls_settings(authority, hba, shown) as settings:
+        settings |= {"ssl_max_protocol_version": version}
+        with Server(tree_with_tls(), settings) as server:
+            text = subprocess.run(["openssl", "x509", "-in", shown.cert, "-noout", "-text"], capture_output=True)
+            assert b"Version: 1 (0x0)" in text.stdout
+            ca, secured = {"server_tls_ca_file": authority.root}, f"t|{version}"
+            assert outcome(server, "postgres", "verify-ca", **ca) == secured
+            assert outcome(server, "postgres", "verify-full", "localhost", **ca) == secured
+            assert "not valid for" in outcome(server, "postgres", "verify-full", **ca)
+            # By its name the stranger could be the issuer; the other one could not.
+            assert "BadSignature" in outcome(server, "postgres", "verify-ca", server_tls_ca_file=stranger.root)
+            told = outcome(server, "postgres", "verify-ca", server_tls_ca_file=apart.root)
+            assert "add that one, or issue the server a certificate of version 3" in told
+            # Nor may a server's certificate issue others.
+            assert "version 1" in outcome(server, "postgres", "verify-ca", server_tls_ca_file=authority.issue("x").cert)
 
 
 def test_a_server_that_has_no_tls_is_told_from_one_that_has(server):

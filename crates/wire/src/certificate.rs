@@ -1,9 +1,12 @@
 //! The fields that are read from an X.509 certificate: the common name, the hash that SCRAM binds to, the validity, the
-//! public key. The reader of DER works on slices and never reads past their ends. Whether a certificate is trusted is
+//! public key, and what says who has issued it. The reader of DER works on slices and never reads past their ends. Whether a certificate is trusted is
 //! decided elsewhere.
 
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
+const BOOLEAN: u8 = 0x01;
+const BIT_STRING: u8 = 0x03;
+const OCTET_STRING: u8 = 0x04;
 const SEQUENCE: u8 = 0x30;
 const SET: u8 = 0x31;
 const OID: u8 = 0x06;
@@ -13,7 +16,12 @@ const CONTEXT_0: u8 = 0xa0;
 const CONTEXT_3: u8 = 0xa3;
 
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
+const KEY_USAGE: &[u8] = &[0x55, 0x1d, 0x0f];
 const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
+const NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x1e];
+/// keyCertSign among the bits of a key's usage.
+const SIGNS_CERTIFICATES: u8 = 0x04;
 /// 1.2.840.113549.1.1: RSA signatures by number.
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
 /// 1.2.840.10045.4.3: ECDSA with SHA-2 by number.
@@ -66,7 +74,11 @@ impl<'a> Elements<'a> {
 #[derive(Debug)]
 pub struct Certificate<'a> {
     whole: &'a [u8],
+    signed: &'a [u8],
     signature_algorithm: &'a [u8],
+    signature: &'a [u8],
+    is_version_1: bool,
+    issuer: &'a [u8],
     validity: &'a [u8],
     subject: &'a [u8],
     public_key: &'a [u8],
@@ -77,20 +89,35 @@ impl<'a> Certificate<'a> {
     /// Cuts a certificate in DER; `None` when it is not one.
     pub fn read(der: &'a [u8]) -> Option<Self> {
         let mut parts = Elements(Elements(der).expect(SEQUENCE)?);
-        let mut fields = Elements(parts.expect(SEQUENCE)?);
+        let signed = parts.next().filter(|element| element.tag == SEQUENCE)?;
+        let mut fields = Elements(signed.content);
         let signature_algorithm = parts.expect(SEQUENCE)?;
+        let signature = bits(parts.expect(BIT_STRING)?)?;
         let mut serial = fields.next()?;
-        if serial.tag == CONTEXT_0 {
+        // Version 1 is the one that is not named.
+        let is_version_1 = serial.tag != CONTEXT_0;
+        if !is_version_1 {
             serial = fields.next()?;
         }
         let _ = serial;
         let _algorithm = fields.expect(SEQUENCE)?;
-        let _issuer = fields.expect(SEQUENCE)?;
+        let issuer = fields.expect(SEQUENCE)?;
         let validity = fields.expect(SEQUENCE)?;
         let subject = fields.expect(SEQUENCE)?;
         let public_key = fields.next().filter(|element| element.tag == SEQUENCE)?.whole;
         let extensions = fields.find(|element| element.tag == CONTEXT_3).map(|element| element.content);
-        Some(Self { whole: der, signature_algorithm, validity, subject, public_key, extensions })
+        Some(Self {
+            whole: der,
+            signed: signed.whole,
+            signature_algorithm,
+            signature,
+            is_version_1,
+            issuer,
+            validity,
+            subject,
+            public_key,
+            extensions,
+        })
     }
 
     /// The first common name of the subject. A name with a zero byte is none: somebody wants it to be cut there.
@@ -108,9 +135,59 @@ impl<'a> Certificate<'a> {
 
     /// Whether it says for which names it is, so that the common name is none.
     pub fn has_alternative_names(&self) -> bool {
+        self.extension(SUBJECT_ALT_NAME).is_some()
+    }
+
+    /// The value of an extension, without the octet string around it.
+    fn extension(&self, name: &[u8]) -> Option<&'a [u8]> {
         let list = self.extensions.and_then(|extensions| Elements(extensions).expect(SEQUENCE));
         let mut extensions = Elements(list.unwrap_or_default());
-        extensions.any(|extension| Elements(extension.content).expect(OID) == Some(SUBJECT_ALT_NAME))
+        extensions
+            .find_map(|extension| {
+                let mut fields = Elements(extension.content);
+                (fields.expect(OID) == Some(name)).then(|| fields.find(|field| field.tag == OCTET_STRING))?
+            })
+            .map(|value| value.content)
+    }
+
+    /// Whether it is of version 1, which has no extensions.
+    pub fn is_version_1(&self) -> bool {
+        self.is_version_1 && self.extensions.is_none()
+    }
+
+    /// Whether its names say that this certificate's subject has issued it. Who has signed it is another question.
+    pub fn names_issuer(&self, issuer: &Certificate<'_>) -> bool {
+        self.issuer == issuer.subject
+    }
+
+    /// Whether it may issue certificates for any names, as OpenSSL decides: an authority whose key may sign certificates,
+    /// or one of version 1 that has issued itself.
+    pub fn is_authority(&self) -> bool {
+        if self.is_version_1() {
+            return self.names_issuer(self);
+        }
+        let says_so = |value: &[u8]| {
+            let first = Elements(value).expect(SEQUENCE).and_then(|fields| Elements(fields).next());
+            first.is_some_and(|field| field.tag == BOOLEAN && field.content != [0])
+        };
+        let signs = |usage: &[u8]| {
+            let flags = Elements(usage).expect(BIT_STRING).and_then(|content| content.get(1));
+            flags.is_some_and(|flags| flags & SIGNS_CERTIFICATES != 0)
+        };
+        self.extension(BASIC_CONSTRAINTS).is_some_and(says_so)
+            && self.extension(KEY_USAGE).is_none_or(signs)
+            && self.extension(NAME_CONSTRAINTS).is_none()
+    }
+
+    /// The bytes that are signed, the contents of the algorithm's identifier, and the signature.
+    pub fn signed(&self) -> (&'a [u8], &'a [u8], &'a [u8]) {
+        (self.signed, self.signature_algorithm, self.signature)
+    }
+
+    /// The public key: the contents of its algorithm's identifier, and its bits.
+    pub fn key(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let mut fields = Elements(Elements(self.public_key).expect(SEQUENCE)?);
+        Some((fields.expect(SEQUENCE)?, bits(fields.expect(BIT_STRING)?)?))
     }
 
     /// The SubjectPublicKeyInfo in DER.
@@ -148,6 +225,11 @@ impl<'a> Certificate<'a> {
         let now = civil(seconds);
         begin.is_some_and(|begin| begin <= now) && end.is_some_and(|end| now <= end)
     }
+}
+
+/// The bytes of a bit string, which must be whole ones.
+fn bits(content: &[u8]) -> Option<&[u8]> {
+    content.split_first().filter(|(unused, _)| **unused == 0).map(|(_, bytes)| bytes)
 }
 
 /// The hash in the parameters of RSASSA-PSS; SHA-1, and so SHA-256, when they do not say.
@@ -242,7 +324,7 @@ mod tests {
                 broken[at] = value;
                 if let Some(certificate) = Certificate::read(&broken) {
                     let _ = (certificate.common_name(), certificate.end_point(), certificate.is_valid_at(0));
-                    let _ = certificate.has_alternative_names();
+                    let _ = (certificate.has_alternative_names(), certificate.is_authority(), certificate.key());
                 }
             }
         }
