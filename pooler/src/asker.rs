@@ -402,7 +402,7 @@ fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<
     let (way, database) = known.ok_or("no client has logged in to the database yet")?;
     let server = view.view().server(id).ok_or("the server is no longer in the configuration")?;
     let address = view.address(id).cloned().ok_or("the server has not been reached yet")?;
-    Ok((Way { host: server.host.clone(), port: server.port, address, account: way.account }, database))
+    Ok((Way { host: server.host.clone(), port: server.port, address, ..way }, database))
 }
 
 /// The end of the last record before a position at which the next one is to be written: at the top of a page that is

@@ -3,6 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import concurrent.futures
 import contextlib
 import itertools
 import socket
@@ -63,6 +64,51 @@ def test_five_users_share_four_connections(with_many_users, statement):
         assert time.monotonic() - started < 20
         assert len(pooler.show("SERVERS")) <= 4
         assert "a client of another pool waits for a connection (max_db_connections)" in pooler.log.read_text()
+
+
+def most_on_the_server(server, stop):
+    """The most connections of the users that the server had at once, until `stop` is set; those that it was told to end
+    and has not ended at the next look do not count.
+    """
+    most = before = 0
+    while not stop.is_set():
+        count = int(server.psql("SELECT count(*) FROM pg_stat_activity WHERE usename ~ '^limited_'"))
+        most, before = max(most, min(before, count)), count
+    return most
+
+
+@pytest.mark.parametrize("setting", ["max_db_connections", "max_user_connections"])
+def test_the_connection_that_reads_the_catalog_counts_too_and_makes_way(with_many_users, setting):
+    with of_users(with_many_users, **{setting: 3, "default_pool_size": 10}) as pooler, contextlib.ExitStack() as stack:
+        stop = threading.Event()
+        with concurrent.futures.ThreadPoolExecutor(1) as aside:
+            most = aside.submit(most_on_the_server, with_many_users, stop)
+            try:
+                # More clients than connections, who never pause: it is read all the same.
+                over = time.monotonic() + 20
+
+                def read():
+                    return "the catalog was read" in pooler.log.read_text()
+
+                def work(_number):
+                    with pooler.connect(user=USERS[0]) as client:
+                        while time.monotonic() < over and not read():
+                            for _ in range(20):
+                                ask(client, "SELECT count(*) FROM pg_class")
+
+                in_threads(8, work)
+                assert read()
+                # And it keeps nobody from the last of the places.
+                for _ in range(3):
+                    client = stack.enter_context(pooler.connect(user=USERS[0]))
+                    started = time.monotonic()
+                    ask(client, "BEGIN")
+                    ask(client, "SELECT 1")
+                    assert time.monotonic() - started < 2
+                time.sleep(0.5)
+            finally:
+                stop.set()
+            assert most.result() == 3
 
 
 def test_an_idle_connection_goes_for_one_who_waits_but_not_to_fill_a_pool_up(with_many_users):

@@ -15,9 +15,18 @@ use wire::backend::tag::ERROR_RESPONSE;
 use super::question::{Answer, Question};
 use super::visit::{Guest, Visit};
 use crate::net::Epoll;
+use pooling::berth::Berth;
 use pooling::catalog::{Knowledge, Place, Servers, Way};
+use pooling::config::Config;
+use pooling::io::Network;
+use pooling::model::Micros;
+use pooling::model::claims::Claim;
+use pooling::model::keys::WorkerId;
+use pooling::model::quota::{Limit, Quota};
+use pooling::model::tally::Use;
 use pooling::monitor::ClusterView;
-use pooling::shared::Shared;
+use pooling::shared::{Message, Shared};
+use pooling::sync::lock;
 
 /// How often it is asked whether a catalog has changed, while its database is in use.
 const CHECK: Duration = Duration::from_secs(5);
@@ -40,6 +49,11 @@ const MANY: u32 = 6;
 const LIMIT: Duration = Duration::from_secs(75);
 /// How often the databases are looked at when nothing else happens.
 const TICK: Duration = Duration::from_secs(1);
+/// How soon after the last time, when its connection had to make way for a client under a limit on connections: before
+/// the catalog counts as outdated.
+const YIELDED: Duration = Duration::from_secs(30);
+/// How soon it is looked for the place that was asked for under such a limit.
+const PLACE: Duration = Duration::from_millis(50);
 /// Read at once; over TLS it takes a whole record.
 const READ: usize = 65_536;
 /// The token of the waker; connections have theirs from 0 on.
@@ -50,6 +64,12 @@ struct Reading {
     knowledge: Weak<Knowledge>,
     place: Place,
     visit: Option<Visit>,
+    /// The place of its connection under the limits on connections, and these.
+    berth: Option<(Berth, [Limit; 2])>,
+    /// The place that it waits for under such a limit.
+    awaited: Option<Awaited>,
+    /// Its connection has made way for a client.
+    yielded: bool,
     question: Option<Question>,
     /// The fingerprint of the catalog that is posted, and what it was made of.
     fingerprint: Option<String>,
@@ -64,6 +84,14 @@ struct Reading {
     failed_by: Option<Way>,
     /// There is nothing to do for a while though a round is due: nobody uses it, or there is no way.
     idle: bool,
+}
+
+/// A place that is waited for.
+struct Awaited {
+    claim: Claim,
+    since: Instant,
+    /// When it was looked for last.
+    tried: Instant,
 }
 
 /// Whoever visits when nothing is asked: leaves when the server says why.
@@ -141,13 +169,17 @@ impl Reader {
     /// Takes databases up that are new, and forgets those that nobody holds any more.
     fn take_up(&mut self) {
         let network = &Epoll(self.poll.registry());
+        let before = self.readings.len();
         self.readings.retain(|_, reading| {
             let held = reading.knowledge.strong_count() > 0;
-            if !held && let Some(visit) = reading.visit.take() {
-                visit.leave(network);
+            if !held {
+                reading.leave(network, &self.shared);
             }
             held
         });
+        if self.readings.len() < before {
+            self.tell_claims();
+        }
         for knowledge in self.shared.library.all() {
             if !self.readings.iter().any(|(_, reading)| reading.knowledge.as_ptr() == Arc::as_ptr(&knowledge)) {
                 self.readings.insert(Reading::new(&knowledge));
@@ -160,7 +192,12 @@ impl Reader {
         let now = Instant::now();
         let Some(reading) = self.readings.get_mut(key) else { return };
         let Some(knowledge) = reading.knowledge.upgrade() else { return };
-        if knowledge.is_crowded() && reading.visit.is_some() {
+        // A round is over soon, and what it has asked for is not asked for in vain.
+        if reading.berth.is_some() && reading.question.is_none() && reading.visit.is_some() && knowledge.is_crowded() {
+            reading.yielded = true;
+            return reading.leave(&Epoll(self.poll.registry()), &self.shared);
+        }
+        if reading.berth.is_none() && knowledge.is_crowded() && reading.visit.is_some() {
             reading.failures = reading.failures.max(MANY);
             return self.fail(key, "the server has no room for one more connection".to_owned());
         }
@@ -175,8 +212,9 @@ impl Reader {
         let Some(reading) = self.readings.get_mut(key) else { return };
         reading.idle = unused;
         if unused {
-            if let Some(visit) = reading.visit.take() {
-                visit.leave(&Epoll(self.poll.registry()));
+            reading.leave(&Epoll(self.poll.registry()), &self.shared);
+            if reading.awaited.take().is_some() {
+                self.tell_claims();
             }
         } else if now >= reading.due() {
             match self.way(&knowledge) {
@@ -211,7 +249,7 @@ impl Reader {
         let cluster = self.clusters.get(name)?;
         let server = cluster.view().server(id)?;
         let address = cluster.address(id)?.clone();
-        Some(Way { host: server.host.clone(), port: server.port, address, account: way.account })
+        Some(Way { host: server.host.clone(), port: server.port, address, ..way })
     }
 
     fn replica(&self, name: &str) -> Option<ServerId> {
@@ -219,16 +257,83 @@ impl Reader {
         view.servers().iter().map(|server| server.id).find(|id| view.serves_reads(*id))
     }
 
+    /// A place for one more connection under the limits of its database and user; none without limits. An error when
+    /// they leave no room: the place is claimed, as for a client that has waited for long.
+    fn berth(&mut self, key: usize, way: &Way, config: &Config) -> Result<Option<(Berth, [Limit; 2])>, ()> {
+        let names = (&*way.database, &*way.account.user);
+        let quota = Quota { database: config.database_servers(names.0), user: config.user_servers(names.1) };
+        if quota.is_unlimited() {
+            return Ok(None);
+        }
+        let (shared, own) = (&self.shared, WorkerId(self.shared.mailboxes.len()));
+        if lock(&shared.counts.servers).bars(names.0, names.1, quota, Use::Catalog).is_some() {
+            // There will be room when the limit is another.
+            if let Some(reading) = self.readings.get_mut(key) {
+                (reading.ended, reading.yielded) = (Some(Instant::now()), true);
+                reading.awaited = None;
+            }
+            self.tell_claims();
+            return Err(());
+        }
+        let taken = Berth::take(&shared.counts, own, names, quota, Use::Catalog);
+        let Some(reading) = self.readings.get_mut(key) else { return Err(()) };
+        let limit = match taken {
+            Ok(berth) => {
+                if reading.awaited.take().is_some() {
+                    self.tell_claims();
+                }
+                let limits = [Limit::Database(names.0.into()), Limit::User(names.1.into())];
+                return Ok(Some((berth, limits)));
+            }
+            Err(limit) => limit,
+        };
+        let tried = Instant::now();
+        let since = reading.awaited.as_ref().map_or(tried, |awaited| awaited.since);
+        let claim = Claim {
+            since: micros(since.saturating_duration_since(shared.started)),
+            database: names.0.into(),
+            user: names.1.into(),
+            of_database: matches!(limit, Limit::Database(_)),
+            of_user: matches!(limit, Limit::User(_)),
+        };
+        reading.awaited = Some(Awaited { claim, since, tried });
+        let others = lock(&shared.counts.servers).others(own.0, &limit);
+        for other in others {
+            shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), Some(0), own));
+        }
+        self.tell_claims();
+        Err(())
+    }
+
+    /// Puts the claims of all databases in force.
+    fn tell_claims(&self) {
+        let claims = self.readings.iter().filter_map(|(_, reading)| Some(reading.awaited.as_ref()?.claim.clone()));
+        let (own, now) = (self.shared.mailboxes.len(), micros(self.shared.started.elapsed()));
+        lock(&self.shared.counts.servers).claims().replace(own, claims.collect(), now);
+    }
+
     /// Begins a round.
     fn begin(&mut self, key: usize, knowledge: &Knowledge, way: Way) {
+        let config = self.shared.config();
         let Some(reading) = self.readings.get_mut(key) else { return };
-        let (network, config) = (&Epoll(self.poll.registry()), self.shared.config());
+        if reading.visit.as_ref().is_some_and(|visit| !visit.is_like(&way, &config)) {
+            reading.leave(&Epoll(self.poll.registry()), &self.shared);
+        }
+        if reading.visit.is_none() {
+            let names = (way.database.clone(), way.account.user.clone());
+            // Said first: a client that finds the place taken must find who has it.
+            knowledge.counts_under(Some((&names.0, &names.1)));
+            let Ok(berth) = self.berth(key, &way, &config) else { return knowledge.counts_under(None) };
+            if let Some(reading) = self.readings.get_mut(key) {
+                reading.berth = berth;
+            }
+        }
+        let Some(reading) = self.readings.get_mut(key) else { return };
+        let network = &Epoll(self.poll.registry());
+        reading.yielded = false;
         let question = reading.question.insert(Question::new(knowledge.begin_round(), reading.fingerprint.clone()));
         reading.begun = Instant::now();
         reading.failed_by = knowledge.way();
-        if let Some(visit) = reading.visit.take_if(|visit| !visit.is_like(&way, &config)) {
-            visit.leave(network);
-        }
         let outcome = match &mut reading.visit {
             Some(visit) => visit.ask(question),
             None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, network)
@@ -246,10 +351,8 @@ impl Reader {
         let Some(visit) = &mut reading.visit else { return };
         let network = &Epoll(self.poll.registry());
         let Some(question) = &mut reading.question else {
-            if visit.ready(&mut Nobody, network, &mut self.scratch).is_err()
-                && let Some(visit) = reading.visit.take()
-            {
-                visit.leave(network);
+            if visit.ready(&mut Nobody, network, &mut self.scratch).is_err() {
+                reading.leave(network, &self.shared);
             }
             return;
         };
@@ -305,9 +408,7 @@ impl Reader {
     fn fail(&mut self, key: usize, why: String) {
         let Some(reading) = self.readings.get_mut(key) else { return };
         reading.question = None;
-        if let Some(visit) = reading.visit.take() {
-            visit.leave(&Epoll(self.poll.registry()));
-        }
+        reading.leave(&Epoll(self.poll.registry()), &self.shared);
         let now = Instant::now();
         reading.took = now.saturating_duration_since(reading.begun);
         reading.ended = Some(now);
@@ -319,12 +420,20 @@ impl Reader {
     }
 }
 
+/// A time since the start, as all workers count it.
+fn micros(since: Duration) -> Micros {
+    Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+}
+
 impl Reading {
     fn new(knowledge: &Arc<Knowledge>) -> Self {
         Self {
             knowledge: Arc::downgrade(knowledge),
             place: knowledge.place.clone(),
             visit: None,
+            berth: None,
+            awaited: None,
+            yielded: false,
             question: None,
             fingerprint: None,
             digest: 0,
@@ -338,10 +447,29 @@ impl Reading {
         }
     }
 
+    /// Closes its connection, and gives its place back, for which clients may wait.
+    fn leave(&mut self, network: &dyn Network, shared: &Shared) {
+        if let Some(visit) = self.visit.take() {
+            visit.leave(network);
+        }
+        let Some((berth, limits)) = self.berth.take() else { return };
+        drop(berth);
+        if let Some(knowledge) = self.knowledge.upgrade() {
+            knowledge.counts_under(None);
+        }
+        for limit in limits {
+            shared.tell_all(|| Message::Room(limit.clone()));
+        }
+    }
+
     /// When the next round begins, or the one under way must have ended.
     fn due(&self) -> Instant {
         if self.question.is_some() {
             return self.begun + LIMIT;
+        }
+        if let Some(Awaited { since, tried, .. }) = self.awaited {
+            let long = tried.saturating_duration_since(since) >= SOON;
+            return tried + if long { SOON } else { PLACE };
         }
         let Some(ended) = self.ended else { return self.begun };
         let knowledge = self.knowledge.upgrade();
@@ -352,7 +480,9 @@ impl Reading {
             return if other { ended + RETRY } else { ended + doubled.min(PATIENCE) };
         }
         let after = match knowledge {
-            Some(knowledge) if knowledge.is_behind() => Duration::ZERO,
+            Some(knowledge) if knowledge.is_behind() && !self.yielded => Duration::ZERO,
+            Some(knowledge) if knowledge.is_behind() => SOON,
+            _ if self.yielded => YIELDED,
             Some(knowledge) if knowledge.is_wanted() => SOON,
             _ => CHECK,
         };

@@ -160,7 +160,8 @@ fn has_hub(core: &mut Core, home: PoolKey, had_since: Option<Instant>) -> bool {
     true
 }
 
-/// Makes the hub that a pool wants. While the name of its host is being looked up the next tick tries again.
+/// Makes the hub that a pool wants. While the name of its host is being looked up, or a catalog's connection makes way
+/// for it, the next tick tries again.
 pub fn make_hub(core: &mut Core, home: PoolKey) {
     let Some(since) = core.pipelines.hubs.get(&home).and_then(|listening| listening.wanted) else { return };
     let limit = core.config.settings.server_connect_timeout.limit();
@@ -169,6 +170,9 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
     }
     let Some(member) = members::primary_pool(core, home) else { return hub_failed(core, home, "there is no primary") };
     let Some(berth) = limits::make_room_apart(core, member, Use::Hub) else {
+        if limits::catalog_makes_way(core, member) {
+            return;
+        }
         return hub_failed(core, home, "max_db_connections or max_user_connections leaves no room for it");
     };
     if let Some(key) = connect::connect_hub(core, member, berth) {

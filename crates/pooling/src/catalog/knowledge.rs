@@ -11,6 +11,7 @@ use wire::login::Account;
 
 use crate::config::Config;
 use crate::io::Wake;
+use crate::model::quota::Limit;
 use crate::monitor::address::Address;
 use crate::sync::lock;
 
@@ -72,6 +73,8 @@ pub struct Way {
     pub address: Address,
     /// The user and the password.
     pub account: Account,
+    /// The database as its clients call it: under its limits the connection counts.
+    pub database: Box<str>,
 }
 
 impl Way {
@@ -107,6 +110,8 @@ pub struct Knowledge {
     posted: AtomicU64,
     catalog: RwLock<Arc<Catalog>>,
     way: Mutex<Option<Way>>,
+    /// The database and the user under whose limits the reader's connection counts, while there is one.
+    berth: Mutex<Option<(Box<str>, Box<str>)>>,
     bell: Arc<Bell>,
 }
 
@@ -126,6 +131,7 @@ impl Knowledge {
             renewals: AtomicU64::new(0),
             catalog: RwLock::default(),
             way: Mutex::new(None),
+            berth: Mutex::new(None),
             bell,
         }
     }
@@ -175,6 +181,11 @@ impl Knowledge {
     /// Whether that has happened since this was asked last.
     pub fn is_crowded(&self) -> bool {
         self.crowded.swap(false, Ordering::SeqCst)
+    }
+
+    /// Notes that the reader's connection counts under the limits of this database and user, or under none any more.
+    pub fn counts_under(&self, names: Option<(&str, &str)>) {
+        *lock(&self.berth) = names.map(|(database, user)| (database.into(), user.into()));
     }
 
     /// Begins a question to the server; gives the number of changes that were seen before.
@@ -353,6 +364,19 @@ impl Library {
     /// The knowledge about all databases in use.
     pub fn all(&self) -> Vec<Arc<Knowledge>> {
         lock(&self.databases).values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Has the reader close its connections that this limit counts, since a client needs a place; whether there are any.
+    pub fn leave_room(&self, limit: &Limit) -> bool {
+        let mut any = false;
+        for known in self.all() {
+            let counts = lock(&known.berth).as_ref().is_some_and(|(database, user)| limit.covers(database, user));
+            if counts {
+                known.leave_room();
+            }
+            any |= counts;
+        }
+        any
     }
 
     /// Notes that the reader is awake.

@@ -17,6 +17,16 @@ pub enum Use {
     Relay,
     /// The connection listens for the clients of its pool, and leaves room for one that serves them.
     Hub,
+    /// The connection reads the catalog, beside one that serves clients, and is closed as soon as a client needs its
+    /// place.
+    Catalog,
+}
+
+impl Use {
+    /// Whether such a connection never becomes free.
+    fn is_apart(self) -> bool {
+        matches!(self, Self::Relay | Self::Hub)
+    }
 }
 
 /// The server connections of one worker under a limit.
@@ -96,7 +106,7 @@ impl Tally {
         let has_hubs = |parts: Option<&Parts>| parts.is_some_and(|parts| parts.hubs() > 0);
         let leaves_room = match what {
             Use::Pool => false,
-            Use::Hub => true,
+            Use::Hub | Use::Catalog => true,
             Use::Relay => has_hubs(self.databases.get(database)) || has_hubs(self.users.get(user)),
         };
         if leaves_room { self.crowds_out(database, user, quota, 1) } else { None }
@@ -119,7 +129,7 @@ impl Tally {
         for (counts, name) in [(&mut self.databases, database), (&mut self.users, user)] {
             let part = counts.entry(name.into()).or_default().part(worker);
             part.all += 1;
-            part.apart += usize::from(what != Use::Pool);
+            part.apart += usize::from(what.is_apart());
             part.hubs += usize::from(what == Use::Hub);
         }
         Ok(())
@@ -132,7 +142,7 @@ impl Tally {
             let part = parts.part(worker);
             debug_assert!(part.all > 0, "a connection is closed that was not counted");
             part.all = part.all.saturating_sub(1);
-            part.apart = part.apart.saturating_sub(usize::from(what != Use::Pool));
+            part.apart = part.apart.saturating_sub(usize::from(what.is_apart()));
             part.hubs = part.hubs.saturating_sub(usize::from(what == Use::Hub));
             // Users come and go, and anybody can name any.
             if parts.all() == 0 {
@@ -218,6 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn a_catalog_is_read_beside_a_connection_that_serves_clients() {
+        let mut tally = Tally::default();
+        assert_eq!(tally.take(9, ONE, quota(1, 0), Use::Catalog), Err(Limit::Database("d".into())));
+        assert_eq!(tally.take(9, ONE, quota(2, 0), Use::Catalog), Ok(()));
+        assert_eq!(tally.take(0, ONE, quota(2, 0), Use::Pool), Ok(()));
+        assert_eq!(tally.take(0, ONE, quota(2, 0), Use::Pool), Err(Limit::Database("d".into())));
+        // It makes way by itself: hubs need not leave room for it.
+        assert_eq!(tally.crowds_out("d", "r1", quota(2, 0), 1), None);
+    }
+
+    #[test]
     fn places_are_kept_for_the_claim_that_has_waited_longest() {
         let (mut tally, limits) = (Tally::default(), quota(1, 1));
         let claim = |since, (database, user): (&str, &str), both| Claim {
@@ -256,7 +277,7 @@ mod tests {
     #[test]
     fn what_is_given_back_leaves_nothing() {
         let mut tally = Tally::default();
-        for what in [Use::Pool, Use::Relay, Use::Hub] {
+        for what in [Use::Pool, Use::Relay, Use::Hub, Use::Catalog] {
             tally.take(4, ONE, quota(0, 0), what).unwrap();
             tally.give_back(4, ONE, what);
         }

@@ -86,7 +86,15 @@ fn take(core: &Core, pool: &Pool, what: Use) -> Result<Berth, Limit> {
 
 /// A place for one more server connection of a pool, if the limits of its database and user leave room.
 pub fn berth(core: &Core, key: PoolKey) -> Option<Berth> {
-    core.pools.get(key.0).and_then(|pool| take(core, pool, Use::Pool).ok())
+    let taken = take(core, core.pools.get(key.0)?, Use::Pool);
+    taken.map_err(|limit| core.shared.library.leave_room(&limit)).ok()
+}
+
+/// Whether a connection that reads a catalog has one of the places that a pool lacks; it is being closed then.
+pub fn catalog_makes_way(core: &Core, key: PoolKey) -> bool {
+    let Some(pool) = core.pools.get(key.0) else { return false };
+    let left = limits_of(pool).map(|limit| core.shared.library.leave_room(&limit));
+    left.fold(false, |any, left| any | left)
 }
 
 /// A place for one more server connection of a pool for a waiting client, at the cost of idle connections in other
@@ -138,6 +146,7 @@ fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
 /// Asks the other workers that have connections under a limit for room: for an idle connection, and for a client that
 /// starves, for one of a pool that has more connections than its `fewer`.
 fn ask_others(core: &Core, limit: &Limit, fewer: Option<usize>) {
+    core.shared.library.leave_room(limit);
     let others = lock(&core.shared.counts.servers).others(core.id.0, limit);
     for other in others {
         core.shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), fewer, core.id));

@@ -51,7 +51,7 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     let Some(entry) = core.config.database(&pool.name.database) else { return };
     let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, &pool.name.user);
     let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
-    let way = Way { host, port, address, account };
+    let way = Way { host, port, address, account, database: (*pool.name.database).into() };
     let (pool, now) = (server.pool, core.now);
     let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
         return;
