@@ -168,8 +168,7 @@ def unpack(wheel, target, inner):
 def python_for(purpose):
     """Installs the packages of `test` or `bench` into the virtual environment; gives its Python."""
     # Benches compare with what the tests do.
-    wanted = ["test", "driver", purpose] if purpose in ("test", "bench") else ["test", purpose]
-    wanted = list(dict.fromkeys(wanted))
+    wanted = {"test": ["test", "driver", "world"], "bench": ["test", "driver", "bench"]}.get(purpose, ["test", purpose])
     python = venv()
     for name in wanted:
         pins = REQUIREMENTS / f"{name}.txt"

@@ -1,0 +1,1 @@
+CREATE INDEX CONCURRENTLY customers_name ON shop.customers (name);

@@ -1,0 +1,1 @@
+DROP INDEX CONCURRENTLY shop.customers_name;

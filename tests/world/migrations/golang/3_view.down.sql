@@ -1,0 +1,1 @@
+DROP MATERIALIZED VIEW shop.sums; DROP TABLE shop.totals;
