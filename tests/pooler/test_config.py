@@ -3,6 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import contextlib
 import os
 import re
 import socket
@@ -256,6 +257,19 @@ def test_hosts_of_an_entry_in_turn_or_the_first_that_works(server):
                     ask(two, "SELECT 1")
                     ask(one, "COMMIT")
             assert {row["addr"] for row in pooler.show("SERVERS") if row["database"] == database} == hosts
+
+
+@pytest.mark.parametrize("order", ["round-robin", "disable"])
+def test_a_host_whose_name_is_unknown_keeps_nobody_from_the_others(server, order):
+    entry = f"dbname=postgres password={server.password} load_balance_hosts={order} host=no-such-host.invalid"
+    databases = {"some": f"{entry},127.0.0.1,nor-this.invalid", "none": f"{entry},nor-this.invalid"}
+    with Pooler(server, databases, default_pool_size=3) as pooler:
+        for _ in range(2):
+            with contextlib.ExitStack() as stack:
+                for _ in range(3):
+                    ask(stack.enter_context(pooler.connect("some")), "BEGIN")
+            pooler.psql("RECONNECT", "pgbouncer")
+        assert ".invalid" in pooler.psql("SELECT 1", "none", check=False).stderr
 
 
 def test_the_socket_of_a_family_has_its_mode_and_all_addresses_are_listened_on(server):

@@ -71,15 +71,21 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
         return connect_member(core, key, home, id, purpose);
     }
     let hosts = hosts(entry);
-    let host = hosts.get(pool.connections.next_host % hosts.len().max(1)).copied().unwrap_or_default().to_owned();
     let port = entry.port.unwrap_or(5432);
-    let found = find_address(core, &host, port);
+    let (first, count) = (pool.connections.next_host, hosts.len().max(1));
+    let host_at = |turn: usize| hosts.get(first.wrapping_add(turn) % count).copied().unwrap_or_default();
+    let mut turn = 0;
+    let mut found = find_address(core, host_at(turn), port);
+    // A name that cannot be looked up is as good as a host that cannot be reached: the next one is tried.
+    while found.is_err() && turn + 1 < count {
+        turn += 1;
+        found = find_address(core, host_at(turn), port);
+    }
+    let host = host_at(turn).to_owned();
     // With the other order, a failure turns to the next one, in `connect_failed`.
-    if !matches!(found, Ok(None))
-        && entry.load_balance_hosts != Some(HostOrder::First)
-        && let Some(pool) = core.pools.get_mut(key.0)
-    {
-        pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
+    let next = turn + usize::from(!matches!(found, Ok(None)) && entry.load_balance_hosts != Some(HostOrder::First));
+    if let Some(pool) = core.pools.get_mut(key.0) {
+        pool.connections.next_host = first.wrapping_add(next);
     }
     connect_to(core, key, host, port, found, purpose)
 }
