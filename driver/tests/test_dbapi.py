@@ -89,16 +89,41 @@ def test_wrong_values_are_named(connection, query, values, message):
     assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_a_value_of_another_type_is_a_data_error(connection):
+def test_a_value_of_no_type_of_the_servers_is_a_data_error(connection):
     with pytest.raises(dbapi.DataError, match=r"query argument \$1"):
-        connection.execute("select %s::int", ("x",))
+        connection.execute("select %s::int", ({"a": 1},))
     assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_text_is_the_servers_to_read(connection):
+    assert connection.execute("select %s::int + 1", ("41",)).fetchone() == (42,)
+    with pytest.raises(dbapi.DataError) as caught:
+        connection.execute("select %s::int", ("x",))
+    assert caught.value.sqlstate == "22P02"
+
+
+def test_so_many_values_as_the_protocol_counts(connection):
+    many = 65_535
+    query = f"select cardinality(array[{','.join(['%s::int'] * many)}])"
+    assert connection.execute(query, range(many)).fetchone() == (many,)
+    with pytest.raises(dbapi.ProgrammingError, match="at most 65535 values"):
+        connection.execute(query.replace("[", "[%s::int,"), range(many + 1))
 
 
 def test_columns_are_described_by_name_and_by_place(connection):
     (column,) = connection.execute("select 1 as id").description
-    assert column == ("id", 23, None, None, None, None, None)
+    assert column == ("id", 23, None, 4, None, None, None)
     assert (column.name, column.type_code) == ("id", 23)
+    query = "select 'a'::varchar(5), 'a'::text, 1::numeric(8, 2), 1::numeric, now()::timestamp(3), '1'::bit(7), '1 s'::interval"
+    assert [column[1:6] for column in connection.execute(query).description] == [
+        (1043, 5, None, None, None),
+        (25, None, None, None, None),
+        (1700, None, None, 8, 2),
+        (1700, None, None, None, None),
+        (1114, None, 8, 3, None),
+        (1560, 7, None, None, None),
+        (1186, None, 16, None, None),
+    ]
 
 
 def test_a_cursor_with_a_name_streams(connection):
@@ -366,7 +391,7 @@ def test_many_argument_lists_are_all_or_none(connection, other, table):
     assert other.execute("select count(*) from dbapi_things").fetchone() == (0,)
     with pytest.raises(dbapi.DataError, match=r"element #40000"):
         other.cursor().executemany(
-            "insert into dbapi_things values (%s)", [(n if n < 40000 else "x",) for n in range(50_000)]
+            "insert into dbapi_things values (%s)", [(n if n < 40000 else {},) for n in range(50_000)]
         )
     assert other.execute("select count(*) from dbapi_things").fetchone() == (0,)
 

@@ -42,7 +42,7 @@ async def test_a_parameter_that_the_server_takes_for_text_wants_a_cast(spec):
     assert caught.value.hint is None
     await connection.close()
     with howdah.dbapi.connect(**spec) as synchronous, pytest.raises(howdah.dbapi.DataError, match="HINT: .*`real"):
-        synchronous.execute("select upper(%s)", (5,))
+        synchronous.execute("select upper(%s)", ({},))
 
 
 async def test_a_timeout_says_how_long_it_was(spec):

@@ -66,6 +66,7 @@ class SessionOptions(TypedDict, total=False):
     target_session_attrs: Union[SessionAttributeName, SessionAttribute, None]
     krbsrvname: Optional[str]
     gsslib: Optional[Literal["gssapi", "sspi"]]
+    truncate: bool
 
 
 class ConnectOptions(SessionOptions, total=False):

@@ -47,6 +47,13 @@ def reset_commands(capabilities: ServerCapabilities) -> str:
         commands.append("CLOSE ALL;")
     if capabilities.notifications and capabilities.plpgsql:
         commands.append("UNLISTEN *;")
+    if capabilities.plpgsql:
+        # RESET ALL leaves the role; nor does it know of what else a session keeps for itself. These cost nothing where
+        # there is nothing to undo.
+        commands.append("SET SESSION AUTHORIZATION DEFAULT;")
     if capabilities.sql_reset:
         commands.append("RESET ALL;")
+    if capabilities.plpgsql:
+        commands.append("DISCARD SEQUENCES;")
+        commands.append("DISCARD TEMP;")
     return "\n".join(commands)

@@ -142,7 +142,7 @@ async def copy_columns_to_table(
     table = utils._quote_ident(table_name)
     if schema_name:
         table = f"{utils._quote_ident(schema_name)}.{table}"
-    probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", use_cache=True)
+    probe = await self._prepare(f"SELECT {listed} FROM {table} LIMIT 1", name="")
     statement = f"COPY {table} ({listed}) FROM STDIN (FORMAT binary)"
     with self._callbacks.logged(statement, (), timeout):
         return str(await self._protocol.copy_in(statement, None, None, lent, probe._state, timeout))

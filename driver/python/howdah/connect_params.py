@@ -6,21 +6,23 @@ service file's section, the environment, and the defaults.
 
 from __future__ import annotations
 
-import configparser
 import enum
 import getpass
+import ipaddress
 import numbers
 import os
 import pathlib
+import random
 import re
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple, Optional, Union
 
 from . import compat, exceptions, tls
 from .passfile import PGPASSFILE, _read_password_from_pgpass
 
 PG_SERVICEFILE = ".pg_service.conf"
+_SYSTEMS_SERVICEFILE = "pg_service.conf"
 
 DEFAULT_PORT = 5432
 
@@ -35,14 +37,20 @@ _PARAMETERS = {
     "database": "database",
     "dbname": "database",
     "gsslib": "gsslib",
+    "hostaddr": "hostaddr",
     "krbsrvname": "krbsrvname",
+    "load_balance_hosts": "load_balance_hosts",
     "passfile": "passfile",
     "password": "password",
+    "require_auth": "require_auth",
     "ssl_max_protocol_version": "ssl_max_protocol_version",
     "ssl_min_protocol_version": "ssl_min_protocol_version",
     "sslcert": "sslcert",
+    "sslcertmode": "sslcertmode",
     "sslcrl": "sslcrl",
+    "sslcrldir": "sslcrldir",
     "sslkey": "sslkey",
+    "sslkeylogfile": "sslkeylogfile",
     "sslmode": "ssl",
     "sslnegotiation": "sslnegotiation",
     "sslpassword": "sslpassword",
@@ -56,7 +64,51 @@ _FOR_LIBPQ_ALONE = frozenset(
     ("keepalives", "keepalives_count", "keepalives_idle", "keepalives_interval", "sslcompression", "tcp_user_timeout")
 )
 
+# What libpq can and the driver cannot, by the values that ask for nothing that it does not do anyway.
+_REFUSED: dict[str, tuple[str, ...]] = {
+    "gssdelegation": ("0",),
+    "gssencmode": ("disable", "prefer"),
+    "max_protocol_version": ("3.0", "3.2", "latest"),
+    "min_protocol_version": ("3.0",),
+    "oauth_client_id": (),
+    "oauth_client_secret": (),
+    "oauth_issuer": (),
+    "oauth_scope": (),
+    "requirepeer": (),
+    "scram_client_key": (),
+    "scram_server_key": (),
+    "sslsni": ("1",),
+}
+
+# Settings of the server that have an environment variable.
+_OF_ENVIRONMENT = {
+    "PGAPPNAME": "application_name",
+    "PGCLIENTENCODING": "client_encoding",
+    "PGDATESTYLE": "datestyle",
+    "PGGEQO": "geqo",
+    "PGOPTIONS": "options",
+    "PGTZ": "timezone",
+}
+# And parameters that the driver refuses, or takes with these values only.
+_REFUSED_OF_ENVIRONMENT = {
+    "PGGSSDELEGATION": "gssdelegation",
+    "PGGSSENCMODE": "gssencmode",
+    "PGMINPROTOCOLVERSION": "min_protocol_version",
+    "PGMAXPROTOCOLVERSION": "max_protocol_version",
+    "PGREQUIREPEER": "requirepeer",
+    "PGSSLSNI": "sslsni",
+}
+
+# libpq's names of ways to log in.
+_AUTH_METHODS = ("password", "md5", "gss", "sspi", "scram-sha-256", "none")
+
 Address = Union[str, tuple[str, int]]
+
+
+class _HostAddress(str):
+    """The address of a host, which is known to TLS and to the password file by its name."""
+
+    name: str
 
 
 class SessionAttribute(str, enum.Enum):
@@ -85,6 +137,7 @@ class _ConnectionParameters(NamedTuple):
     gsslib: str
     channel_binding: Optional[str] = None
     connect_timeout: Optional[float] = None
+    require_auth: Optional[list[str]] = None
 
 
 class _ClientConfiguration(NamedTuple):
@@ -94,6 +147,7 @@ class _ClientConfiguration(NamedTuple):
     statement_cache_size: int
     max_cached_statement_lifetime: float
     max_cacheable_statement_size: int
+    truncate: bool = False
 
 
 def _validate_port_spec(hosts: Sequence[str], port: Any) -> list[Any]:
@@ -222,7 +276,7 @@ def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
     if not at:
         credentials, hosts = "", parsed.netloc
     wanted.offer_hosts(hosts, unquote=True)
-    if parsed.path:
+    if parsed.path.strip("/"):
         wanted.offer("database", urllib.parse.unquote(parsed.path.removeprefix("/")))
     user, _, password = credentials.partition(":")
     if user:
@@ -239,19 +293,62 @@ def _take_dsn(wanted: _Wanted, dsn: str) -> dict[str, str]:
     return query
 
 
-def _take_service(wanted: _Wanted) -> None:
-    """Take what the section of the service in the service file says."""
+def _take_service(wanted: _Wanted) -> dict[str, str]:
+    """Take what the section of the service in the service file says; gives what of it only the server knows.
+
+    Raises
+    ------
+    ClientConfigurationError
+        There is no such service, or its section is malformed.
+    """
     service = wanted.values.get("service") or os.environ.get("PGSERVICE")
+    if not service:
+        return {}
+    paths = []
     path = wanted.values.get("servicefile") or os.environ.get("PGSERVICEFILE")
-    if path is None:
-        home = compat.get_pg_home_directory()
-        path = home / PG_SERVICEFILE if home else None
-    if not service or path is None:
-        return
-    file = configparser.ConfigParser(interpolation=None)
-    file.read(path)
-    if file.has_section(service):
-        wanted.take(dict(file[service]))
+    if path:
+        paths.append(pathlib.Path(path))
+    elif home := compat.get_pg_home_directory():
+        paths.append(home / PG_SERVICEFILE)
+    if directory := os.environ.get("PGSYSCONFDIR"):
+        paths.append(pathlib.Path(directory) / _SYSTEMS_SERVICEFILE)
+    for path in paths:
+        section = _service(path, service)
+        if section is not None:
+            wanted.take(section)
+            return section
+    raise exceptions.ClientConfigurationError(
+        f"definition of service {service!r} not found",
+        hint=f"Services are sections of {' or '.join(map(str, paths)) or 'a file that PGSERVICEFILE names'}.",
+    )
+
+
+def _service(path: pathlib.Path, service: str) -> Optional[dict[str, str]]:
+    """The parameters of the first section of a service in a file; what other sections hold does not matter."""
+    try:
+        lines = path.read_text().splitlines()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        raise exceptions.ClientConfigurationError(f"the service file {str(path)!r} cannot be read: {error}") from error
+    section: Optional[dict[str, str]] = None
+    for number, line in enumerate(map(str.strip, lines), 1):
+        if not line or line.startswith("#"):
+            continue
+        if line.startswith("["):
+            if section is not None:
+                break
+            if line == f"[{service}]":
+                section = {}
+        elif section is not None:
+            name, equals, value = map(str.strip, line.partition("="))
+            if not (name and equals) or name == "service":
+                what = "nested services are not supported" if name == "service" else "name=value is expected"
+                raise exceptions.ClientConfigurationError(
+                    f"syntax error in service file {str(path)!r}, line {number}: {what}"
+                )
+            section.setdefault(name, value)
+    return section
 
 
 def _parse_connect_dsn_and_args(
@@ -287,11 +384,17 @@ def _parse_connect_dsn_and_args(
         krbsrvname=krbsrvname,
         gsslib=gsslib,
     )
-    if dsn:
-        extra = _without_libpqs_own(_take_dsn(wanted, dsn))
-        if extra:
-            server_settings = extra if server_settings is None else {**extra, **server_settings}
-    _take_service(wanted)
+    if password is not None and not isinstance(password, str) and not callable(password):
+        raise exceptions.ClientConfigurationError(
+            f"password is expected to be a str or a callable, not {type(password).__name__}"
+        )
+    extra = _take_dsn(wanted, dsn) if dsn else {}
+    extra = _without_libpqs_own({**_take_service(wanted), **extra})
+    given = _checked_settings(server_settings)
+    known = {name.lower() for name in (*extra, *(given or ()))}
+    extra.update(_environment_settings(known))
+    if extra:
+        server_settings = extra if given is None else {**extra, **given}
     values = wanted.values
 
     hosts, auth_hosts, ports = _hosts_and_ports(wanted)
@@ -306,7 +409,8 @@ def _parse_connect_dsn_and_args(
         )
 
     addresses = [_address(name, number) for name, number in zip(hosts, ports)]
-    ssl = _or_environment(values["ssl"], "PGSSLMODE")
+    addresses = _balanced(addresses, _or_environment(values.get("load_balance_hosts"), "PGLOADBALANCEHOSTS"))
+    ssl = tls.checked_mode(_or_environment(values["ssl"], "PGSSLMODE"), values)
     if ssl is None and any(not isinstance(address, str) for address in addresses):
         ssl = tls.SSLMode.prefer
     negotiation = tls.negotiation(direct_tls, values.get("sslnegotiation"))
@@ -320,12 +424,13 @@ def _parse_connect_dsn_and_args(
         ssl=context,
         sslmode=sslmode,
         ssl_negotiation=negotiation,
-        server_settings=_checked_settings(server_settings),
+        server_settings=server_settings,
         target_session_attrs=_session_attribute(values["target_session_attrs"]),
         krbsrvname=_or_environment(values["krbsrvname"], "PGKRBSRVNAME"),
         gsslib=_gss_library(values["gsslib"]),
         channel_binding=_channel_binding(_or_environment(values.get("channel_binding"), "PGCHANNELBINDING")),
         connect_timeout=_connect_timeout(_or_environment(values.get("connect_timeout"), "PGCONNECT_TIMEOUT")),
+        require_auth=_required_auth(_or_environment(values.get("require_auth"), "PGREQUIREAUTH")),
     )
     return addresses, parameters
 
@@ -340,6 +445,10 @@ def _hosts_and_ports(wanted: _Wanted) -> tuple[list[str], list[str], list[int]]:
         wanted.offer_hosts(os.environ.get("PGHOST", ""))
     hosts = wanted.host
     auth_hosts = None
+    addresses = _or_environment(wanted.values.get("hostaddr"), "PGHOSTADDR")
+    if addresses:
+        hosts = _with_addresses(hosts, addresses.split(","))
+        auth_hosts = [host.name if isinstance(host, _HostAddress) else host for host in hosts]
     if not hosts:
         auth_hosts = ["localhost"]
         hosts = ["localhost"] if compat.SYSTEM == "Windows" else list(_LOCAL_HOSTS)
@@ -348,6 +457,82 @@ def _hosts_and_ports(wanted: _Wanted) -> tuple[list[str], list[str], list[int]]:
     port = wanted.port or _environment_port()
     port = [_port(one, "port") for one in port] if isinstance(port, (list, tuple)) else _port(port, "port")
     return list(hosts), list(auth_hosts or hosts), _validate_port_spec(hosts, port)
+
+
+def _with_addresses(hosts: Any, addresses: list[str]) -> list[str]:
+    """The hosts, which are connected to by their addresses."""
+    names = list(hosts) if isinstance(hosts, (list, tuple)) else [hosts] if hosts else addresses
+    if len(names) != len(addresses):
+        raise exceptions.ClientConfigurationError(
+            f"could not match {len(names)} host names to {len(addresses)} hostaddr values"
+        )
+    found = []
+    for name, address in zip(names, addresses):
+        if not address:
+            found.append(name)
+            continue
+        try:
+            ipaddress.ip_address(address.partition("%")[0])
+        except ValueError:
+            raise exceptions.ClientConfigurationError(
+                f"hostaddr is expected to be an IP address, got {address!r}"
+            ) from None
+        host = _HostAddress(address)
+        host.name = name or address
+        found.append(host)
+    return found
+
+
+def _balanced(addresses: list[Address], how: Optional[str]) -> list[Address]:
+    """The addresses in the order in which they are tried."""
+    if how not in (None, "", "disable", "random"):
+        raise exceptions.ClientConfigurationError(
+            f"load_balance_hosts is expected to be 'disable' or 'random', got {how!r}"
+        )
+    return random.sample(addresses, len(addresses)) if how == "random" else addresses
+
+
+def _required_auth(words: Optional[str]) -> Optional[list[str]]:
+    """The ways to log in that will do, by libpq's `require_auth`; None for all."""
+    if not words:
+        return None
+    given = [word.strip() for word in words.split(",")]
+    names = [word.removeprefix("!") for word in given]
+    unknown = [name for name in names if name not in _AUTH_METHODS]
+    if unknown:
+        raise exceptions.ClientConfigurationError(
+            f"require_auth is expected to be of {', '.join(_AUTH_METHODS)}, got {unknown[0]!r}"
+        )
+    negated = [word for word in given if word.startswith("!")]
+    if negated and len(negated) != len(given):
+        raise exceptions.ClientConfigurationError(f"require_auth mixes methods with negated ones: {words!r}")
+    return [method for method in _AUTH_METHODS if method not in names] if negated else names
+
+
+def _environment_settings(known: Collection[str]) -> dict[str, str]:
+    """The settings of the server that the environment has, but for those that are known already."""
+    found = {}
+    for variable, name in _OF_ENVIRONMENT.items():
+        value = os.environ.get(variable)
+        if value and name not in known and value.lower() != "default":
+            found[name] = value
+    for variable, name in _REFUSED_OF_ENVIRONMENT.items():
+        if value := os.environ.get(variable):
+            _refuse(name, value, f"the environment's {variable}")
+    return _without_auto(found)
+
+
+def _refuse(name: str, value: str, place: str) -> None:
+    """Refuse a parameter of libpq's that the driver does not have, or a value of it."""
+    allowed = _REFUSED[name]
+    if value not in allowed:
+        instead = f"; only {' or '.join(allowed)} will do" if allowed else ""
+        raise exceptions.ClientConfigurationError(f"{place}={value} is not supported{instead}")
+
+
+def _without_auto(settings: dict[str, str]) -> dict[str, str]:
+    """Leave out the encoding of the terminal, for which libpq's word is auto: text is Unicode here."""
+    return {name: value for name, value in settings.items() if (name, value) != ("client_encoding", "auto")}
 
 
 def _address(host: str, port: int) -> Address:
@@ -387,12 +572,15 @@ def _session_attribute(name: Any) -> SessionAttribute:
 
 def _without_libpqs_own(parameters: dict[str, str]) -> dict[str, str]:
     """Leave out what is not for the server; what is asked for in vain is refused."""
-    left = {name: value for name, value in parameters.items() if name not in _FOR_LIBPQ_ALONE}
-    if left.pop("gssencmode", "prefer") == "require":
-        raise exceptions.ClientConfigurationError("gssencmode=require is not supported: use TLS (sslmode)")
+    left = {}
+    for name, value in parameters.items():
+        if name in _REFUSED:
+            _refuse(name, value, name)
+        elif name not in _FOR_LIBPQ_ALONE:
+            left[name] = value
     if (fallback := left.pop("fallback_application_name", None)) is not None:
-        left.setdefault("application_name", fallback)
-    return left
+        left.setdefault("application_name", os.environ.get("PGAPPNAME") or fallback)
+    return _without_auto(left)
 
 
 def _channel_binding(value: Optional[str]) -> Optional[str]:
@@ -428,6 +616,7 @@ def _parse_connect_arguments(
     statement_cache_size: Any,
     max_cached_statement_lifetime: Any,
     max_cacheable_statement_size: Any,
+    truncate: Any = False,
     **arguments: Any,
 ) -> tuple[list[Address], _ConnectionParameters, _ClientConfiguration]:
     """The addresses, the parameters and the client's own configuration that the arguments of `connect` stand for.
@@ -448,7 +637,11 @@ def _parse_connect_arguments(
         if value is None or isinstance(value, bool) or value < 0:
             raise ValueError(f"{name} is expected to be greater or equal to 0, got {value!r}")
     addresses, parameters = _parse_connect_dsn_and_args(**arguments)
-    return addresses, parameters, _ClientConfiguration(command_timeout=_checked_timeout(command_timeout), **sizes)
+    return (
+        addresses,
+        parameters,
+        _ClientConfiguration(command_timeout=_checked_timeout(command_timeout), truncate=bool(truncate), **sizes),
+    )
 
 
 def check_connecting_timeout(timeout: Any) -> None:

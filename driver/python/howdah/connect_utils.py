@@ -21,6 +21,7 @@ from .connect_params import (
     SessionAttribute,
     _ClientConfiguration,
     _ConnectionParameters,
+    _HostAddress,
 )
 from .connect_params import (
     _parse_connect_arguments as _parse_connect_arguments,
@@ -54,6 +55,8 @@ class TLSUpgradeProto(asyncio.Protocol):
         ssl_is_advisory: bool,
     ) -> None:
         self.on_data: asyncio.Future[bool] = loop.create_future()
+        # Who was to wait for it may have been cancelled: nobody need hear how it went.
+        self.on_data.add_done_callback(lambda future: future.cancelled() or future.exception())
         self._server = f'PostgreSQL server at "{host}:{port}"'
         # Going on in the clear must have been allowed by the mode, and by the context too.
         self._clear_will_do = ssl_is_advisory and ssl_context.verify_mode == ssl_module.CERT_NONE
@@ -108,7 +111,7 @@ async def _create_ssl_connection(
         transport.write(struct.pack("!ll", 8, _SSL_REQUEST_CODE))
         encrypted = await upgrade.on_data
         if encrypted:
-            secured = await loop.start_tls(transport, upgrade, ssl_context, server_hostname=host)
+            secured = await loop.start_tls(transport, upgrade, ssl_context, server_hostname=_name(host))
             if secured is None:
                 raise ConnectionError("connection closed during TLS handshake")
         else:
@@ -150,6 +153,11 @@ def _naming(kind: type[OSError], place: str) -> Iterator[None]:
         raise
 
 
+def _name(host: str) -> str:
+    """The name that the certificate of a host has to have."""
+    return host.name if isinstance(host, _HostAddress) else host
+
+
 async def _open_tcp(
     protocol_factory: Callable[[], Any],
     addr: Any,
@@ -160,7 +168,7 @@ async def _open_tcp(
     if not params.ssl:
         return await loop.create_connection(protocol_factory, *addr)
     if params.ssl_negotiation is SSLNegotiation.direct:
-        return await loop.create_connection(protocol_factory, *addr, ssl=params.ssl)
+        return await loop.create_connection(protocol_factory, *addr, ssl=params.ssl, server_hostname=_name(addr[0]))
     advisory = params.sslmode == SSLMode.prefer
     return await _create_ssl_connection(
         protocol_factory,
@@ -361,11 +369,14 @@ async def _connect(
                 connection.terminate()
     if chosen is not None:
         return chosen
-    if last_error is not None:
-        raise last_error
-    raise exceptions.TargetServerAttributeNotMatched(
-        f"None of the hosts match the target attribute requirement {wanted!r}"
-    )
+    message = f"None of the hosts match the target attribute requirement {wanted!r}"
+    if last_error is None:
+        raise exceptions.TargetServerAttributeNotMatched(message)
+    if opened:
+        raise exceptions.TargetServerAttributeNotMatched(
+            f"{message}: {len(opened)} of {len(addresses)} could be asked, the last error is {last_error}"
+        ) from last_error
+    raise last_error
 
 
 class _CancelProto(asyncio.Protocol):

@@ -60,6 +60,7 @@ async def connect(
     target_session_attrs: Any = None,
     krbsrvname: Optional[str] = None,
     gsslib: Optional[str] = None,
+    truncate: bool = False,
 ) -> Any:
     """Connect to a server.
 
@@ -110,6 +111,9 @@ async def connect(
         The kind of server that is accepted.
     krbsrvname, gsslib : str, optional
         The service name and the library for GSSAPI.
+    truncate : bool, default False
+        Whether a value of which a parameter's type holds only a part is cut off, as asyncpg does (2.7 for an `int`
+        is 2). If not, it is an error.
 
     Returns
     -------
@@ -141,28 +145,34 @@ async def connect(
     connect_params.check_connecting_timeout(timeout)
     if loop is None:
         loop = asyncio.get_event_loop()
-    async with compat.timeout(timeout):
-        return await connect_utils._connect(
-            loop=loop,
-            connection_class=connection_class,
-            record_class=record_class,
-            dsn=dsn,
-            host=host,
-            port=port,
-            user=user,
-            password=password,
-            passfile=passfile,
-            service=service,
-            servicefile=servicefile,
-            ssl=ssl,
-            direct_tls=direct_tls,
-            database=database,
-            server_settings=server_settings,
-            command_timeout=command_timeout,
-            statement_cache_size=statement_cache_size,
-            max_cached_statement_lifetime=max_cached_statement_lifetime,
-            max_cacheable_statement_size=max_cacheable_statement_size,
-            target_session_attrs=target_session_attrs,
-            krbsrvname=krbsrvname,
-            gsslib=gsslib,
-        )
+    try:
+        async with compat.timeout(timeout):
+            return await connect_utils._connect(
+                loop=loop,
+                connection_class=connection_class,
+                record_class=record_class,
+                dsn=dsn,
+                host=host,
+                port=port,
+                user=user,
+                password=password,
+                passfile=passfile,
+                service=service,
+                servicefile=servicefile,
+                ssl=ssl,
+                direct_tls=direct_tls,
+                database=database,
+                server_settings=server_settings,
+                command_timeout=command_timeout,
+                statement_cache_size=statement_cache_size,
+                max_cached_statement_lifetime=max_cached_statement_lifetime,
+                max_cacheable_statement_size=max_cacheable_statement_size,
+                target_session_attrs=target_session_attrs,
+                krbsrvname=krbsrvname,
+                gsslib=gsslib,
+                truncate=truncate,
+            )
+    except asyncio.TimeoutError as error:
+        if error.args or timeout is None:
+            raise
+        raise asyncio.TimeoutError(f"no connection within the timeout of {timeout:g} seconds") from error

@@ -112,6 +112,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
         # Counts how often the connection went back to its pool: what was made before is not valid after.
         self._pool_release_ctr = 0
         settings = protocol.get_settings()
+        settings.set_truncates(config.truncate)
         self._server_version = serverversion.split_server_version_string(settings.server_version)
         self._server_caps = capabilities.detect(self._server_version, settings)
         self._statements = Statements(
@@ -504,7 +505,8 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
                 transaction._give_lease_back()
 
     async def reset(self, *, timeout: Optional[float] = None) -> None:
-        """Reset the session: no transaction, cursors, settings, listeners or advisory locks remain.
+        """Reset the session: nothing remains of its transaction, cursors, settings, role, temporary tables, listeners,
+        advisory locks and PREPARE.
 
         Parameters
         ----------
@@ -513,7 +515,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
         """
         async with compat.timeout(timeout):
             await self._reset()
-            query = self.get_reset_query()
+            query = self._reset_commands()
             if query:
                 await self.execute(query)
 
@@ -522,6 +524,15 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
         if self._reset_query is None:
             self._reset_query = capabilities.reset_commands(self._server_caps)
         return self._reset_query
+
+    def _reset_commands(self) -> str:
+        """The commands of a reset, and what only some sessions need of it."""
+        query = self.get_reset_query()
+        if self._protocol.take_prepared():
+            # The driver's own statements go with those of PREPARE.
+            self._statements.forget()
+            query += "\nDEALLOCATE ALL;"
+        return query
 
     def _set_proxy(self, proxy: Any) -> None:
         if self._proxy is not None and proxy is not None:

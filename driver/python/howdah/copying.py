@@ -276,10 +276,10 @@ async def copy_records_to_table(
     >>> await connection.copy_records_to_table("flights", records=[(1, "LH"), (2, "AF")], columns=["id", "carrier"])
     """
     where = _where(self, where)
-    # The columns' types come from a query that gives them.
+    # The columns' types come from a query that gives them; asked each time, as the table may be another one since.
     names = ", ".join(utils._quote_ident(column) for column in columns) if columns else "*"
     query = f"SELECT {names} FROM {_table(table_name, schema_name, None)} LIMIT 1"
-    probe = await self._prepare(query, use_cache=True)
+    probe = await self._prepare(query, name="")
     statement = f"COPY {_table(table_name, schema_name, columns)} FROM STDIN (FORMAT binary) {where}"
     with self._callbacks.logged(statement, (), timeout):
         return str(await self._protocol.copy_in(statement, None, None, records, probe._state, timeout))

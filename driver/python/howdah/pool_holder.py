@@ -166,7 +166,7 @@ class PoolConnectionHolder:
         """Send the reset without waiting for its answer: whatever comes next goes behind it on the same connection."""
         if session.is_in_transaction() or session._is_cancelling() or con.is_closed():
             return False
-        query = con.get_reset_query()
+        query = con._reset_commands()
         if query:
             waiting = session.query(query, None).__await__()
             try:

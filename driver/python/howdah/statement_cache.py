@@ -17,7 +17,7 @@ class _Entry:
 
 
 class _StatementCache:
-    """Statements by query, class of records, and whether the program's own codecs are left out.
+    """Statements by query, class of records, whether the program's own codecs are left out, and the types declared.
 
     Those of the connection's own class of records stand in the session's dictionary too, where queries find them
     without coming through here; each notes there when it was used.

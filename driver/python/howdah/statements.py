@@ -64,16 +64,19 @@ class Statements:
         use_cache: bool = True,
         ignore_custom_codec: bool = False,
         record_class: Optional[type] = None,
+        types: Optional[tuple[int, ...]] = None,
     ) -> Any:
         """The state of a statement, from the cache or from the server.
 
         `named` is the statement's name on the server, or whether it is to have one; a statement that is cached has one.
+        `types` are the parameters' types that are declared, 0 (or nothing at the end) for those that the server infers;
+        with None it infers all, and values have to fit its types.
         """
         if record_class is None:
             record_class = self._session.get_record_class()
         else:
             check_row_class(record_class)
-        key = (query, record_class, ignore_custom_codec)
+        key = (query, record_class, ignore_custom_codec, types)
         if use_cache:
             statement = self.cache.get(key)
             if statement is not None:
@@ -82,7 +85,7 @@ class Statements:
         name = named if isinstance(named, str) else ""
         if not isinstance(named, str) and (use_cache or named):
             name = self._session.get_connection()._get_unique_id("stmt")
-        statement = await self._prepare(name, query, timeout, record_class, ignore_custom_codec)
+        statement = await self._prepare(name, query, timeout, record_class, ignore_custom_codec, types)
         if use_cache:
             other = self.cache.get(key)
             if other is not None:
@@ -96,11 +99,17 @@ class Statements:
         return statement
 
     async def _prepare(
-        self, name: str, query: str, timeout: Optional[float], record_class: type, ignore_custom_codec: bool
+        self,
+        name: str,
+        query: str,
+        timeout: Optional[float],
+        record_class: type,
+        ignore_custom_codec: bool,
+        types: Optional[tuple[int, ...]],
     ) -> Any:
         session = self._session
         statement = await session.prepare(
-            name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec
+            name, query, timeout, record_class=record_class, ignore_custom_codec=ignore_custom_codec, types=types
         )
         try:
             await self._learn_types(statement, timeout)
@@ -179,7 +188,7 @@ class Statements:
         if statement.refs or not statement.name or statement.closed:
             return
         # Another one of the same query may be there: tasks that ask it at the same time prepare it each.
-        key = (statement.query, statement.record_class, statement.ignore_custom_codec)
+        key = (statement.query, statement.record_class, statement.ignore_custom_codec, statement.types)
         if self.cache.get(key, promote=False) is not statement:
             statement.mark_closed()
             self.to_close.add(statement)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import pathlib
 import ssl as ssl_module
 import sys
+from collections.abc import Iterator
 from typing import Any, Final, Optional, Union
 
 from . import compat, exceptions
 
 # The protocol name by which PostgreSQL 17 and later tell a direct TLS connection from others.
 _ALPN_PROTOCOLS: Final = ["postgresql"]
+
+# libpq's word for the certificates that the system trusts.
+_SYSTEM: Final = "system"
 
 _File = Optional[Union[str, pathlib.Path]]
 
@@ -67,6 +72,26 @@ def negotiation(direct_tls: Optional[bool], name: Optional[str]) -> SSLNegotiati
         ) from None
 
 
+def checked_mode(ssl: Any, files: dict[str, Any]) -> Any:
+    """The argument `ssl`, which is `verify-full` where nothing is said and the system's certificates are to be trusted.
+
+    Raises
+    ------
+    ClientConfigurationError
+        A weaker mode is asked for with them.
+    """
+    if _given(files, "sslrootcert", "PGSSLROOTCERT") != _SYSTEM:
+        return ssl
+    if ssl is None:
+        return SSLMode.verify_full
+    if isinstance(ssl, (str, SSLMode)) and str(ssl).replace("-", "_") not in ("verify_full", str(SSLMode.verify_full)):
+        name = ssl.name.replace("_", "-") if isinstance(ssl, SSLMode) else ssl
+        raise exceptions.ClientConfigurationError(
+            f"weak sslmode {name!r} may not be used with sslrootcert=system (use 'verify-full')"
+        )
+    return ssl
+
+
 def resolve(ssl: Any, files: dict[str, Any]) -> tuple[Any, SSLMode]:
     """The TLS context (or False) and the mode that the argument `ssl` stands for.
 
@@ -102,9 +127,15 @@ def _context(mode: SSLMode, files: dict[str, Any]) -> ssl_module.SSLContext:
         context.verify_mode = ssl_module.CERT_NONE
     else:
         _trust(context, mode, _given(files, "sslrootcert", "PGSSLROOTCERT"))
-        _revoke(context, _given(files, "sslcrl", "PGSSLCRL"))
-    _identify(context, files)
-    log = os.environ.get("SSLKEYLOGFILE")
+        _revoke(context, _given(files, "sslcrl", "PGSSLCRL"), _given(files, "sslcrldir", "PGSSLCRLDIR"))
+    certmode = _given(files, "sslcertmode", "PGSSLCERTMODE") or "allow"
+    if certmode not in ("disable", "allow"):
+        raise exceptions.ClientConfigurationError(
+            f"sslcertmode={certmode} is not supported; only disable or allow will do"
+        )
+    if certmode == "allow":
+        _identify(context, files)
+    log = files.get("sslkeylogfile") or os.environ.get("SSLKEYLOGFILE")
     if log and not sys.flags.ignore_environment:
         context.keylog_filename = log
     least = _given(files, "ssl_min_protocol_version", "PGSSLMINPROTOCOLVERSION")
@@ -129,8 +160,13 @@ def _offer_postgresql(context: ssl_module.SSLContext) -> None:
 def _trust(context: ssl_module.SSLContext, mode: SSLMode, root: _File) -> None:
     """Load the certificates that the server's one is checked by. Without a file, `require` checks nothing."""
     detail = None
+    if root == _SYSTEM:
+        context.load_default_certs()
+        context.verify_mode = ssl_module.CERT_REQUIRED
+        return
     if root:
-        context.load_verify_locations(cafile=root)
+        with naming(root):
+            context.load_verify_locations(cafile=root)
         context.verify_mode = ssl_module.CERT_REQUIRED
         return
     default = _dot_postgresql_path("root.crt")
@@ -158,14 +194,18 @@ def _trust(context: ssl_module.SSLContext, mode: SSLMode, root: _File) -> None:
     )
 
 
-def _revoke(context: ssl_module.SSLContext, revoked: _File) -> None:
-    """Load the list of revoked certificates; the one in the user's home only if it is there."""
+def _revoke(context: ssl_module.SSLContext, revoked: _File, folder: _File) -> None:
+    """Load the lists of revoked certificates; the one in the user's home only if it is there."""
+    if folder:
+        context.load_verify_locations(capath=folder)
+        context.verify_flags |= ssl_module.VERIFY_CRL_CHECK_CHAIN
     if not revoked:
         default = _dot_postgresql_path("root.crl")
         if default is None or not default.exists():
             return
         revoked = default
-    context.load_verify_locations(cafile=revoked)
+    with naming(revoked):
+        context.load_verify_locations(cafile=revoked)
     context.verify_flags |= ssl_module.VERIFY_CRL_CHECK_CHAIN
 
 
@@ -181,7 +221,21 @@ def _identify(context: ssl_module.SSLContext, files: dict[str, Any]) -> None:
         certificate = _dot_postgresql_path("postgresql.crt")
         if certificate is None or not certificate.exists():
             return
-    context.load_cert_chain(certificate, keyfile=key, password=lambda: password)
+    # Which of the two is missing, the module does not say.
+    missing = certificate if key is None or not pathlib.Path(certificate).exists() else key
+    with naming(missing):
+        context.load_cert_chain(certificate, keyfile=key, password=lambda: password)
+
+
+@contextlib.contextmanager
+def naming(path: Union[str, pathlib.Path]) -> Iterator[None]:
+    """Have an error about a file that cannot be read say which it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None and not isinstance(error, ssl_module.SSLError):
+            error.filename = str(path)
+        raise
 
 
 def _parse_tls_version(tls_version: str) -> ssl_module.TLSVersion:

@@ -8,6 +8,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::Context;
+use super::fit::{self, Manner};
 use super::python::{self, Done, Filling, OrRaise, Raised, Value, overflow_error, type_error, type_name, value_error};
 use super::reader::{Reader, fixed};
 
@@ -259,10 +260,30 @@ fn small(value: &Bound<'_, PyAny>) -> Result<i32, Raised> {
     i32::try_from(number).map_err(|_| overflow_error(value.py(), "value too large to convert to int32_t"))
 }
 
-/// Appends anything with `toordinal`: dates, and datetimes, whose time is dropped.
+/// Refuses a `datetime` of which a date holds only a part.
+fn check_date(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>) -> Done {
+    let py = cx.py;
+    if !value.is_instance(cx.imports.datetime.bind(py).as_any()).or_raise(py)? {
+        return Ok(());
+    }
+    if cx.manner == Manner::Typed {
+        return Err(fit::misfit(py, "date", value));
+    }
+    for name in ["hour", "minute", "second", "microsecond"] {
+        if field(value, name)? != 0 {
+            return Err(fit::cut_off(py, "date", value, &value.call_method0("date").or_raise(py)?));
+        }
+    }
+    Ok(())
+}
+
+/// Appends anything with `toordinal`: dates, and datetimes at midnight.
 pub fn encode_date(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
     let py = cx.py;
     let class = value.get_type_ptr();
+    if cx.manner != Manner::Truncating && class != cx.imports.date.bind(py).as_type_ptr() {
+        check_date(cx, value)?;
+    }
     let ordinal =
         if class == cx.imports.date.bind(py).as_type_ptr() || class == cx.imports.datetime.bind(py).as_type_ptr() {
             // SAFETY: the object is exactly a date or a datetime, both of which begin with these fields.
@@ -378,6 +399,13 @@ pub fn encode_timestamptz(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &
         }
     }
     let moment = as_datetime(cx, value, || local_zone(cx).map(Some))?;
+    if cx.manner == Manner::Typed {
+        // A naive one is the server's to place, by its own zone.
+        let naive = |moment: &Bound<'_, PyAny>| moment.call_method0("utcoffset").map(|offset| offset.is_none());
+        if !moment.is(value) || naive(&moment).or_raise(py)? {
+            return Err(fit::misfit(py, "timestamptz", value));
+        }
+    }
     for (infinity, stands_for) in [(&cx.imports.datetime_max, i64::MAX), (&cx.imports.datetime_min, i64::MIN)] {
         if moment.eq(infinity.bind(py)).or_raise(py)? {
             out.extend_from_slice(&stands_for.to_be_bytes());
@@ -416,13 +444,38 @@ fn time_micros(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>) -> Result<i64, Ra
 
 /// Appends a `time`, or anything with its fields.
 pub fn encode_time(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    let py = cx.py;
+    // SAFETY: an object that is exactly a time has this field.
+    let plain = value.get_type_ptr() == cx.imports.time.bind(py).as_type_ptr()
+        && unsafe { ffi::PyDateTime_TIME_GET_TZINFO(value.as_ptr()) == ffi::Py_None() };
+    if !plain {
+        check_time(cx, "time", value)?;
+    }
+    if !plain && cx.manner != Manner::Truncating && value.is_instance(cx.imports.time.bind(py).as_any()).or_raise(py)? {
+        let without = pyo3::types::PyDict::new(py);
+        without.set_item("tzinfo", py.None()).or_raise(py)?;
+        if !value.getattr("tzinfo").or_raise(py)?.is_none() {
+            let left = value.call_method("replace", (), Some(&without)).or_raise(py)?;
+            return Err(fit::cut_off(py, "time", value, &left));
+        }
+    }
     out.extend_from_slice(&time_micros(cx, value)?.to_be_bytes());
     Ok(())
+}
+
+/// Refuses a `datetime` of which a time holds only a part.
+fn check_time(cx: &Context<'_, '_>, kind: &str, value: &Bound<'_, PyAny>) -> Done {
+    let py = cx.py;
+    if cx.manner == Manner::Truncating || !value.is_instance(cx.imports.datetime.bind(py).as_any()).or_raise(py)? {
+        return Ok(());
+    }
+    Err(fit::cut_off(py, kind, value, &value.call_method0("timetz").or_raise(py)?))
 }
 
 /// Appends a `time` with a zone of a fixed offset.
 pub fn encode_timetz(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
     let py = cx.py;
+    check_time(cx, "timetz", value)?;
     let zone = value.getattr("tzinfo").or_raise(py)?;
     let offset = zone.call_method1("utcoffset", (py.None(),)).or_raise(py)?;
     let seconds = field(&offset, "days")?.saturating_mul(86_400).saturating_add(field(&offset, "seconds")?);

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use super::python::{Done, OrRaise, Value, value_error};
+use super::python::{Done, OrRaise, Value, type_error, type_name, value_error};
 use super::reader::Reader;
 use super::{Context, patch_length, text};
 
@@ -41,7 +41,13 @@ pub fn encode(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
         if value.hasattr("items").or_raise(py)? { value.call_method0("items").or_raise(py)? } else { value.clone() };
     for pair in items.try_iter().or_raise(py)? {
         let pair = pair.or_raise(py)?;
-        let (key, item): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract().or_raise(py)?;
+        let Ok((key, item)) = pair.extract::<(Bound<'_, PyAny>, Bound<'_, PyAny>)>() else {
+            let found = type_name(value);
+            return Err(type_error(
+                py,
+                format!("a mapping or pairs of keys and values are expected (got type '{found}')"),
+            ));
+        };
         if key.is_none() {
             return Err(value_error(py, "null value not allowed in hstore key"));
         }

@@ -21,6 +21,7 @@ pub mod catalog;
 pub mod composite;
 pub mod custom;
 pub mod datetime;
+pub mod fit;
 pub mod geometry;
 pub mod hstore;
 pub mod introspect;
@@ -38,6 +39,7 @@ pub mod snapshot;
 pub mod text;
 pub mod uuid;
 
+pub use fit::Manner;
 pub use object::CodecMap;
 pub use python::{Done, Imports, OrRaise, Raised, Value};
 pub use registry::Registry;
@@ -109,6 +111,8 @@ pub struct Context<'a, 'py> {
     pub imports: &'static Imports,
     /// Whether the client's encoding is UTF-8, so that Python's own fast path will do.
     pub utf8: bool,
+    /// What becomes of values that their type does not hold whole.
+    pub manner: Manner,
 }
 
 impl Codec {
@@ -170,6 +174,16 @@ impl Codec {
             // A record of atoms cannot be changed to hold anything else.
             Body::Composite(composite) => composite.is_atomic(),
             _ => false,
+        }
+    }
+
+    /// Whether values go through functions of the program.
+    pub fn is_custom(&self) -> bool {
+        match &self.body {
+            Body::Scalar(_) => false,
+            Body::Array { element, .. } | Body::Range { element } | Body::Multirange { element } => element.is_custom(),
+            Body::Composite(composite) => composite.codecs.iter().any(|codec| codec.is_custom()),
+            Body::Custom(_) => true,
         }
     }
 

@@ -1,14 +1,19 @@
 //! Booleans, integers and floats.
 //!
 //! Integers are taken from anything with `__int__`, as asyncpg does, so that NumPy's scalars work; a `str` has none
-//! and is refused by Python itself.
+//! and is refused by Python itself. What of a number with a fraction becomes of it is [`fit`]'s table's.
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyInt};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
+use super::Context;
+use super::fit::{self, Manner};
 use super::python::{self, Done, OrRaise, Raised, overflow_error, type_error, type_name, value_error};
+
+/// Up to this every integer is a float8.
+const EXACT: u64 = 1 << 53;
 
 /// Appends a `bool`, and nothing but a `bool`.
 pub fn encode_bool(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
@@ -23,14 +28,15 @@ pub fn encode_bool(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) 
 
 /// The integer that a value stands for, `None` when it fits no 64 bits.
 #[inline]
-pub fn to_i64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<i64>, Raised> {
+pub fn to_i64(cx: &Context<'_, '_>, kind: &str, value: &Bound<'_, PyAny>) -> Result<Option<i64>, Raised> {
+    let py = cx.py;
     if value.is_exact_instance_of::<PyInt>() {
         let mut overflow = 0;
         // SAFETY: the object is an int, so the call cannot fail otherwise than by overflow.
         let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &mut overflow) };
         return Ok((overflow == 0).then_some(number));
     }
-    let converted = convert(py, value)?;
+    let converted = convert(cx, kind, value)?;
     let Some(converted) = converted else { return Ok(None) };
     let mut overflow = 0;
     // SAFETY: the object is live; a wrong type sets an exception, which is looked for.
@@ -42,8 +48,9 @@ pub fn to_i64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<i64>, R
 }
 
 /// The same for unsigned numbers.
-pub fn to_u64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<u64>, Raised> {
-    let Some(converted) = convert(py, value)? else { return Ok(None) };
+pub fn to_u64(cx: &Context<'_, '_>, kind: &str, value: &Bound<'_, PyAny>) -> Result<Option<u64>, Raised> {
+    let py = cx.py;
+    let Some(converted) = convert(cx, kind, value)? else { return Ok(None) };
     // SAFETY: the object is live; any failure sets an exception, which is looked for.
     let number = unsafe { ffi::PyLong_AsUnsignedLongLong(converted.as_ptr()) };
     if number == u64::MAX {
@@ -56,15 +63,30 @@ pub fn to_u64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<Option<u64>, R
 }
 
 /// `int(value)` for what is no int but has `__int__`; the value itself otherwise.
-fn convert<'py>(py: Python<'py>, value: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>, Raised> {
+fn convert<'py>(
+    cx: &Context<'_, 'py>,
+    kind: &str,
+    value: &Bound<'py, PyAny>,
+) -> Result<Option<Bound<'py, PyAny>>, Raised> {
+    let py = cx.py;
     if value.is_exact_instance_of::<PyInt>() || !value.get_type().hasattr("__int__").or_raise(py)? {
         return Ok(Some(value.clone()));
     }
-    // SAFETY: the object is live; the answer is owned or null with an exception.
-    match unsafe { python::own(py, ffi::PyNumber_Long(value.as_ptr())) } {
-        Ok(number) => Ok(Some(number)),
-        Err(raised) => overflow_is_none(py, raised),
+    // SAFETY: a check of a live object's type.
+    let whole = unsafe { ffi::PyIndex_Check(value.as_ptr()) } != 0;
+    if !whole && cx.manner == Manner::Typed {
+        return Err(fit::misfit(py, kind, value));
     }
+    // SAFETY: the object is live; the answer is owned or null with an exception.
+    let number = match unsafe { python::own(py, ffi::PyNumber_Long(value.as_ptr())) } {
+        Ok(number) => number,
+        Err(raised) => return overflow_is_none(py, raised),
+    };
+    let is_number = || value.get_type().hasattr("__float__");
+    if !whole && cx.manner == Manner::Exact && is_number().or_raise(py)? && !value.eq(&number).or_raise(py)? {
+        return Err(fit::cut_off(py, kind, value, &number));
+    }
+    Ok(Some(number))
 }
 
 fn overflow_is_none<T>(py: Python<'_>, raised: Raised) -> Result<Option<T>, Raised> {
@@ -73,48 +95,48 @@ fn overflow_is_none<T>(py: Python<'_>, raised: Raised) -> Result<Option<T>, Rais
 }
 
 /// Appends an int2.
-pub fn encode_int2(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    match to_i64(py, value)?.and_then(|number| i16::try_from(number).ok()) {
+pub fn encode_int2(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(cx, "int2", value)?.and_then(|number| i16::try_from(number).ok()) {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => return Err(overflow_error(py, "value out of int16 range")),
+        None => return Err(overflow_error(cx.py, "value out of int16 range")),
     }
     Ok(())
 }
 
 /// Appends an int4.
 #[inline]
-pub fn encode_int4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    match to_i64(py, value)?.and_then(|number| i32::try_from(number).ok()) {
+pub fn encode_int4(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(cx, "int4", value)?.and_then(|number| i32::try_from(number).ok()) {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => return Err(overflow_error(py, "value out of int32 range")),
+        None => return Err(overflow_error(cx.py, "value out of int32 range")),
     }
     Ok(())
 }
 
 /// Appends an int8.
 #[inline]
-pub fn encode_int8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    match to_i64(py, value)? {
+pub fn encode_int8(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_i64(cx, "int8", value)? {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => return Err(overflow_error(py, "value out of int64 range")),
+        None => return Err(overflow_error(cx.py, "value out of int64 range")),
     }
     Ok(())
 }
 
 /// Appends an oid or another unsigned number of four bytes.
-pub fn encode_uint4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    match to_u64(py, value)?.and_then(|number| u32::try_from(number).ok()) {
+pub fn encode_uint4(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_u64(cx, "an unsigned number", value)?.and_then(|number| u32::try_from(number).ok()) {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => return Err(overflow_error(py, "value out of uint32 range")),
+        None => return Err(overflow_error(cx.py, "value out of uint32 range")),
     }
     Ok(())
 }
 
 /// Appends an xid8 or another unsigned number of eight bytes.
-pub fn encode_uint8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    match to_u64(py, value)? {
+pub fn encode_uint8(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    match to_u64(cx, "an unsigned number", value)? {
         Some(number) => out.extend_from_slice(&number.to_be_bytes()),
-        None => return Err(overflow_error(py, "value out of uint64 range")),
+        None => return Err(overflow_error(cx.py, "value out of uint64 range")),
     }
     Ok(())
 }
@@ -130,8 +152,25 @@ pub fn to_f64(py: Python<'_>, value: &Bound<'_, PyAny>) -> Result<f64, Raised> {
     Ok(number)
 }
 
+/// Refuses what has more digits than a float, where the server is to have them.
+#[inline]
+fn check_float(cx: &Context<'_, '_>, kind: &str, value: &Bound<'_, PyAny>) -> Done {
+    if cx.manner != Manner::Typed || value.is_exact_instance_of::<PyFloat>() {
+        return Ok(());
+    }
+    let py = cx.py;
+    let fits = if value.is_exact_instance_of::<PyInt>() {
+        to_i64(cx, kind, value)?.is_some_and(|number| number.unsigned_abs() <= EXACT)
+    } else {
+        !value.is_instance(cx.imports.decimal.bind(py).as_any()).or_raise(py)?
+    };
+    if fits { Ok(()) } else { Err(fit::misfit(py, kind, value)) }
+}
+
 /// Appends a float4; what rounds to infinity without being infinite is refused.
-pub fn encode_float4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+pub fn encode_float4(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    let py = cx.py;
+    check_float(cx, "float4", value)?;
     let double = to_f64(py, value)?;
     let single = double as f32;
     if single.is_infinite() && !double.is_infinite() {
@@ -143,7 +182,8 @@ pub fn encode_float4(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>
 
 /// Appends a float8.
 #[inline]
-pub fn encode_float8(py: Python<'_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
-    out.extend_from_slice(&to_f64(py, value)?.to_be_bytes());
+pub fn encode_float8(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
+    check_float(cx, "float8", value)?;
+    out.extend_from_slice(&to_f64(cx.py, value)?.to_be_bytes());
     Ok(())
 }

@@ -6,8 +6,10 @@
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyFloat;
 
 use super::Context;
+use super::fit::{self, Manner};
 use super::python::{self, Done, OrRaise, Raised, Value, protocol_error, value_error};
 use super::reader::Reader;
 use super::text;
@@ -231,6 +233,18 @@ pub fn encode(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>)
     if value.is_instance(class.as_any()).or_raise(py)? {
         return encode_decimal(cx, value, out);
     }
+    // SAFETY: a check of a live object's type.
+    if cx.manner == Manner::Typed && unsafe { ffi::PyIndex_Check(value.as_ptr()) } == 0 {
+        return Err(fit::misfit(py, "numeric", value));
+    }
+    if cx.manner == Manner::Exact
+        && let Ok(float) = value.cast::<PyFloat>()
+    {
+        // Its shortest digits, as Python and PostgreSQL print it; not all those of the nearest binary fraction.
+        let printed = format!("{:?}", float.value());
+        let printed = printed.strip_suffix(".0").unwrap_or(&printed);
+        return encode_printed(printed.as_bytes(), out).map_err(|refusal| refused(py, refusal.why()));
+    }
     let converted = python::call_one(class.as_any(), value)?;
     encode_decimal(cx, &converted, out)
 }
@@ -241,12 +255,7 @@ fn encode_decimal(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<
     let printed = python::call_one(cx.imports.decimal_str.bind(py), value)?;
     let printed = printed.cast::<pyo3::types::PyString>().map_err(PyErr::from).or_raise(py)?;
     let printed = python::as_utf8(py, printed)?;
-    encode_printed(printed, out).map_err(|refusal| match refusal {
-        Refusal::ExponentSmall => refused(py, "exponent is too small"),
-        Refusal::ExponentLarge => refused(py, "exponent is too large"),
-        Refusal::Digits => refused(py, "number of digits is too large"),
-        Refusal::Unknown => refused(py, "unknown notation"),
-    })
+    encode_printed(printed, out).map_err(|refusal| refused(py, refusal.why()))
 }
 
 #[cold]
@@ -261,6 +270,17 @@ enum Refusal {
     ExponentLarge,
     Digits,
     Unknown,
+}
+
+impl Refusal {
+    fn why(self) -> &'static str {
+        match self {
+            Refusal::ExponentSmall => "exponent is too small",
+            Refusal::ExponentLarge => "exponent is too large",
+            Refusal::Digits => "number of digits is too large",
+            Refusal::Unknown => "unknown notation",
+        }
+    }
 }
 
 /// Appends the wire form of what `Decimal.__str__` printed.

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use pyo3::prelude::*;
 use pyo3::types::PyInt;
@@ -14,15 +14,17 @@ use super::composite::Composite;
 use super::custom::{Custom, Exchange};
 use super::introspect::TypeRow;
 use super::python::{exception, exception_with};
-use super::{Body, Codec, Context, Format, Imports, Kind, Scalar, catalog};
+use super::{Body, Codec, Context, Format, Imports, Kind, Manner, Scalar, catalog};
 
 /// The types of one connection; clones are the same registry.
 #[derive(Clone, Debug)]
-pub struct Registry(Arc<Shared>);
+pub struct Registry(Arc<Shared>, bool);
 
 #[derive(Debug)]
 struct Shared {
     utf8: AtomicBool,
+    /// Whether values are cut off to what their type holds of them, as asyncpg does.
+    truncates: AtomicBool,
     /// Python's name of the client's encoding.
     encoding: RwLock<String>,
     types: Mutex<Types>,
@@ -35,6 +37,10 @@ struct Types {
     custom: HashMap<u32, Arc<Codec>>,
     derived: HashMap<u32, Arc<Codec>>,
 }
+
+/// A type of which nothing is known, as that of a parameter which the server infers: text.
+pub static UNKNOWN: LazyLock<Arc<Codec>> =
+    LazyLock::new(|| scalar(0, "unknown", "pg_catalog", Format::Text, Scalar::Text));
 
 /// A type as the server calls it.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +72,38 @@ impl Default for Registry {
 impl Registry {
     /// A registry that knows the built-in types; the client's encoding is UTF-8.
     pub fn new() -> Self {
-        Registry(Arc::new(Shared {
+        let shared = Shared {
             utf8: AtomicBool::new(true),
+            truncates: AtomicBool::new(false),
             encoding: RwLock::new("utf-8".to_owned()),
             types: Mutex::default(),
-        }))
+        };
+        Registry(Arc::new(shared), false)
+    }
+
+    /// The same types, for values that fit no type but their own ([`Manner::Typed`]).
+    pub fn typed(&self) -> Self {
+        Registry(self.0.clone(), true)
+    }
+
+    /// Whether values fit no type but their own.
+    pub fn is_typed(&self) -> bool {
+        self.1
+    }
+
+    /// Has values cut off to what their type holds of them.
+    pub fn set_truncates(&self, truncates: bool) {
+        self.0.truncates.store(truncates, Ordering::Relaxed);
+    }
+
+    fn manner(&self) -> Manner {
+        if self.1 {
+            Manner::Typed
+        } else if self.0.truncates.load(Ordering::Relaxed) {
+            Manner::Truncating
+        } else {
+            Manner::Exact
+        }
     }
 
     /// Takes Python's name of the client's encoding.
@@ -92,7 +125,8 @@ impl Registry {
     #[inline]
     pub fn context<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<Context<'a, 'py>> {
         let imports = Imports::get(py)?;
-        Ok(Context { py, registry: self, imports, utf8: self.0.utf8.load(Ordering::Relaxed) })
+        let utf8 = self.0.utf8.load(Ordering::Relaxed);
+        Ok(Context { py, registry: self, imports, utf8, manner: self.manner() })
     }
 
     /// The codec of a type; `None` when the server must be asked about it.

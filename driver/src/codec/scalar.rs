@@ -156,15 +156,15 @@ impl Scalar {
     pub fn encode(self, cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec<u8>) -> Done {
         let py = cx.py;
         match self {
-            Scalar::Int4 => number::encode_int4(py, value, out),
-            Scalar::Int8 => number::encode_int8(py, value, out),
+            Scalar::Int4 => number::encode_int4(cx, value, out),
+            Scalar::Int8 => number::encode_int8(cx, value, out),
             Scalar::Text | Scalar::TextOut => text::encode(cx, value, out),
-            Scalar::Float8 => number::encode_float8(py, value, out),
+            Scalar::Float8 => number::encode_float8(cx, value, out),
             Scalar::Bool => number::encode_bool(py, value, out),
-            Scalar::Int2 => number::encode_int2(py, value, out),
-            Scalar::Uint4 => number::encode_uint4(py, value, out),
-            Scalar::Uint8 => number::encode_uint8(py, value, out),
-            Scalar::Float4 => number::encode_float4(py, value, out),
+            Scalar::Int2 => number::encode_int2(cx, value, out),
+            Scalar::Uint4 => number::encode_uint4(cx, value, out),
+            Scalar::Uint8 => number::encode_uint8(cx, value, out),
+            Scalar::Float4 => number::encode_float4(cx, value, out),
             Scalar::Bytea | Scalar::ByteaOut => text::encode_bytes(py, value, out),
             Scalar::Jsonb | Scalar::Jsonpath => text::encode_versioned(cx, value, out),
             Scalar::Numeric => numeric::encode(cx, value, out),

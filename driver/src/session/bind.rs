@@ -193,7 +193,7 @@ impl Session {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;
-                outgoing::parse(out, name, &query);
+                outgoing::parse_as(out, name, &query, state.declared());
             }
             program.bind(py, out, portal, name, args, None)?;
             if execute {
@@ -225,7 +225,7 @@ impl Session {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;
-                outgoing::parse(out, name, &query);
+                outgoing::parse_as(out, name, &query, state.declared());
             }
             program.bind_for(py, out, b"", name, args, None, &formats)?;
             outgoing::execute(out, b"", 0);

@@ -118,6 +118,11 @@ impl Session {
         !self.is_closed() && self.is_connected.load(Ordering::Relaxed)
     }
 
+    fn is_in_failed_transaction(&self) -> bool {
+        self.status.load(Ordering::Relaxed) == b'E'
+    }
+
+    /// Whether the session is in a transaction.
     fn is_in_transaction(&self) -> bool {
         self.in_transaction()
     }
@@ -144,5 +149,10 @@ impl Session {
     /// A reset was sent.
     fn forget_changes(&self) {
         self.changed.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether PREPARE was executed since this was asked last.
+    fn take_prepared(&self) -> bool {
+        self.prepared.swap(false, Ordering::Relaxed)
     }
 }

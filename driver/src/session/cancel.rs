@@ -86,7 +86,7 @@ impl Session {
         let request = std::mem::replace(&mut op.state().request, Request::Nothing);
         match request {
             Request::Lease(_) => Self::unlease(slf, value),
-            Request::CopyIn(_) => Self::copy_abort(slf, "COPY was cancelled"),
+            Request::CopyIn(..) => Self::copy_abort(slf, "COPY was cancelled"),
             Request::CopyOut(_) => Self::copy_out_abort(slf),
             Request::Prepare(statement) => slf.get().forget_statement(slf.py(), &statement),
             _ => Ok(()),

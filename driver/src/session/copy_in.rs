@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
 use super::flight::{Flight, Verb, Waiter};
+use super::lease::current_task;
 use super::op::{Op, Started};
 use super::request::Request;
 use super::statement::Statement;
@@ -21,7 +22,7 @@ impl Session {
         query: Py<PyString>,
         timeout: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, Op>> {
-        Op::make(slf, Request::CopyIn(query), timeout)
+        Op::make(slf, Request::CopyIn(query, current_task(slf.py())?), timeout)
     }
 
     /// Writes data of the COPY; false when the server has ended it.
@@ -100,9 +101,19 @@ impl Session {
 
 impl Session {
     /// Begins a COPY ... FROM STDIN, from now on the only one to write.
-    pub(super) fn send_copy_in(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, query: &Py<PyString>) -> PyResult<Started> {
+    pub(super) fn send_copy_in(
+        slf: &Bound<'_, Self>,
+        op: &Bound<'_, Op>,
+        query: &Py<PyString>,
+        task: &Py<PyAny>,
+    ) -> PyResult<Started> {
         let started = Self::send_query(slf, op, query, Verb::CopyIn)?;
-        slf.get().writing()?.exclusive = Some(Exclusive::CopyIn);
+        let mut writing = slf.get().writing()?;
+        writing.exclusive = Some(Exclusive::CopyIn);
+        let before = writing.copier.replace(task.clone_ref(slf.py()));
+        drop(writing);
+        // What goes may run code of the program's.
+        drop(before);
         slf.get().copied.store(0, Ordering::Relaxed);
         Ok(started)
     }

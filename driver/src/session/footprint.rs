@@ -1,6 +1,7 @@
 //! What a command may leave behind in the session, so that a pool resets only the sessions that need it.
 //!
-//! A pool's reset undoes settings, session-level advisory locks, LISTEN and cursors that outlive their transaction. A
+//! A pool's reset undoes settings, roles, temporary tables, session-level advisory locks, LISTEN and cursors that outlive
+//! their transaction. A
 //! command is taken to leave nothing of these only if it is plainly so: a query (or transaction control) that writes
 //! nothing, since triggers run what they like, and calls only functions of PostgreSQL that are known to leave nothing.
 //! Everything else may: a wrong "may" costs a command that the server answers in passing, a wrong "may not" would give
@@ -129,6 +130,7 @@ mod tests {
             "declare c cursor with hold for select 1",
             "explain analyze select my_function()",
             "create table t (a int)",
+            "select 1 as a into temp t",
             "select 'it\\'s', set_config('a.b', 'c', false) --'",
             "select U&\"set!005fconfig\" uescape '!' ('a.b', 'c', false)",
             "select 'open",

@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use super::deadline::no_timeout;
 use super::op::Op;
 use super::request::Request;
-use super::{Session, Writing};
+use super::{Exclusive, Session, Writing, errors};
 
 /// One block's right to the connection.
 pub(crate) struct Lease {
@@ -93,11 +93,25 @@ impl Session {
     pub(crate) fn admit(&self, py: Python<'_>, writing: &mut Writing, op: &Bound<'_, Op>) -> PyResult<bool> {
         match self.must_wait(py, writing)? {
             Some(held) => {
+                self.refuse_own_copy(py, writing)?;
                 writing.waiting.push_back(Waiting { op: op.clone().unbind(), held });
                 Ok(false)
             }
             None => Ok(true),
         }
+    }
+
+    /// Refuses what is asked by the task whose COPY the connection is busy with: it would wait for itself.
+    fn refuse_own_copy(&self, py: Python<'_>, writing: &Writing) -> PyResult<()> {
+        let Some(copier) = writing.copier.as_ref().filter(|_| writing.exclusive == Some(Exclusive::CopyIn)) else {
+            return Ok(());
+        };
+        if copier.is_none(py) || !current_task(py)?.is(copier) {
+            return Ok(());
+        }
+        let hint = "Read what is to be copied before the COPY, or over another connection.";
+        let message = "cannot perform operation: another operation is in progress, the COPY whose data is being made";
+        Err(errors::with_hint(py, "InterfaceError", message, hint))
     }
 
     /// What is asked in the current context can be sent: `None`; or has to wait, under these leases.

@@ -9,20 +9,54 @@ use wire::login::{Account, ChannelBinding, Error, Exchange, Password};
 pub struct Login {
     exchange: Exchange,
     end_point: Option<Vec<u8>>,
+    /// libpq's names of the methods that will do; none where all will.
+    required: Vec<String>,
+    /// Whether the server has asked for a proof.
+    asked: bool,
 }
 
 impl Default for Login {
     fn default() -> Self {
-        Self::new(String::new(), Vec::new(), None, ChannelBinding::Prefer)
+        Self::new(String::new(), Vec::new(), None, ChannelBinding::Prefer, Vec::new())
     }
 }
 
 impl Login {
     /// A login of a user with a password, empty when there is none. `end_point` is the hash of the server's certificate,
     /// when the connection is encrypted.
-    pub fn new(user: String, password: Vec<u8>, end_point: Option<Vec<u8>>, binding: ChannelBinding) -> Self {
+    pub fn new(
+        user: String,
+        password: Vec<u8>,
+        end_point: Option<Vec<u8>>,
+        binding: ChannelBinding,
+        required: Vec<String>,
+    ) -> Self {
         let account = Account { user, password: Some(Password::Plain(password)) };
-        Self { exchange: Exchange::new(account, binding), end_point }
+        Self { exchange: Exchange::new(account, binding), end_point, required, asked: false }
+    }
+
+    /// Refuses an Authentication message of a method that `require_auth` leaves out, in libpq's words.
+    pub fn check(&mut self, body: &[u8]) -> Result<(), String> {
+        let Some((number, _)) = body.split_first_chunk::<4>() else { return Ok(()) };
+        let method = match i32::from_be_bytes(*number) {
+            0 if self.asked => return Ok(()),
+            0 => "none",
+            3 => "password",
+            5 => "md5",
+            7 => "gss",
+            9 => "sspi",
+            10 => "scram-sha-256",
+            _ => return Ok(()),
+        };
+        self.asked = true;
+        if self.required.is_empty() || self.required.iter().any(|allowed| allowed == method) {
+            return Ok(());
+        }
+        let what = match method {
+            "none" => "server did not complete authentication".into(),
+            method => format!("server requested {method} authentication"),
+        };
+        Err(format!("authentication method requirement {:?} failed: {what}", self.required.join(",")))
     }
 
     /// Takes one Authentication message, and appends the answer, if one is due, to `out`.
@@ -75,7 +109,7 @@ mod tests {
     }
 
     fn login(end_point: Option<Vec<u8>>) -> Login {
-        Login::new("u".into(), b"p".to_vec(), end_point, ChannelBinding::Prefer)
+        Login::new("u".into(), b"p".to_vec(), end_point, ChannelBinding::Prefer, Vec::new())
     }
 
     #[test]
@@ -87,6 +121,20 @@ mod tests {
             let (_, first) = frontend::sasl_initial(&out[5..]).unwrap();
             assert!(first.starts_with(header.as_bytes()));
         }
+    }
+
+    #[test]
+    fn only_the_methods_that_are_required_will_do() {
+        let mut required =
+            Login::new("u".into(), Vec::new(), None, ChannelBinding::Prefer, vec!["scram-sha-256".into()]);
+        assert!(required.check(&body(&Authentication::CleartextPassword)).unwrap_err().contains("requested password"));
+        let mut required =
+            Login::new("u".into(), Vec::new(), None, ChannelBinding::Prefer, vec!["scram-sha-256".into()]);
+        assert!(required.check(&[0; 4]).unwrap_err().contains("did not complete"));
+        let mut required =
+            Login::new("u".into(), Vec::new(), None, ChannelBinding::Prefer, vec!["scram-sha-256".into()]);
+        required.check(&body(&Authentication::Sasl(vec![scram::MECHANISM]))).unwrap();
+        required.check(&[0; 4]).unwrap();
     }
 
     #[test]

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBool, PyIterator, PyString, PyTuple};
 
 use super::flight::{Batch, Flight, Total, Verb};
 use super::op::{Op, Started};
-use super::program::Program;
+use super::program::{MISFIT, Program};
 use super::request::Request;
 use super::statement::Statement;
 use super::{Exclusive, Session, outgoing};
@@ -26,12 +26,18 @@ pub(crate) struct Many {
     program: Arc<Program>,
     limit: u32,
     next: usize,
+    /// Declares the types of a list that does not fit the statement's, if anything does.
+    declare: Option<Py<PyAny>>,
+    /// The types that were declared last, and how values are written for them.
+    declared: Option<(Vec<u32>, Program)>,
 }
 
 #[pymethods]
 impl Session {
     /// Binds of many argument lists, each executed, all or none.
-    #[pyo3(signature = (state, args, portal_name, timeout, return_rows))]
+    ///
+    /// `declare` gives the types of an argument list that does not fit the statement's, and the list for these, or None.
+    #[pyo3(signature = (state, args, portal_name, timeout, return_rows, declare=None))]
     fn bind_execute_many<'py>(
         slf: &Bound<'py, Self>,
         state: Py<Statement>,
@@ -39,9 +45,10 @@ impl Session {
         portal_name: &Bound<'py, PyString>,
         timeout: Option<Py<PyAny>>,
         return_rows: bool,
+        declare: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, Op>> {
         let _ = portal_name;
-        Op::make(slf, Request::Many { statement: state, args, rows: return_rows }, timeout)
+        Op::make(slf, Request::Many { statement: state, args, rows: return_rows, declare }, timeout)
     }
 }
 
@@ -52,6 +59,7 @@ impl Session {
         statement: &Py<Statement>,
         args: &Bound<'_, PyAny>,
         rows: bool,
+        declare: Option<&Py<PyAny>>,
     ) -> PyResult<Started> {
         let py = slf.py();
         let program = statement.get().compile(py)?;
@@ -60,13 +68,21 @@ impl Session {
         let total = if rows { Total::Rows(program.clone(), Vec::new()) } else { Total::Count(0) };
         let batch = Batch { statement: statement.clone_ref(py), total, failure: None };
         let flight = Flight::new(Verb::Many(batch), op);
-        let mut many =
-            Many { lists, statement: statement.clone_ref(py), program, limit: if rows { 0 } else { 1 }, next: 0 };
+        let mut many = Many {
+            lists,
+            statement: statement.clone_ref(py),
+            program,
+            limit: if rows { 0 } else { 1 },
+            next: 0,
+            declare: declare.map(|declare| declare.clone_ref(py)),
+            declared: None,
+        };
         // The first piece is written before anything is promised, so that a bad first argument costs nothing.
         let mut piece = Vec::new();
         if !statement.get().prepared() {
             let query = slf.get().settings.get().encode_text(statement.get().query.bind(py))?;
-            outgoing::parse(&mut piece, statement.get().name.bind(py).to_str()?.as_bytes(), &query);
+            let name = statement.get().name.bind(py).to_str()?.as_bytes();
+            outgoing::parse_as(&mut piece, name, &query, statement.get().declared());
         }
         let more = many.write(py, &mut piece)?;
         if more {
@@ -150,7 +166,7 @@ impl Session {
 impl Many {
     /// Appends argument lists until a piece is full; whether there may be more.
     fn write(&mut self, py: Python<'_>, out: &mut Vec<u8>) -> PyResult<bool> {
-        let name = self.statement.get().name.bind(py).to_str()?.as_bytes();
+        let name = self.statement.get().name.bind(py).to_str()?.as_bytes().to_vec();
         let mut lists = self.lists.bind(py).clone();
         loop {
             let Some(list) = lists.next() else { return Ok(false) };
@@ -159,12 +175,54 @@ impl Many {
                 Ok(tuple) => tuple.into_any(),
                 Err(other) => other.into_inner(),
             };
-            self.program.bind(py, out, b"", name, &list, Some(self.next))?;
+            // A statement without a name is gone once another one was declared in its place.
+            if name.is_empty() && self.declared.is_some() {
+                self.write_declared(py, out, &list, None)?;
+            } else if let Err(error) = self.program.bind(py, out, b"", &name, &list, Some(self.next)) {
+                self.write_declared(py, out, &list, Some(error))?;
+            }
             outgoing::execute(out, b"", self.limit);
             self.next += 1;
             if out.len() >= PIECE {
                 return Ok(true);
             }
         }
+    }
+
+    /// Appends an argument list that does not fit the statement, for one of the same text whose parameters are declared
+    /// to be of the types of the values.
+    #[cold]
+    fn write_declared(
+        &mut self,
+        py: Python<'_>,
+        out: &mut Vec<u8>,
+        list: &Bound<'_, PyAny>,
+        refused: Option<PyErr>,
+    ) -> PyResult<()> {
+        let is_misfit = |error: &PyErr| {
+            error.value(py).getattr(intern!(py, MISFIT)).is_ok_and(|misfit| misfit.is(PyBool::new(py, true)))
+        };
+        let statement = self.statement.get();
+        let declare = match (&self.declare, refused.as_ref().is_none_or(is_misfit)) {
+            (Some(declare), true) => declare,
+            _ => return refused.map_or(Ok(()), Err),
+        };
+        let declared = declare.call1(py, (list,))?.extract::<Option<(Vec<u32>, Bound<'_, PyTuple>)>>(py)?;
+        let (types, list) = match (declared, &refused) {
+            (Some(declared), _) => declared,
+            (None, Some(_)) => return refused.map_or(Ok(()), Err),
+            (None, None) => (
+                vec![0; list.len()?],
+                list.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| PyTuple::new(py, values))?,
+            ),
+        };
+        if self.declared.as_ref().is_none_or(|(known, _)| *known != types) {
+            let query = statement.query(py)?;
+            outgoing::parse_as(out, b"", &query, &types);
+            let program = statement.program_for(py, &types)?;
+            self.declared = Some((types, program));
+        }
+        let Some((_, program)) = &self.declared else { return Ok(()) };
+        program.bind(py, out, b"", b"", list.as_any(), Some(self.next)).map_err(|error| refused.unwrap_or(error))
     }
 }

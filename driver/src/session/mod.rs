@@ -94,6 +94,8 @@ pub(crate) struct Writing {
     /// Whether the transport holds bytes that the socket did not take.
     overflow: bool,
     exclusive: Option<Exclusive>,
+    /// The task whose COPY ... FROM STDIN it is.
+    copier: Option<Py<PyAny>>,
     /// The rest of the argument lists that are being written.
     many: Option<many::Many>,
     /// Whether the rest is not wanted: an earlier one has failed.
@@ -156,6 +158,8 @@ pub struct Session {
     copied: AtomicU64,
     /// Whether something was sent since the last reset that may have changed the session.
     changed: AtomicBool,
+    /// Whether PREPARE was executed.
+    prepared: AtomicBool,
     /// Whether the server has let the user in (AuthenticationOk).
     auth_received: AtomicBool,
     /// The process that made it, by the forks up to it.

@@ -167,7 +167,7 @@ impl Op {
             Request::Fetch { query, .. }
             | Request::Simple(query)
             | Request::CopyOut(query)
-            | Request::CopyIn(query) => Some(query.clone_ref(py).into_any()),
+            | Request::CopyIn(query, _) => Some(query.clone_ref(py).into_any()),
             _ => None,
         }
     }

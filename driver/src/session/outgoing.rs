@@ -4,10 +4,18 @@ use wire::frame;
 
 /// Appends Parse: `sql` becomes the statement `name`, of which the server infers the parameters' types.
 pub fn parse(out: &mut Vec<u8>, name: &[u8], sql: &[u8]) {
+    parse_as(out, name, sql, &[]);
+}
+
+/// Appends Parse with the types of parameters; the server infers those that are 0 or not given.
+pub fn parse_as(out: &mut Vec<u8>, name: &[u8], sql: &[u8], types: &[u32]) {
     frame::write(out, b'P', |out| {
         frame::write_cstr(out, name);
         frame::write_cstr(out, sql);
-        out.extend_from_slice(&[0, 0]);
+        out.extend_from_slice(&(types.len() as u16).to_be_bytes());
+        for oid in types {
+            out.extend_from_slice(&oid.to_be_bytes());
+        }
     });
 }
 

@@ -16,7 +16,11 @@ use pyo3::intern;
 #[pymethods]
 impl Session {
     /// Parse and Describe.
-    #[pyo3(signature = (stmt_name, query, timeout, *, state=None, ignore_custom_codec=false, record_class))]
+    ///
+    /// `types` are those that the program declares, 0 for one that the server infers, which makes it a statement for
+    /// values that fit no type but their own; None is none.
+    #[pyo3(signature = (stmt_name, query, timeout, *, state=None, ignore_custom_codec=false, record_class, types=None))]
+    #[expect(clippy::too_many_arguments, reason = "asyncpg's method, argument by argument")]
     fn prepare<'py>(
         slf: &Bound<'py, Self>,
         stmt_name: Py<PyString>,
@@ -25,6 +29,7 @@ impl Session {
         state: Option<Py<Statement>>,
         ignore_custom_codec: bool,
         record_class: Option<Py<PyType>>,
+        types: Option<Vec<u32>>,
     ) -> PyResult<Bound<'py, Op>> {
         let py = slf.py();
         let this = slf.get();
@@ -33,7 +38,8 @@ impl Session {
             None => {
                 let class = record_class.unwrap_or_else(|| this.record_class.clone_ref(py));
                 let settings = this.settings.clone_ref(py);
-                Py::new(py, Statement::make(py, stmt_name, query, class, ignore_custom_codec, settings))?
+                let made = Statement::make(py, stmt_name, query, class, ignore_custom_codec, settings);
+                Py::new(py, made.declaring(types))?
             }
         };
         Op::make(slf, Request::Prepare(statement), timeout)
@@ -74,7 +80,7 @@ impl Session {
         let query = slf.get().settings.get().encode_text(statement.get().query.bind(py))?;
         let name = statement.get().name.bind(py).to_str()?.as_bytes();
         Self::push(slf, flight, |out| {
-            outgoing::parse(out, name, &query);
+            outgoing::parse_as(out, name, &query, statement.get().declared());
             outgoing::describe_statement(out, name);
             outgoing::sync(out);
             Ok(())

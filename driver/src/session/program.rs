@@ -4,16 +4,21 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::errors;
 use super::statement::short;
 use crate::codec::catalog::{JSON, JSONB, TEXT};
+use crate::codec::registry::UNKNOWN;
 use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
 use crate::record::form::Form;
+
+/// The attribute of an error that says that the value would fit another type.
+pub(super) const MISFIT: &str = "_misfit";
 
 /// The hint to who gives a list where one value is wanted.
 const ONE_VALUE: &str =
@@ -118,14 +123,25 @@ impl Program {
         out.push(0);
         out.extend_from_slice(name);
         out.push(0);
+        let head = out.len();
         out.extend_from_slice(&self.head);
+        let mut texts = Vec::new();
         if let Ok(args) = args.cast::<PyTuple>() {
             self.check_count(py, args.len())?;
             for (position, (codec, arg)) in self.encoders.iter().zip(args.iter_borrowed()).enumerate() {
-                self.argument(py, out, codec, &arg, position, element)?;
+                self.argument(py, out, codec, &arg, position, element, &mut texts)?;
             }
         } else {
-            self.bind_sequence(py, out, args, element)?;
+            self.bind_sequence(py, out, args, element, &mut texts)?;
+        }
+        if !texts.is_empty() {
+            let format = |(position, codec): (usize, &Arc<Codec>)| match texts.contains(&position) {
+                true => Format::Text,
+                false => codec.format(),
+            };
+            let mut with_texts = formats(self.encoders.iter().enumerate().map(format));
+            with_texts.extend_from_slice(&(self.encoders.len() as u16).to_be_bytes());
+            out.splice(head..head + self.head.len(), with_texts);
         }
         Ok(())
     }
@@ -136,6 +152,7 @@ impl Program {
         out: &mut Vec<u8>,
         args: &Bound<'_, PyAny>,
         element: Option<usize>,
+        texts: &mut Vec<usize>,
     ) -> PyResult<()> {
         // SAFETY: a check of a live object's type.
         if unsafe { ffi::PySequence_Check(args.as_ptr()) } == 0 {
@@ -155,12 +172,14 @@ impl Program {
         self.check_count(py, args.len()?)?;
         for (position, codec) in self.encoders.iter().enumerate() {
             let arg = args.get_item(position)?;
-            self.argument(py, out, codec, &arg, position, element)?;
+            self.argument(py, out, codec, &arg, position, element, texts)?;
         }
         Ok(())
     }
 
+    /// Appends an argument; notes in `texts` that it is text where the codec's form is another.
     #[inline]
+    #[expect(clippy::too_many_arguments, reason = "what is written, and what an error says of it")]
     fn argument(
         &self,
         py: Python<'_>,
@@ -169,6 +188,7 @@ impl Program {
         arg: &Bound<'_, PyAny>,
         position: usize,
         element: Option<usize>,
+        texts: &mut Vec<usize>,
     ) -> PyResult<()> {
         if arg.is_none() {
             out.extend_from_slice(&[0xff; 4]);
@@ -184,18 +204,36 @@ impl Program {
         }
         if let Err(error) = codec.encode(py, arg, out, &self.settings) {
             out.truncate(begin + 4);
-            let Some(value) = member(py, arg) else { return Err(refused(py, error, codec, arg, position, element)) };
-            codec
-                .encode(py, &value, out, &self.settings)
-                .map_err(|error| refused(py, error, codec, arg, position, element))?;
+            let error = match member(py, arg) {
+                Some(value) => codec.encode(py, &value, out, &self.settings).err(),
+                None => Some(error),
+            };
+            if let Some(error) = error {
+                out.truncate(begin + 4);
+                let typed = self.settings.is_typed() && !codec.is_custom();
+                if typed && arg.is_instance_of::<PyString>() {
+                    // What the server makes of a text is the server's to say.
+                    UNKNOWN
+                        .encode(py, arg, out, &self.settings)
+                        .map_err(|error| refused(py, error, codec, arg, position, element))?;
+                    texts.push(position);
+                } else {
+                    let error = refused(py, error, codec, arg, position, element);
+                    error.value(py).setattr(intern!(py, MISFIT), typed)?;
+                    return Err(error);
+                }
+            }
         }
         patch(py, out, begin)
     }
 
     fn check_count(&self, py: Python<'_>, given: usize) -> PyResult<()> {
         let wanted = self.encoders.len();
-        if given > 32767 {
-            return Err(errors::new(py, "InterfaceError", "the number of query arguments cannot exceed 32767"));
+        if given > usize::from(u16::MAX) {
+            let message = format!(
+                "the number of query arguments cannot exceed 65535, which is the server's limit: {given} given"
+            );
+            return Err(errors::new(py, "InterfaceError", &message));
         }
         if given == wanted {
             return Ok(());
@@ -327,6 +365,14 @@ fn refused(
             Some(element) => format!("${} in element #{element} of executemany() sequence", position + 1),
             None => format!("${}", position + 1),
         };
+        if errors::is(py, &error, "DataError")? {
+            let value = error.value(py);
+            let why = value.getattr("args")?.get_item(0)?;
+            let message = format!("invalid input for query argument {place}: {} ({why})", short(arg)?);
+            let new = errors::new(py, "DataError", &message);
+            new.value(py).setattr("hint", value.getattr("hint")?)?;
+            return Ok(new);
+        }
         if error.is_instance_of::<PyAssertionError>(py) || errors::is(py, &error, "InternalClientError")? {
             return Ok(error.clone_ref(py));
         }

@@ -59,6 +59,7 @@ impl Session {
             queries: AtomicU64::new(0),
             copied: AtomicU64::new(0),
             changed: AtomicBool::new(false),
+            prepared: AtomicBool::new(false),
             auth_received: AtomicBool::new(false),
             generation: super::fork::generation(),
         })
@@ -92,6 +93,8 @@ impl Session {
         let user = text("user")?.unwrap_or_default();
         let password = text("password")?.unwrap_or_default().into_bytes();
         let binding = super::login::binding(text("channel_binding")?.as_deref());
+        let required: Option<Vec<String>> = params.getattr("require_auth")?.extract()?;
+        let required = required.unwrap_or_default();
         let mut parameters = vec![
             ("client_encoding".to_owned(), "utf-8".to_owned()),
             ("user".to_owned(), user.clone()),
@@ -108,7 +111,7 @@ impl Session {
                 }
             }
         }
-        this.reading()?.login = Login::new(user, password, end_point(&tls)?, binding);
+        this.reading()?.login = Login::new(user, password, end_point(&tls)?, binding, required);
         let mut writing = this.writing()?;
         writing.transport = Some(transport.clone().unbind());
         let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));

@@ -87,6 +87,7 @@ impl Session {
             this.auth_received.store(true, Ordering::Relaxed);
         }
         let mut out = Vec::new();
+        login.check(body).map_err(|refusal| errors::interface(slf.py(), &refusal))?;
         login.answer(body, &mut out).map_err(|error| login_error(slf.py(), &error))?;
         let mut writing = this.writing()?;
         writing.out.extend_from_slice(&out);
@@ -128,7 +129,12 @@ impl Session {
         let py = slf.py();
         match tag {
             tag::BIND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => flight.forget_tag(),
-            tag::COMMAND_COMPLETE => flight.complete(py, body)?,
+            tag::COMMAND_COMPLETE => {
+                if body == b"PREPARE\0" {
+                    slf.get().prepared.store(true, Ordering::Relaxed);
+                }
+                flight.complete(py, body)?;
+            }
             tag::PORTAL_SUSPENDED => flight.suspend(),
             tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION => {
                 if let Verb::Prepare(statement) = &flight.verb {

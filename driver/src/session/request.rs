@@ -18,7 +18,7 @@ pub enum Request {
     /// Execute of a bound portal.
     Execute { statement: Py<Statement>, portal: Vec<u8>, limit: u32 },
     /// Many argument lists for one statement, as one unit.
-    Many { statement: Py<Statement>, args: Py<PyAny>, rows: bool },
+    Many { statement: Py<Statement>, args: Py<PyAny>, rows: bool, declare: Option<Py<PyAny>> },
     /// Parse and Describe.
     Prepare(Py<Statement>),
     /// Commands as text.
@@ -35,8 +35,8 @@ pub enum Request {
     CopyOut(Py<PyString>),
     /// More bytes of the COPY, or None at its end.
     CopyRead,
-    /// Begins COPY ... FROM STDIN.
-    CopyIn(Py<PyString>),
+    /// Begins COPY ... FROM STDIN, for a task.
+    CopyIn(Py<PyString>, Py<PyAny>),
     /// Ends a COPY ... FROM STDIN, by failing with a reason or well.
     CopyEnd(Option<String>),
     /// Waits until the transport takes more.

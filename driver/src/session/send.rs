@@ -82,11 +82,13 @@ impl Session {
                 Self::send_columns(slf, op, statement.bind(py), args.bind(py), dictionary)
             }
             Request::Execute { statement, portal, limit } => Self::send_execute(slf, op, statement, portal, *limit),
-            Request::Many { statement, args, rows } => Self::send_many(slf, op, statement, args.bind(py), *rows),
+            Request::Many { statement, args, rows, declare } => {
+                Self::send_many(slf, op, statement, args.bind(py), *rows, declare.as_ref())
+            }
             Request::Prepare(statement) => Self::send_prepare(slf, op, statement),
             Request::Simple(query) => Self::send_query(slf, op, query, Verb::Query),
             Request::CopyOut(query) => Self::send_query(slf, op, query, |text| Verb::CopyOut(text, None)),
-            Request::CopyIn(query) => Self::send_copy_in(slf, op, query),
+            Request::CopyIn(query, task) => Self::send_copy_in(slf, op, query, task),
             Request::Finish(query) => Self::send_finish(slf, op, query),
             Request::Begin => Self::send_begin(slf, op),
             Request::CloseStatement(statement) => Self::send_close_statement(slf, op, statement),

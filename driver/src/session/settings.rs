@@ -74,6 +74,11 @@ impl ConnectionSettings {
         self.registry.set_builtin_alias(py, named, alias_to, format)
     }
 
+    /// Has values cut off to what their type holds of them, as asyncpg does.
+    fn set_truncates(&self, truncates: bool) {
+        self.registry.set_truncates(truncates);
+    }
+
     fn clear_type_cache(&self) {
         self.registry.clear();
     }

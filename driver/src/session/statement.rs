@@ -11,7 +11,8 @@ use super::errors;
 use super::footprint::may_change_session;
 use super::program::{Program, formats};
 use super::settings::ConnectionSettings;
-use crate::codec::RowDecoder;
+use crate::codec::registry::UNKNOWN;
+use crate::codec::{Codec, RowDecoder};
 use crate::columns::Field;
 use crate::record::Descriptor;
 use crate::record::form::Form;
@@ -23,6 +24,8 @@ pub struct Column {
     pub name: Py<PyString>,
     /// Its type.
     pub oid: u32,
+    /// How many bytes a value of its type takes; -1 where they differ.
+    pub size: i16,
     /// What its type was declared with, the precision of a numeric for instance; -1 for nothing.
     pub modifier: i32,
 }
@@ -44,6 +47,9 @@ pub struct Statement {
     #[pyo3(get)]
     pub ignore_custom_codec: bool,
     settings: Py<ConnectionSettings>,
+    /// The types that the program has declared, 0 for those that the server infers; `None` where values are to fit
+    /// what it infers.
+    declared: Option<Vec<u32>>,
     /// Whether running it may leave something in the session that a reset undoes.
     #[pyo3(get)]
     pub changes_session: bool,
@@ -75,6 +81,7 @@ impl Statement {
             record_class,
             ignore_custom_codec,
             settings,
+            declared: None,
             closed: AtomicBool::new(false),
             prepared: AtomicBool::new(true),
             refs: AtomicIsize::new(0),
@@ -155,6 +162,18 @@ impl Statement {
         PyTuple::new(py, attributes)
     }
 
+    /// For each column the bytes that its type takes, and what the type was declared with; -1 for neither.
+    fn _get_sizes(&self) -> Vec<(i16, i32)> {
+        self.columns().iter().map(|column| (column.size, column.modifier)).collect()
+    }
+
+    /// The parameters' types that were declared, 0 for one that the server infers; None where it infers all, and values
+    /// have to fit.
+    #[getter]
+    fn types<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
+        self.declared.as_ref().map(|types| PyTuple::new(py, types)).transpose()
+    }
+
     /// The numbers of the types that must be asked for before the statement can be used.
     fn _init_types(&self) -> PyResult<std::collections::HashSet<u32>> {
         let settings = self.settings.get();
@@ -185,6 +204,60 @@ impl Statement {
         settings: Py<ConnectionSettings>,
     ) -> Self {
         Self::new(py, name, query, record_class, ignore_custom_codec, settings)
+    }
+
+    /// The same with types that the program declares, for values that fit no type but their own.
+    pub fn declaring(mut self, types: Option<Vec<u32>>) -> Self {
+        self.declared = types;
+        self
+    }
+
+    /// Its text, as it travels.
+    pub fn query(&self, py: Python<'_>) -> PyResult<Vec<u8>> {
+        self.settings.get().encode_text(self.query.bind(py))
+    }
+
+    /// The types that the program has declared.
+    pub fn declared(&self) -> &[u32] {
+        self.declared.as_deref().unwrap_or_default()
+    }
+
+    /// How the values of parameters of such types are written, whatever the server says of the statement: text where
+    /// the type is 0. Its rows are not read.
+    pub fn program_for(&self, py: Python<'_>, types: &[u32]) -> PyResult<Program> {
+        let settings = self.settings.get();
+        let encoders = types.iter().map(|&oid| match oid {
+            0 => Ok(UNKNOWN.clone()),
+            oid => settings
+                .codec(oid, self.ignore_custom_codec)
+                .ok_or_else(|| errors::internal(py, &format!("no encoder for OID {oid}"))),
+        });
+        self.program_of(py, encoders.collect::<PyResult<_>>()?, &[], &[])
+    }
+
+    fn program_of(
+        &self,
+        py: Python<'_>,
+        encoders: Vec<Arc<Codec>>,
+        decoders: &[Arc<Codec>],
+        columns: &[Column],
+    ) -> PyResult<Program> {
+        let settings = self.settings.get();
+        let names: Vec<_> = columns.iter().map(|column| column.name.bind(py).clone()).collect();
+        let mut head = formats(encoders.iter().map(|codec| codec.format()));
+        head.extend_from_slice(&(encoders.len() as u16).to_be_bytes());
+        let types = settings.for_codecs();
+        Ok(Program {
+            tail: formats(decoders.iter().map(|codec| codec.format())),
+            head,
+            descriptor: Descriptor::of_names(py, &names)?,
+            record_class: self.record_class.clone_ref(py),
+            form: Form::of(self.record_class.bind(py))?,
+            tracked: !decoders.iter().all(|codec| codec.is_atomic()),
+            decoder: RowDecoder::new(decoders),
+            encoders,
+            settings: if self.declared.is_some() { types.typed() } else { types },
+        })
     }
 
     /// Whether any object uses it.
@@ -230,10 +303,10 @@ impl Statement {
             let name = settings.decode_text(py, fields.cstr("a column's name").map_err(wire_error)?)?.unbind();
             fields.bytes(6, "a column's table").map_err(wire_error)?;
             let oid = fields.i32("a column's type").map_err(wire_error)? as u32;
-            fields.bytes(2, "a column's size").map_err(wire_error)?;
+            let size = fields.i16("a column's size").map_err(wire_error)?;
             let modifier = fields.i32("a column's modifier").map_err(wire_error)?;
             fields.bytes(2, "a column's format").map_err(wire_error)?;
-            columns.push(Column { name, oid, modifier });
+            columns.push(Column { name, oid, size, modifier });
         }
         let _ = self.columns.set(columns);
         Ok(())
@@ -279,20 +352,7 @@ impl Statement {
                     .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let names: Vec<_> = self.columns().iter().map(|column| column.name.bind(py).clone()).collect();
-        let mut head = formats(encoders.iter().map(|codec| codec.format()));
-        head.extend_from_slice(&(encoders.len() as u16).to_be_bytes());
-        let program = Arc::new(Program {
-            tail: formats(decoders.iter().map(|codec| codec.format())),
-            head,
-            descriptor: Descriptor::of_names(py, &names)?,
-            record_class: self.record_class.clone_ref(py),
-            form: Form::of(self.record_class.bind(py))?,
-            tracked: !decoders.iter().all(|codec| codec.is_atomic()),
-            decoder: RowDecoder::new(&decoders),
-            encoders,
-            settings: settings.for_codecs(),
-        });
+        let program = Arc::new(self.program_of(py, encoders, &decoders, self.columns())?);
         Ok(self.program.get_or_init(|| program).clone())
     }
 }
@@ -306,9 +366,17 @@ impl Statement {
                 Some(column) => column.name.bind(py).to_string(),
                 None => String::new(),
             };
-            let message = format!("{} (column {name:?} of the row {})", error.value(py).str()?, short(row)?);
+            let of = format!("(column {name:?} of the row {})", short(row)?);
             // Its own class, as asyncpg's is; one that takes more than a message stays as it is.
-            let new = PyErr::from_value(error.get_type(py).call1((message,))?);
+            let message = match errors::is(py, &error, "DataError")? {
+                // With its hint it would be longer.
+                true => error.value(py).getattr("args")?.get_item(0)?.str()?,
+                false => error.value(py).str()?,
+            };
+            let new = PyErr::from_value(error.get_type(py).call1((format!("{message} {of}"),))?);
+            if let Some(hint) = error.value(py).getattr_opt("hint")? {
+                new.value(py).setattr("hint", hint)?;
+            }
             new.set_cause(py, Some(error.clone_ref(py)));
             Ok(new)
         };

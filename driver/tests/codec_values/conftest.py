@@ -33,7 +33,7 @@ def sides(server, loop):
     where = {"host": str(server.socket_folder), "port": server.port, "user": "postgres"}
     both = Sides(
         loop,
-        loop.run_until_complete(howdah.connect(**where, database="postgres")),
+        loop.run_until_complete(howdah.connect(**where, database="postgres", truncate=True)),
         loop.run_until_complete(asyncpg.connect(**where, database="postgres")),
     )
     yield both

@@ -13,6 +13,7 @@ Examples
 
 from __future__ import annotations
 
+from ._two_phase import Xid
 from .columns import ColumnCursor
 from .connection import Connection, connect
 from .cursor import Cursor
@@ -28,8 +29,10 @@ from .errors import (
     ProgrammingError,
     Warning,
 )
+from .info import ConnectionInfo, TransactionStatus
 from .pool import Pool
 from .rows import Column, class_row, dict_row
+from .server_cursor import ServerCursor
 from .streaming import StreamCursor
 from .types import (
     BINARY,
@@ -61,6 +64,7 @@ __all__ = (
     "Column",
     "ColumnCursor",
     "Connection",
+    "ConnectionInfo",
     "Cursor",
     "DataError",
     "DatabaseError",
@@ -74,12 +78,15 @@ __all__ = (
     "OperationalError",
     "Pool",
     "ProgrammingError",
+    "ServerCursor",
     "StreamCursor",
     "Time",
     "TimeFromTicks",
     "Timestamp",
     "TimestampFromTicks",
+    "TransactionStatus",
     "Warning",
+    "Xid",
     "apilevel",
     "class_row",
     "connect",

@@ -70,9 +70,10 @@ class BaseCursor:
         """Do nothing, as PEP 249 allows."""
         self._check()
 
-    def nextset(self) -> None:
+    def nextset(self) -> Optional[bool]:
         """Return None: a command has one result."""
         self._check()
+        return None
 
     def _check(self) -> None:
         if self._closed:

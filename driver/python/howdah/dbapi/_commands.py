@@ -7,22 +7,36 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Optional
+from typing import Any, Optional, TypeVar
 
 from .. import connection, exceptions
 from ..listeners import LoggedQuery
 from ..protocol import NO_TIMEOUT
-from . import errors
+from . import _declared, errors
 from . import parameters as placeholders
 from ._loop import Loop, resume
 from .errors import ProgrammingError, raise_translated
 from .rows import Column
 
+_T = TypeVar("_T")
+
 # After these, statements of the tables that were there may not hold any more.
 _ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
+# What the protocol can count.
+_MOST_VALUES = 65535
 _UNLOGGED = contextlib.nullcontext()
 # How long who drops a connection waits for another thread to notice.
 _PATIENCE = 5
+
+
+def _is_misfit(error: errors.DataError) -> bool:
+    """Whether a value would fit another type than the one that the server infers."""
+    return bool(getattr(error.__cause__, "_misfit", False))
+
+
+def _described(statement: Any) -> Optional[list[Column]]:
+    columns = zip(statement._get_attributes(), statement._get_sizes())
+    return [Column.of(column.name, column.type.oid, *sizes) for column, sizes in columns] or None
 
 
 class Commands:
@@ -44,8 +58,9 @@ class Commands:
         # Whether the transaction has altered what statements are prepared for, so that its end may alter it back.
         self._altered = False
         self._query_loggers: list[Callable[[LoggedQuery], object]] = []
-        # What is known of the statements that were run: the statement, how many values it takes, and its description.
-        self._known: dict[str, tuple[Any, int, Any]] = {}
+        # What is known of the statements that were run, by their text and the types declared, if there are any: the
+        # statement, how many values it takes, and its description.
+        self._known: dict[Any, tuple[Any, int, Any]] = {}
 
     @property
     def closed(self) -> bool:
@@ -127,6 +142,8 @@ class Commands:
         begins = not self._autocommit and self._begin()
         try:
             return self._query_once(text, args)
+        except errors.DataError as error:
+            return self._as_they_are(error, args, lambda types, args: self._query_once(text, args, types))
         except errors.NotSupportedError as error:
             if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
                 raise
@@ -145,12 +162,31 @@ class Commands:
         with self._time_and_log(text, args):
             return self._query(text, args)
 
-    def _query_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
-        known = self._known.get(text)
+    def _as_they_are(
+        self, error: errors.DataError, args: tuple[Any, ...], run: Callable[[tuple[int, ...], tuple[Any, ...]], _T]
+    ) -> _T:
+        """Run what was refused again, if values did not fit the types that the server infers: with their own types."""
+        declared = _declared.declare(args) if _is_misfit(error) else None
+        if declared is None:
+            raise error
+        self._begin()
+        try:
+            types, args = declared
+            return run(types if any(types) else (), args)
+        except errors.DataError as second:
+            # The first says what the server has wanted.
+            if _is_misfit(second):
+                raise error from error.__cause__
+            raise
+
+    def _query_once(self, text: str, args: tuple[Any, ...], types: tuple[int, ...] = ()) -> tuple[Any, Any]:
+        known = self._known.get((text, types) if types else text)
         if known is None or known[0].closed:
-            known = self._prepare(text)
+            known = self._prepare(text, types)
         statement, wanted, description = known
         if len(args) != wanted:
+            if len(args) > _MOST_VALUES:
+                raise ProgrammingError(f"a query takes at most {_MOST_VALUES} values, {len(args)} were given")
             raise ProgrammingError(
                 f"the query takes {wanted} value{'' if wanted == 1 else 's'}, "
                 f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
@@ -171,21 +207,30 @@ class Commands:
             self._forget_statements()
         return answer, description
 
-    def _statement(self, text: str) -> tuple[Any, int, Any]:
+    def _statement(self, text: str, types: tuple[int, ...] = ()) -> tuple[Any, int, Any]:
         """A prepared statement, how many values it takes, and the description of its result."""
-        known = self._known.get(text)
-        return self._prepare(text) if known is None or known[0].closed else known
+        known = self._known.get((text, types) if types else text)
+        return self._prepare(text, types) if known is None or known[0].closed else known
 
-    def _prepare(self, text: str) -> tuple[Any, int, Any]:
+    def _prepare(self, text: str, types: tuple[int, ...]) -> tuple[Any, int, Any]:
         placeholders.refuse_copy(text)
-        statement = self._run(self._inner._statements.get(text, None, record_class=tuple))
-        description = [Column(column.name, column.type.oid) for column in statement._get_attributes()]
-        found = statement, len(statement._get_parameters()), description or None
+        statement = self._run(self._inner._statements.get(text, None, record_class=tuple, types=types))
+        found = statement, len(statement._get_parameters()), _described(statement)
         if statement.name:
             if len(self._known) >= 2 * self._inner._config.statement_cache_size + 16:
                 self._known = {key: value for key, value in self._known.items() if not value[0].closed}
-            self._known[text] = found
+            self._known[(text, types) if types else text] = found
         return found
+
+    def _uncached(self, text: str) -> tuple[Any, Any]:
+        """Run a statement whose result has other columns the next time, perhaps."""
+        self._begin()
+        asked = self._inner._statements.get(text, None, record_class=tuple, use_cache=False, types=())
+        statement = self._run(asked)
+        with self._logged(text, ()):
+            return self._run(self._session.bind_execute(statement, (), "", 0, True, self._timeout)), _described(
+                statement
+            )
 
     def _forget_statements(self) -> None:
         self._known.clear()
@@ -194,15 +239,24 @@ class Commands:
     def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a query: its columns, and its description."""
         self._begin()
-        description = self._statement(text)[2]
+
+        def run(types: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
+            statement, _, description = self._statement(text, types)
+            return self._run(self._session.columns(statement, args, [], self._timeout)), description
+
         with self._logged(text, args):
-            return self._run(self._inner.fetch_columns(text, *args)), description
+            try:
+                return run((), args)
+            except errors.DataError as error:
+                return self._as_they_are(error, args, run)
 
     def _many(self, text: str, rows: Iterable[tuple[Any, ...]]) -> int:
         """Run a command for many argument lists; how many rows it changed."""
         self._begin()
+        statement = self._statement(text)[0]
         with self._logged(text, rows):
-            return int(self._run(self._inner._executemany(text, rows, None)) or 0)
+            asked = self._session.bind_execute_many(statement, rows, "", self._timeout, False, _declared.declare)
+            return int(self._run(asked) or 0)
 
     def _copy(self, copy: Callable[..., Any], command: str, end: Any) -> Any:
         with self._lock:
@@ -215,17 +269,24 @@ class Commands:
         if self._autocommit and not self._session.is_in_transaction():
             raise ProgrammingError("a streaming cursor needs a transaction: use connection.transaction()")
         self._begin()
-        statement, _, description = self._statement(text)
-        statement.touch()
-        name = self._inner._get_unique_id("portal")
-        statement.attach()
-        try:
-            with self._logged(text, args):
+
+        def run(types: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
+            statement, _, description = self._statement(text, types)
+            statement.touch()
+            name = self._inner._get_unique_id("portal")
+            statement.attach()
+            try:
                 self._run(self._session.bind(statement, args, name, None))
-        except BaseException:
-            statement.detach()
-            raise
-        return (statement, name), description
+            except BaseException:
+                statement.detach()
+                raise
+            return (statement, name), description
+
+        with self._logged(text, args):
+            try:
+                return run((), args)
+            except errors.DataError as error:
+                return self._as_they_are(error, args, run)
 
     def _advance(self, portal: tuple[Any, str], count: int) -> tuple[list[Any], bool]:
         """The next rows of a portal, and whether there are more."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import select
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
@@ -15,12 +16,15 @@ from .._typing import Arguments, CursorRowT, IsolationLevel, SessionOptions
 from ..listeners import LoggedQuery
 from ..transaction import ISOLATION_LEVELS
 from . import errors
-from ._commands import Commands
 from ._loop import Loop
+from ._notices import Notices
+from ._two_phase import TwoPhase
 from .columns import ColumnCursor
 from .cursor import Cursor
-from .errors import InterfaceError, InternalError, ProgrammingError, raise_translated
+from .errors import Diagnostics, InterfaceError, InternalError, ProgrammingError, raise_translated
+from .info import ConnectionInfo
 from .rows import RowFactory, check_factory
+from .server_cursor import ServerCursor
 from .streaming import StreamCursor
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ _GOODBYE = 5
 _BEGIN = "BEGIN;"
 
 
-class Connection(Commands, Generic[CursorRowT]):
+class Connection(TwoPhase, Generic[CursorRowT]):
     """A session with a server, made by :func:`connect`.
 
     Several threads may use it: one waits while another one's command runs. As a block it commits at the end, or rolls
@@ -72,6 +76,8 @@ class Connection(Commands, Generic[CursorRowT]):
         self._made_with = autocommit, row_factory
         self._use_defaults()
         self._savepoints = 0
+        self._notices = Notices()
+        self._notices.listen(inner)
         # When a pool got it back last.
         self._returned = 0.0
 
@@ -120,12 +126,24 @@ class Connection(Commands, Generic[CursorRowT]):
         self, name: Optional[str] = None, *, stream: bool = True, row_factory: RowFactory[_T]
     ) -> StreamCursor[_T]: ...
 
+    @overload
+    def cursor(
+        self,
+        name: str,
+        *,
+        scrollable: Optional[bool] = None,
+        withhold: bool = False,
+        row_factory: Optional[RowFactory[Any]] = None,
+    ) -> Any: ...
+
     def cursor(
         self,
         name: Optional[str] = None,
         *,
         stream: bool = False,
         columns: bool = False,
+        scrollable: Optional[bool] = None,
+        withhold: bool = False,
         row_factory: Optional[RowFactory[Any]] = None,
     ) -> Any:
         """Make a cursor.
@@ -133,22 +151,30 @@ class Connection(Commands, Generic[CursorRowT]):
         Parameters
         ----------
         name : str, optional
-            Any name stands for `stream=True`, as with psycopg.
+            A name stands for `stream=True`; with one of the next two it is the name of a cursor on the server.
         stream : bool, default False
             Whether rows are to come piece by piece while they are fetched, within a transaction.
         columns : bool, default False
             Whether results are to be columns, as for :meth:`howdah.Connection.fetch_columns`.
+        scrollable : bool, optional
+            Whether :meth:`ServerCursor.scroll` may go backwards; None leaves it to the query.
+        withhold : bool, default False
+            Whether the cursor outlives its transaction, its rows being kept on the server.
         row_factory : callable, optional
             What makes rows of tuples: :func:`dict_row`, `class_row(kind)`, or a function of the columns' names that
             gives a function of a tuple.
 
         Returns
         -------
-        Cursor, StreamCursor or ColumnCursor
+        Cursor, StreamCursor, ServerCursor or ColumnCursor
             The cursor.
         """
         self._check()
         check_factory(row_factory)
+        if scrollable is not None or withhold:
+            if name is None or stream or columns:
+                raise InterfaceError("scrollable and withhold need a name, and neither stream=True nor columns=True")
+            return ServerCursor(self, name, scrollable, withhold, row_factory or self.row_factory)
         if not (stream or columns or name is not None):
             return Cursor(self, row_factory or self.row_factory)
         if not columns:
@@ -165,11 +191,13 @@ class Connection(Commands, Generic[CursorRowT]):
         InternalError
             The transaction had failed, so that the server has rolled it back.
         """
+        self._check_one_phase("commit")
         if self._finish("COMMIT") == "ROLLBACK":
             raise InternalError("the transaction had failed before, and was rolled back by COMMIT")
 
     def rollback(self) -> None:
         """End the transaction, and undo what it did."""
+        self._check_one_phase("rollback")
         self._finish("ROLLBACK")
 
     def close(self) -> None:
@@ -199,12 +227,19 @@ class Connection(Commands, Generic[CursorRowT]):
 
     @property
     def isolation_level(self) -> Optional[IsolationLevel]:
-        """The level of transactions: "serializable", "repeatable_read", ...; None for the server's default."""
+        """The level of transactions: "serializable", "repeatable_read", ...; None for the server's default.
+
+        SQL's own words, `"REPEATABLE READ"`, are taken too, and psycopg's `IsolationLevel`.
+        """
         return self._isolation
 
     @isolation_level.setter
     def isolation_level(self, value: Optional[IsolationLevel]) -> None:
         self._check_idle("isolation_level")
+        if isinstance(value, enum.Enum):
+            value = value.name
+        if isinstance(value, str):
+            value = value.lower().replace(" ", "_")  # type: ignore[assignment]
         if value is not None and value not in ISOLATION_LEVELS:
             raise ProgrammingError(f"isolation_level is expected to be one of {list(ISOLATION_LEVELS)}, got {value!r}")
         self._isolation = value
@@ -236,6 +271,34 @@ class Connection(Commands, Generic[CursorRowT]):
     def in_transaction(self) -> bool:
         """Whether the session is in a transaction."""
         return not self.closed and bool(self._session.is_in_transaction())
+
+    @property
+    def info(self) -> ConnectionInfo:
+        """What is known of the connection: its server, user, database, transaction, settings."""
+        return ConnectionInfo(self)
+
+    @property
+    def notices(self) -> list[str]:
+        """The last fifty messages of the server below errors, as psycopg2 writes them; the list may be emptied."""
+        return self._notices.kept
+
+    def add_notice_handler(self, callback: Callable[[Diagnostics], object]) -> None:
+        """Call a function with each message of the server below errors.
+
+        Parameters
+        ----------
+        callback : callable
+            Called with the message's fields by psycopg's names: `message_primary`, `severity` and so on.
+
+        Examples
+        --------
+        >>> connection.add_notice_handler(lambda diag: print(diag.severity, diag.message_primary))
+        """
+        self._notices.handlers.append(callback)
+
+    def remove_notice_handler(self, callback: Callable[[Diagnostics], object]) -> None:
+        """Undo :meth:`add_notice_handler`."""
+        self._notices.handlers.remove(callback)
 
     @property
     def server_version(self) -> Any:
@@ -429,6 +492,7 @@ class Connection(Commands, Generic[CursorRowT]):
             self._autocommit is autocommit
             and self.row_factory is row_factory
             and self._begin_sql == _BEGIN
+            and not (self._notices.kept or self._notices.handlers)
             and self._session.is_unchanged()
         )
 
@@ -436,8 +500,12 @@ class Connection(Commands, Generic[CursorRowT]):
         """Make the session as new."""
         self._finish("ROLLBACK")
         self._use_defaults()
+        self._two_phase = None
+        self._notices.kept.clear()
+        self._notices.handlers.clear()
         if not self._session.is_unchanged():
             self._complete(self._inner.reset())
+            self._notices.listen(self._inner)
             self._session.forget_changes()
 
     def _is_elsewhere(self) -> bool:

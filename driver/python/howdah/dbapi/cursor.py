@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Optional, Union
@@ -35,6 +36,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
     _rows: Sequence[tuple[Any, ...]] = ()
     _at = 0
     _make: Optional[RowMaker[CursorRowT]] = None
+    # The results behind this one.
+    _next: Sequence[Any] = ()
 
     def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
         self._connection = connection
@@ -78,7 +81,9 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._described(description)
         return self
 
-    def executemany(self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments]) -> Self:
+    def executemany(
+        self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments], *, returning: bool = False
+    ) -> Self:
         """Run a command once for each of many argument lists, which travel as one unit.
 
         Parameters
@@ -87,6 +92,9 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             The command.
         seq_of_parameters : iterable of sequences or of mappings
             The argument lists, taken piece by piece while they are sent.
+        returning : bool, default False
+            Whether the rows that each command gives are results of the cursor, to which :meth:`nextset` goes one after
+            the other; the commands then travel one by one.
 
         Returns
         -------
@@ -99,8 +107,31 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         if rows is None:
             self._rowcount = 0
             return self
+        if returning:
+            return self._each(text, rows)
         with self._connection._lock:
             self._rowcount = self._connection._many(text, rows)
+        return self
+
+    def nextset(self) -> Optional[bool]:
+        """Go to the next result of :meth:`executemany` with `returning=True`; None where there is none."""
+        super().nextset()
+        if not self._next:
+            return None
+        (self._rows, self._tag, _), description = self._next[0]
+        self._next = self._next[1:]
+        self._described(description)
+        return True
+
+    def _each(self, text: str, rows: Iterable[tuple[Any, ...]]) -> Self:
+        """Run a command for each of many argument lists, and keep all results."""
+        connection = self._connection
+        query = connection._query_logged if connection._query_loggers else connection._query
+        with connection._lock:
+            one_by_one = connection._autocommit and not connection._session.is_in_transaction()
+            with connection.transaction() if one_by_one else contextlib.nullcontext():
+                self._next = [query(text, row) for row in rows]
+        self.nextset()
         return self
 
     def callproc(self, procname: str, parameters: Sequence[Any] = ()) -> Sequence[Any]:
@@ -292,3 +323,4 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._rowcount = -1
         self._tag = None
         self._rows = ()
+        self._next = ()

@@ -54,7 +54,9 @@ class StreamCursor(Cursor[CursorRowT]):
         self._described(description)
         return self
 
-    def executemany(self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments]) -> Self:
+    def executemany(
+        self, operation: Union[str, bytes], seq_of_parameters: Iterable[Arguments], *, returning: bool = False
+    ) -> Self:
         """Raise an error: rows of many commands are not streamed."""
         raise NotSupportedError("executemany() does not work on a cursor with stream=True")
 

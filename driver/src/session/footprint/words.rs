@@ -18,8 +18,8 @@ pub const OPENINGS: &[&str] = &[
     "with",
 ];
 
-/// Words that write, and so run triggers.
-pub const WRITES: &[&str] = &["delete", "insert", "merge", "update"];
+/// Words that write, and so run triggers, or make a table, which may be a temporary one.
+pub const WRITES: &[&str] = &["delete", "insert", "into", "merge", "update"];
 
 /// Words that stand before a parenthesis without calling anything that could leave something.
 pub const NO_CALL: &[&str] = &[
