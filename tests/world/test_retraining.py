@@ -212,3 +212,26 @@ def test_rows_of_an_unknown_rule_are_not_told(world):
         world.sql("SELECT pgml.held_out('last', l) FROM loans l LIMIT 1")
     _, notices = said(world, "SELECT count(*) FROM pgml.roc_curve('last', '(SELECT a, b, bad FROM loans)')")
     assert "all 4000 rows are used, and the model was trained on some of them" in notices
+
+
+def test_columns_that_are_left_out_move_no_row(database):
+    """The first training finds out which columns say nothing, and the second one knows it: the held-out rows are the same."""
+    database.sql("""
+        CREATE TABLE t AS SELECT i AS n, 'name ' || i AS name, NULL::float8 AS nothing, NULL::text AS nowhere,
+            'kind ' || i % 5 AS kind, (i * 7919) % 101 AS x, (i * 7919) % 101 + (i * 31) % 17 AS y
+        FROM generate_series(1, 2000) AS i;
+        CREATE UNIQUE INDEX ON t (n);
+    """)
+    held_out = "SELECT metrics->>'rows' FROM pgml.models ORDER BY id DESC LIMIT 1"
+    first = "SELECT * FROM pgml.train('p', 'regression', 't', 'y', 'linear')"
+    database.sql(first)
+    rows = database.sql(held_out)
+    database.sql("SELECT * FROM pgml.train('p', algorithm => 'linear')")
+    assert database.sql(held_out) == rows
+    # One that is left out and dropped is not missed.
+    database.sql("ALTER TABLE t DROP COLUMN name, DROP COLUMN nothing")
+    database.sql("SELECT * FROM pgml.train('p', algorithm => 'linear')")
+    assert database.sql(held_out) == rows
+    # Nor does a row need it to be told apart.
+    asked = "SELECT count(*) FROM t WHERE pgml.held_out('p', t)"
+    assert database.sql(asked) == rows

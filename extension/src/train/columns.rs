@@ -34,6 +34,9 @@ const MOST_WAITING: usize = 1 << 24;
 /// Bytes of all distinct values of all text columns, which are kept in memory, and in the model.
 const MOST_TEXT: usize = 64 << 20;
 
+/// After so many rows, and again after as many, it is asked which text columns are learnt from for sure.
+const SETTLING: u64 = 1 << 16;
+
 /// Reads the rows into a spool and learns about the columns meanwhile.
 pub struct Reader {
     task: Task,
@@ -85,8 +88,8 @@ struct FeatureReader {
     statistics: Statistics,
     /// Of each feature, where its values may be more than float32 tells apart.
     extents: Vec<Extent>,
-    /// Whether `preprocess` says something of it.
-    named: bool,
+    /// Whether it is kept whatever its values are: `preprocess` says something of it, or its first rows do.
+    stays: bool,
     /// Rows with values past the most that are told apart.
     untold: u64,
 }
@@ -111,7 +114,7 @@ impl FeatureReader {
 
     /// Why nothing can be learnt from it, of so many rows.
     fn says_nothing(&self, rows: u64) -> Option<String> {
-        if self.named {
+        if self.stays {
             return None;
         }
         let missing = self.statistics.missing();
@@ -193,7 +196,7 @@ impl Reader {
                 encoder,
                 statistics: Statistics::default(),
                 extents: Vec::new(),
-                named: roles.is_named(&column.name),
+                stays: roles.is_named(&column.name),
                 untold: 0,
             });
         }
@@ -256,7 +259,11 @@ impl Reader {
             Some(Hashes::of_value(By::Key(column.name.clone()), column, position))
         } else {
             let at = |position: usize| columns.get(position).map(|column| (position, column));
-            let features = self.features.iter().filter_map(|feature| at(feature.position - 1));
+            let lenient = self.lenient;
+            let features = self.features.iter().filter_map(|feature| {
+                let is_open = lenient && !feature.stays && matches!(feature.encoder, Encoder::Category(..));
+                at(feature.position - 1).map(|(position, column)| (position, column, is_open))
+            });
             let labels = self.labels.iter().filter_map(|(position, _)| at(*position));
             Some(Hashes::of_content(features, labels, self.task))
         };
@@ -289,6 +296,25 @@ impl Reader {
                 Some((feature.name.clone(), kind))
             })
             .collect()
+    }
+
+    /// Of so many rows the first ones tell which texts come again and again: these columns are learnt from.
+    fn settle(&mut self) {
+        let Some(hashes) = &mut self.hashes else { return };
+        let rows = hashes.rows.len() as u64;
+        if rows % SETTLING != 0 {
+            return;
+        }
+        let open: Vec<String> = hashes.open().map(str::to_owned).collect();
+        for feature in self.features.iter_mut().filter(|feature| open.contains(&feature.name)) {
+            let known = rows.saturating_sub(feature.statistics.missing());
+            if let Encoder::Category(_, categories) = &feature.encoder
+                && 4 * (categories.len() as u64 + feature.untold) < known
+            {
+                feature.stays = true;
+                hashes.settle(&feature.name);
+            }
+        }
     }
 
     /// Now that the size of an array is known, the rows that came before get NaNs in its place.
@@ -375,6 +401,11 @@ impl Reader {
                     .filter_map(|(feature, why)| Some((feature.name.clone(), why?)))
                     .collect();
             }
+        }
+        if let Some(hashes) = &mut self.hashes {
+            left_out.iter().for_each(|(name, _)| hashes.leave_out(name));
+            let open: Vec<String> = hashes.open().map(str::to_owned).collect();
+            open.iter().for_each(|name| hashes.settle(name));
         }
         let is_left_out = |feature: &FeatureReader| left_out.iter().any(|(name, _)| *name == feature.name);
         let unknown = |feature: &FeatureReader| matches!(feature.encoder, Encoder::Many(_, None));
@@ -600,6 +631,7 @@ impl Receiver for Reader {
         }
         if let Some(hashes) = &mut self.hashes {
             hashes.take(values, nulls, first)?;
+            self.settle();
         }
         if let Some((reader, held_out)) = &mut self.before {
             roles::push(held_out, reader.is_held_out(values, nulls)?)?;

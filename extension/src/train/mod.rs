@@ -119,6 +119,11 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let mut told = Told::default();
     if plan.is_new {
         let columns = cursor::describe(&plan.source.statement)?;
+        if request.preprocess.is_empty() {
+            // What was left out before, and is there no more, is not missed.
+            let is_there = |name: &String| columns.iter().any(|column| column.name == *name);
+            plan.snapshot.preprocess.retain(|name, spec| is_there(name) || *spec != json!({ "role": "ignore" }));
+        }
         defaults::leave_out(&columns, &plan.labels, &mut plan.snapshot.preprocess, &mut told)?;
     }
     let mut roles = Roles::of(&plan.snapshot.preprocess)?;

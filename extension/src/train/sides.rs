@@ -250,8 +250,18 @@ pub struct Hashes {
     label: RowHasher,
     /// One a row.
     pub rows: Vec<u64>,
+    /// Columns of which it is not known yet whether they are learnt from.
+    open: Vec<Open>,
     /// What each class of a label adds to the hash of its row, by its code.
     classes: Vec<u64>,
+}
+
+/// A column that may be left out once all rows have been read.
+struct Open {
+    name: String,
+    hasher: RowHasher,
+    /// What it adds to the hash of each row.
+    rows: Vec<u64>,
 }
 
 impl Hashes {
@@ -259,18 +269,26 @@ impl Hashes {
     pub fn of_value(by: By, column: &ResultColumn, position: usize) -> Hashes {
         let mut hasher = RowHasher::default();
         hasher.add(column, position, false);
-        Hashes { by, hasher, label: RowHasher::default(), rows: Vec::new(), classes: Vec::new() }
+        let label = RowHasher::default();
+        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new() }
     }
 
-    /// Of all that is learnt from, and the labels, the first one first.
+    /// Of all that is learnt from, with whether that is still open, and the labels, the first one first.
     pub fn of_content<'a>(
-        features: impl Iterator<Item = (usize, &'a ResultColumn)>,
+        features: impl Iterator<Item = (usize, &'a ResultColumn, bool)>,
         labels: impl Iterator<Item = (usize, &'a ResultColumn)>,
         task: Task,
     ) -> Hashes {
         let (mut hasher, mut label, mut names) = (RowHasher::default(), RowHasher::default(), Vec::new());
-        for (position, column) in features {
-            hasher.add(column, position, false);
+        let mut open = Vec::new();
+        for (position, column, is_open) in features {
+            if is_open {
+                let mut hasher = RowHasher::default();
+                hasher.add(column, position, false);
+                open.push(Open { name: column.name.clone(), hasher, rows: Vec::new() });
+            } else {
+                hasher.add(column, position, false);
+            }
             names.push(column.name.clone());
         }
         for (number, (position, column)) in labels.enumerate() {
@@ -280,7 +298,35 @@ impl Hashes {
                 label.add(column, position, task == Task::Regression);
             }
         }
-        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), classes: Vec::new() }
+        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new() }
+    }
+
+    /// The columns of which it is open whether they are learnt from.
+    pub fn open(&self) -> impl Iterator<Item = &str> {
+        self.open.iter().map(|open| open.name.as_str())
+    }
+
+    /// That a column is learnt from.
+    pub fn settle(&mut self, name: &str) {
+        let Some(at) = self.open.iter().position(|open| open.name == name) else { return };
+        let open = self.open.swap_remove(at);
+        self.rows.iter_mut().zip(open.rows).for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+        self.hasher.columns.extend(open.hasher.columns);
+    }
+
+    /// That a column is left out, as if it had not been there: the next training, which knows that, has the same rows held out.
+    /// One that was not open has been NULL in all rows.
+    pub fn leave_out(&mut self, name: &str) {
+        let By::Content(names) = &mut self.by else { return };
+        let Some(at) = names.iter().position(|other| other == name) else { return };
+        names.remove(at);
+        match self.open.iter().position(|open| open.name == name) {
+            Some(at) => drop(self.open.swap_remove(at)),
+            None => {
+                let own = side::in_column(side::of_bytes(name.as_bytes()), side::NULL);
+                self.rows.iter_mut().for_each(|sum| *sum = sum.wrapping_sub(own));
+            }
+        }
     }
 
     /// Takes a row, whose label is `code` in a classification.
@@ -289,6 +335,9 @@ impl Hashes {
             return roles::push(&mut self.rows, self.hasher.value(values, nulls)?);
         }
         roles::push(&mut self.rows, self.hasher.row(values, nulls)?)?;
+        for open in &mut self.open {
+            roles::push(&mut open.rows, open.hasher.row(values, nulls)?)?;
+        }
         // Codes are numbered as they appear.
         if code == self.classes.len() as f32 && self.classes.len() < MOST_CODES {
             self.classes.push(self.label.row(values, nulls)?);
