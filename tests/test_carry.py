@@ -260,6 +260,7 @@ def test_a_description_of_another_model_is_refused(ask):
     ask("CREATE TABLE t (a real, b real, c real, d real, y real)")
     ask("INSERT INTO t SELECT i % 7, i % 5, i % 3, i % 2, i FROM generate_series(1, 100) i")
     ask("SET client_min_messages = warning")
+    ask("SET pgml.strict = on")
     ask("SELECT pgml.train('own', 'regression', 't', 'y', 'linear')")
     own = bytes(ask("SELECT pgml.export_model('own')")[0][0])
     # The first column is an array of two, by the description alone.

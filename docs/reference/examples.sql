@@ -158,8 +158,6 @@ SELECT pgml.predict('sugar', ARRAY[0.06, 0.02]);
 -- error
 SELECT pgml.predict('sugar', i) FROM pgml.iris i;
 -- error
-SELECT pgml.predict('sugar', NULL::real, 0.02, 0.02);
--- error
 SELECT pgml.predict('body', ARRAY[5, 162, 60]);
 
 --- predict_label

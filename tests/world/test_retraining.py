@@ -235,3 +235,21 @@ def test_columns_that_are_left_out_move_no_row(database):
     # Nor does a row need it to be told apart.
     asked = "SELECT count(*) FROM t WHERE pgml.held_out('p', t)"
     assert database.sql(asked) == rows
+
+
+def test_what_a_column_says_is_asked_anew_each_time(database):
+    """A column that said nothing last week is learnt from as soon as it says something."""
+    database.sql("""
+        CREATE TABLE t AS SELECT i AS n, NULL::text AS note, i % 7 AS x, i % 2 = 0 AS y FROM generate_series(1, 400) AS i;
+    """)
+    database.sql("SELECT * FROM pgml.train('p', 'classification', 't', 'y', 'linear')")
+    database.sql("UPDATE t SET note = CASE WHEN y THEN 'bad' ELSE 'good' END")
+    database.sql("SELECT * FROM pgml.train('p', algorithm => 'linear')")
+    assert float(database.sql("SELECT metrics->>'f1' FROM pgml.models ORDER BY id DESC LIMIT 1")) == 1.0
+    # What somebody has asked for is remembered.
+    database.sql("""SELECT * FROM pgml.train('p', 'classification', 't', 'y', 'linear',
+                                             preprocess => '{"note": {"role": "ignore"}}')""")
+    database.sql("SELECT * FROM pgml.train('p', algorithm => 'linear')")
+    assert float(database.sql("SELECT metrics->>'f1' FROM pgml.models ORDER BY id DESC LIMIT 1")) < 1.0
+    database.sql("ALTER TABLE t DROP COLUMN note")
+    database.sql("SELECT * FROM pgml.train('p', algorithm => 'linear')")

@@ -359,7 +359,7 @@ impl Pipeline {
     /// Learns from training rows.
     ///
     /// `each` calls its argument with the raw rows (one after the other) and the labels of some training rows, until
-    /// there are no more; it is called at most once. `native` is whether the algorithm takes categories as they are;
+    /// there are no more; it is called at most once, and not at all where nothing is learnt from values. `native` is whether the algorithm takes categories as they are;
     /// where it does not, a column of which nothing else is asked is encoded one-hot. `classes` is whether labels are
     /// indexes of classes. `None` where nothing is to be done.
     ///
@@ -395,7 +395,8 @@ impl Pipeline {
         let wanted: Vec<bool> = raws.iter().zip(&asked).map(|(raw, encode)| wants_values(raw, encode)).collect();
         let mut values: Vec<Vec<f32>> = vec![Vec::new(); raws.len()];
         let mut room = Ok(());
-        each(&mut |rows, labels| {
+        let learns = wanted.contains(&true) || sums.iter().any(|sums| !sums.is_empty());
+        let mut take = |rows: &[f32], labels: &[f32]| {
             for (row, label) in rows.chunks_exact(raws.len()).zip(labels) {
                 for (index, value) in row.iter().enumerate() {
                     if let Some(sums) = sums.get_mut(index).filter(|sums| !sums.is_empty()) {
@@ -417,7 +418,11 @@ impl Pipeline {
                     }
                 }
             }
-        })?;
+        };
+        // Constants need no pass over the rows.
+        if learns {
+            each(&mut take)?;
+        }
         room.map_err(|_| E::from(Error::Memory))?;
         let mut steps = Vec::with_capacity(raws.len());
         for ((raw, encode), (index, mut values)) in raws.iter().zip(&asked).zip(values.into_iter().enumerate()) {

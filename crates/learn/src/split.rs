@@ -229,6 +229,16 @@ impl Split {
         Split { left_out: Some(Box::new(left_out)), ..self.clone() }
     }
 
+    /// So many of the test rows at most, from one end of the rows to the other; none to train on.
+    pub fn spread_tests(&self, most: u64) -> Split {
+        let one_in = self.test_rows().div_ceil(most.max(1)).max(1);
+        let mut tests = 0;
+        Split::marked((0..self.rows).map(|row| {
+            tests += u64::from(self.is_test(row));
+            self.is_test(row) && tests % one_in == 0
+        }))
+    }
+
     /// Deals the training rows out, those of a class (and all) evenly, give or take one.
     fn deal(&self, folds: &mut [Split], mut class: impl FnMut(usize) -> usize, seed: u64) -> Result<(), Error> {
         let mut rows: Vec<(u32, u64)> = Vec::new();

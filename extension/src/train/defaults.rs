@@ -33,10 +33,15 @@ pub struct Told {
 }
 
 impl Told {
-    /// That a column is left out, and why; what is done to it stands with the snapshot, for the next training of its rows.
+    /// That a column is left out, and why.
     pub fn leave_out(&mut self, name: &str, why: String, preprocess: &mut Map<String, Value>) {
         preprocess.insert(name.to_owned(), json!({ "role": "ignore" }));
         self.left_out.push((name.to_owned(), why));
+    }
+
+    /// Whether a column is left out without having been asked for.
+    pub fn has_left_out(&self, name: &str) -> bool {
+        self.left_out.iter().any(|(left_out, _)| left_out == name)
     }
 
     /// That missing values of a column are imputed.
@@ -94,6 +99,12 @@ impl Told {
                 "A column is used as preprocess says of it: preprocess => '{}'. With pgml.strict = on nothing is done by itself.",
                 quoted(&example)
             ),
+        };
+        let hint = match self.left_out.iter().any(|(_, why)| why.starts_with("type ")) {
+            true => format!(
+                "{hint} A query in parentheses converts other types: '(SELECT price::numeric, ... FROM sales)'."
+            ),
+            false => hint,
         };
         pgrx::pg_sys::panic::ErrorReport::new(
             PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
@@ -219,15 +230,23 @@ pub fn most_categories(columns: &[(&[u64], &Spec)], engine: &dyn Engine) -> Vec<
     columns.iter().map(|(_, spec)| if open(spec) { most } else { usize::MAX }).collect()
 }
 
-/// How missing values of a column are imputed where nothing was asked for.
-pub fn impute(feature: &Feature, spec: &Spec, engine: &dyn Engine) -> Option<(Impute, &'static str)> {
-    if guc::strict() || engine.takes_missing() || spec.impute.is_some() || feature.statistics.missing() == 0 {
+/// How missing values of a column are imputed where nothing was asked for, and whether that is to be told: a row may lack
+/// tomorrow what every row has today, which is nothing to tell of.
+pub fn impute(feature: &Feature, spec: &Spec, engine: &dyn Engine) -> Option<(Impute, Option<&'static str>)> {
+    if guc::strict() || engine.takes_missing() || spec.impute.is_some() {
         return None;
     }
+    let is_missing = feature.statistics.missing() > 0;
     match feature.categories {
-        None => Some((Impute::Median, "median")),
+        None if is_missing => Some((Impute::Median, Some("median"))),
+        // A constant needs no pass over the rows.
+        None if feature.many.is_none() && feature.nullable => {
+            feature.statistics.mean().map(|mean| (Impute::Constant(json!(mean)), None))
+        }
         // One-hot and other encodings have an answer.
-        Some(_) if engine.takes_categories() && spec.encode.is_none() => Some((Impute::Mode, "mode")),
-        Some(_) => None,
+        Some(_) if is_missing && engine.takes_categories() && spec.encode.is_none() => {
+            Some((Impute::Mode, Some("mode")))
+        }
+        _ => None,
     }
 }

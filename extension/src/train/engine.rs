@@ -100,8 +100,13 @@ pub struct Prepared<'a> {
 impl Prepared<'_> {
     /// The rows that are tested on, or those that are not, `limit` of them at most.
     fn view(&self, test: bool, limit: u64) -> View<'_> {
+        self.view_of(self.split, test, limit)
+    }
+
+    /// The same of another split of the rows.
+    fn view_of<'b>(&'b self, split: &'b Split, test: bool, limit: u64) -> View<'b> {
         let by_class = self.class_weight.as_ref().map(|(_, weights)| weights.as_slice());
-        View::new(self.data, self.split, test, limit).prepared(self.meta.pipeline.as_ref()).by_class(by_class)
+        View::new(self.data, split, test, limit).prepared(self.meta.pipeline.as_ref()).by_class(by_class)
     }
 
     /// Name, kind and number of categories of each feature that the engine sees.
@@ -619,7 +624,9 @@ impl Engine for Xgboost {
             Some(kept) => kept,
             None => {
                 let mut rows = prepared.view(false, u64::MAX);
-                let mut held_out = (prepared.split.test_rows() > 0).then(|| prepared.view(true, limit));
+                // Tables are sorted more often than not: the first rows would be those of a few weeks.
+                let spread = prepared.split.spread_tests(limit);
+                let mut held_out = (spread.test_rows() > 0).then(|| prepared.view_of(&spread, true, limit));
                 let held_out = held_out.as_mut().map(|view| view as &mut dyn learn::rows::Rows);
                 Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out)?))
             }

@@ -94,7 +94,12 @@ impl LabelReader {
             }
             (Task::Classification, Some(Kind::Number(number))) => Encoder::NumericClasses(number, Categories::new()),
             (Task::Classification, Some(Kind::Text(kind))) => Encoder::TextClasses(kind, Categories::new()),
-            _ => return Err(unfit("cannot be a label")),
+            _ => {
+                return Err(unfit("cannot be a label").hint(
+                    "Labels are numbers, booleans, text and enums. Convert it with a query in parentheses, such as \
+                     '(SELECT amount::numeric, ... FROM sales)' of money or 'extract(epoch FROM day)' of a date.",
+                ));
+            }
         };
         Ok(LabelReader {
             name: column.name.clone(),

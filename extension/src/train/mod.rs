@@ -189,7 +189,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
     for feature in &data.features {
         let spec = roles.spec(&feature.name, feature.categories.is_some())?;
-        if let Some((_, how)) = defaults::impute(feature, &spec, engine.as_ref()) {
+        if let Some((_, Some(how))) = defaults::impute(feature, &spec, engine.as_ref()) {
             told.imputed(&feature.name, how);
         }
         if feature.untold > 0 {
@@ -278,8 +278,11 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     // It went meanwhile if the last model that was trained on it was deleted.
     if plan.is_new || !registry::keep_snapshot(plan.snapshot.id)? {
         let mut analysis = json!({ "samples": rows });
-        if !plan.snapshot.preprocess.is_empty() {
-            analysis["preprocess"] = Value::Object(plan.snapshot.preprocess.clone());
+        // A table that changes is looked at anew each time; of one that is kept, keys are no longer known.
+        let mut preprocess = plan.snapshot.preprocess.clone();
+        preprocess.retain(|name, _| plan.snapshot.materialized || !told.has_left_out(name));
+        if !preprocess.is_empty() {
+            analysis["preprocess"] = Value::Object(preprocess);
         }
         registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
     }
@@ -526,7 +529,12 @@ impl Plan {
             return Ok(Plan { source, labels, sampling, snapshot, is_new: false, materialize: false });
         }
         // The table may have changed since: what is read now is a snapshot of its own.
-        let source = Source::resolve(&last.relation_name)?;
+        let source = Source::resolve(&last.relation_name).map_err(|error| match error.code() {
+            Some(pgrx::PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE) => {
+                error.hint("The project's last training read it. relation_name => '...' names another.")
+            }
+            _ => error,
+        })?;
         check_may_repeat(request, &source, &last)?;
         Plan::new(request, source, labels, last.test_size, sampling, preprocess)
     }

@@ -78,7 +78,8 @@ fn find(text: &str) -> Result<pg_sys::Oid> {
     use pgrx::IntoDatum;
 
     let missing = |name: &str| {
-        let error = Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, format!("relation \"{name}\" does not exist"));
+        let bare = name.replace('"', "");
+        let error = Error::new(PgSqlErrorCode::ERRCODE_UNDEFINED_TABLE, format!("relation \"{bare}\" does not exist"));
         match name.split_whitespace().next() {
             Some(first) if first.eq_ignore_ascii_case("select") || first.eq_ignore_ascii_case("with") => {
                 error.hint("Put a query in parentheses: relation_name => '(SELECT ...)'.")
