@@ -394,7 +394,7 @@ def test_a_missing_value_is_an_error_where_none_may_be(gaps):
     with pytest.raises(Problem, match='column "gap" is NULL'):
         gaps.sql("SET pgml.strict = on; SELECT pgml.train('no gaps', 'regression', 'gaps', 'y', 'ridge')")
     without = "(SELECT big, kind, y FROM gaps)"
-    gaps.sql(f"SELECT pgml.train('no gaps', 'regression', '{without}', 'y', 'ridge')")
+    gaps.sql(f"SET pgml.strict = on; SELECT pgml.train('no gaps', 'regression', '{without}', 'y', 'ridge')")
     with pytest.raises(Problem, match='column "big" is NULL'):
         gaps.sql("SELECT pgml.predict('no gaps', NULL, 'u')")
     # A category that training did not meet is none of those that it met.
@@ -456,7 +456,7 @@ def test_a_model_that_takes_no_missing_values_does_not_keep_others_from_being_tr
         "CREATE TABLE t AS SELECT i::real AS a, (i % 7)::real AS b, 2.0 * i AS y FROM generate_series(1, 200) i"
     )
     train = "SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', '{}')"
-    assert database.sql("SELECT deployed FROM pgml.train('p', 'regression', 't', 'y', 'linear')") == "t"
+    assert database.sql("SET pgml.strict = on; " + train.format("linear")) == "t"
     database.sql("UPDATE t SET b = NULL WHERE a::int % 5 = 0")
     # The deployed model is the better one, of rows that it can predict; and those it can no longer.
     assert database.sql(train.format("xgboost")) == "t"

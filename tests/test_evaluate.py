@@ -253,7 +253,8 @@ def test_a_model_that_cannot_be_compared_says_why(loaded):
     project = "changing"
     for columns in ("target, bmi", "target, bmi, age"):
         loaded.sql(
-            f"SELECT pgml.train('{project}', 'regression', '(SELECT {columns} FROM pgml.diabetes)', 'target', 'ridge')"
+            f"""SET pgml.strict = on;
+                SELECT pgml.train('{project}', 'regression', '(SELECT {columns} FROM pgml.diabetes)', 'target', 'ridge')"""
         )
     rows = "(SELECT target, bmi FROM pgml.diabetes)"
     compared = fetch(loaded, f"SELECT * FROM pgml.compare('{project}', '{rows}', rows => 'all')")

@@ -105,7 +105,9 @@ def validated(one, name, features, labels):
 
 def fitted(one, name, features, labels, fresh, unseen):
     """How good a model, fitted to `features`, is on the rows `fresh`."""
-    features, fresh = categories(features, fresh)
+    # What no row has yet says nothing, and scikit-learn's binning fails on it.
+    there = features.columns[features.notna().any()]
+    features, fresh = categories(features[there], fresh[there])
     model = MODELS[name](one.task, features)
     if one.task == "regression":
         return score.judged(one.task, unseen, model.fit(features, labels).predict(fresh))

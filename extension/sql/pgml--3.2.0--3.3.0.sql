@@ -304,12 +304,12 @@ COMMENT ON FUNCTION pgml.permutation_importance(pg_catalog.int8, pg_catalog.text
 CREATE FUNCTION pgml.held_out(project_name pg_catalog.text, row_data pg_catalog.record) RETURNS pg_catalog.bool
     AS 'MODULE_PATHNAME', 'pgml_held_out' LANGUAGE C STABLE PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION pgml.held_out(pg_catalog.text, pg_catalog.record)
-    IS 'whether the training of the deployed model of the project held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. Errors: 55000 if the rows were chosen by their place, or by an older version';
+    IS 'whether the training of the deployed model of the project held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. pgml.predict answers by the fit on all rows, unless the model was trained with refit => false: to judge a model by its held-out rows, use pgml.evaluate and the functions like it. Errors: 55000 if the rows were chosen by their place, or by an older version';
 
 CREATE FUNCTION pgml.held_out(model_id pg_catalog.int8, row_data pg_catalog.record) RETURNS pg_catalog.bool
     AS 'MODULE_PATHNAME', 'pgml_held_out' LANGUAGE C STABLE PARALLEL SAFE COST 10;
 COMMENT ON FUNCTION pgml.held_out(pg_catalog.int8, pg_catalog.record)
-    IS 'whether the training of the model held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. Errors: 55000 if the rows were chosen by their place, or by an older version';
+    IS 'whether the training of the model held this row out, or would have: the rule is stored with the model and asks for the columns of the row, or the key, by their names; the label counts, so that a row needs it. pgml.predict answers by the fit on all rows, unless the model was trained with refit => false: to judge a model by its held-out rows, use pgml.evaluate and the functions like it. Errors: 55000 if the rows were chosen by their place, or by an older version';
 
 ALTER TABLE pgml.projects ADD COLUMN metric pg_catalog.text;
 -- What ANALYZE finds would be shown to roles that the row level security hides the rows from.

@@ -18,8 +18,18 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
         .filter(|(_, rows, _)| *rows > 0.0)
         .collect();
     let rows: f64 = there.iter().map(|(_, rows, _)| rows).sum();
-    for (name, of_class, _) in there.iter().filter(|(.., predicted)| *predicted == 0.0).take(MOST_NAMES) {
-        doubts.push(format!("it never predicts class \"{name}\", which {of_class} of the {rows} rows are of"));
+    let never: Vec<String> = there
+        .iter()
+        .filter(|(.., predicted)| *predicted == 0.0)
+        .map(|(name, of_class, _)| format!("\"{name}\" ({of_class} of the {rows} rows)"))
+        .collect();
+    match never.len().checked_sub(MOST_NAMES) {
+        _ if never.is_empty() => {}
+        None | Some(0) => doubts.push(format!("it never predicts {}", never.join(", "))),
+        Some(more) => {
+            let named = never.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+            doubts.push(format!("it never predicts {named} and {more} more classes"));
+        }
     }
     if there.len() < 2 {
         return doubts;
@@ -78,6 +88,6 @@ mod tests {
             "classes": {"fraud": {"rows": 1, "predicted": 0}, "ok": {"rows": 9, "predicted": 10}}});
         let found = doubts(metrics);
         assert_eq!(found.len(), 3, "{found:?}");
-        assert_eq!(found[0], "it never predicts class \"fraud\", which 1 of the 10 rows are of");
+        assert_eq!(found[0], "it never predicts \"fraud\" (1 of the 10 rows)");
     }
 }

@@ -139,8 +139,9 @@ impl Metric {
         if self.larger { value } else { -value }
     }
 
+    /// To six digits, as scores are shown: float32 tells no more.
     pub fn at_least_as_good(&self, value: f64, other: f64) -> bool {
-        self.upwards(value) >= self.upwards(other)
+        self.upwards(value) >= self.upwards(other) - 5e-7
     }
 }
 

@@ -56,6 +56,10 @@ fn described(member: &Member<Measures>, sided: &Sided) -> Result<Map<String, Val
     };
     metrics.insert("rows".to_owned(), json!(member.rows()));
     metrics.insert("rows_used".to_owned(), json!(sided.wanted.name()));
+    // Held-out rows are said to be so in the answer; of all rows this does not say what they were.
+    if sided.wanted == Wanted::All {
+        sided.tell();
+    }
     Ok(metrics)
 }
 

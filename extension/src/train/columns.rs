@@ -910,9 +910,8 @@ impl Data {
         let blurred: Vec<String> = blurred.collect();
         (!blurred.is_empty()).then(|| {
             format!(
-                "these columns have whole numbers that are the same to the model where they differ by less than the number \
-                 in parentheses: {}. Cast numbers that are names to text, and quantities to float8, for which this is not \
-                 said",
+                "whole numbers of these columns are rounded for the model, to multiples of the number in parentheses: {}. \
+                 Numbers that are names should be text; this is not said of float8",
                 blurred.join(", ")
             )
         })

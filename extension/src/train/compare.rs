@@ -119,7 +119,10 @@ pub fn is_better(
         return Ok(takes_no_missing(deployed));
     }
     let Some(current) = recorded(project, deployed, metric, data)? else {
-        report::info(&format!("Deployed model {deployed} has no {name}: the new model replaces it"));
+        report::warning(&format!(
+            "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new model \
+             replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+        ));
         return Ok(true);
     };
     let better = metric.at_least_as_good(own, current);
@@ -129,7 +132,7 @@ pub fn is_better(
         &format!(
             "{name} {own:.6}, and {current:.6} of deployed model {deployed}, each on the rows that its own training held out ({}): {}",
             match shared {
-                0 => "no rows are known that neither was trained on".to_owned(),
+                0 => format!("fewer than {FEWEST_SHARED} rows are known that neither was trained on"),
                 rows => format!("the {rows} rows that neither was trained on do not tell"),
             },
             outcome(better, deployed)

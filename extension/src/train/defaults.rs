@@ -91,7 +91,7 @@ impl Told {
             example.insert(name.clone(), json!({ "impute": if *how == "median" { "mean" } else { how } }));
         }
         if let Some((name, _)) = self.grouped.first() {
-            example.insert(name.clone(), json!({ "encode": "target" }));
+            example.insert(name.clone(), json!({ "encode": "native" }));
         }
         let hint = match example.is_empty() {
             true => "With pgml.strict = on nothing is done by itself.".to_owned(),

@@ -87,21 +87,31 @@ fn find(text: &str) -> Result<pg_sys::Oid> {
             _ => error,
         }
     };
-    if text.is_empty() || text.contains(char::is_whitespace) && !text.contains('"') {
-        return Err(missing(text));
-    }
-    // SAFETY: a text datum in the current memory context; the functions raise their own ERRORs for what is no name.
-    let relation = unsafe {
-        let text = text.into_datum().unwrap_or(pg_sys::Datum::from(0)).cast_mut_ptr::<pg_sys::text>();
-        let names = pg_sys::textToQualifiedNameList(text);
-        let variable = pg_sys::makeRangeVarFromNameList(names);
-        pg_sys::RangeVarGetRelidExtended(
-            variable,
-            pg_sys::NoLock as pg_sys::LOCKMODE,
-            pg_sys::RVROption::RVR_MISSING_OK,
-            None,
-            std::ptr::null_mut(),
-        )
+    // As RangeVarGetRelid finds it; InvalidOid where there is none.
+    let look_up = |text: &str| {
+        // SAFETY: a text datum in the current memory context; the functions raise their own ERRORs for what is no name.
+        unsafe {
+            let text = text.into_datum().unwrap_or(pg_sys::Datum::from(0)).cast_mut_ptr::<pg_sys::text>();
+            let names = pg_sys::textToQualifiedNameList(text);
+            let variable = pg_sys::makeRangeVarFromNameList(names);
+            pg_sys::RangeVarGetRelidExtended(
+                variable,
+                pg_sys::NoLock as pg_sys::LOCKMODE,
+                pg_sys::RVROption::RVR_MISSING_OK,
+                None,
+                std::ptr::null_mut(),
+            )
+        }
     };
-    if relation == pg_sys::InvalidOid { Err(missing(text)) } else { Ok(relation) }
+    let quoted = |text: &str| format!("\"{}\"", text.replace('.', "\".\""));
+    let hinted = |text: &str| match !text.is_empty() && !text.contains('"') && text.split('.').count() <= 2 {
+        true if !text.split('.').any(str::is_empty) && look_up(&quoted(text)) != pg_sys::InvalidOid => missing(text)
+            .hint(format!("PostgreSQL folds names to lower case: write '{}', with double quotes.", quoted(text))),
+        _ => missing(text),
+    };
+    if text.is_empty() || text.contains(char::is_whitespace) && !text.contains('"') {
+        return Err(hinted(text));
+    }
+    let relation = look_up(text);
+    if relation == pg_sys::InvalidOid { Err(hinted(text)) } else { Ok(relation) }
 }

@@ -118,7 +118,7 @@ const TABLE: [Row; 24] = [
     row(
         "early_stopping_rounds",
         &["od_wait"],
-        Kind::OrNull(&Kind::Refused("it needs held-out rows, which the training does not have")),
+        Kind::OrNull(&Kind::Refused("early stopping is for xgboost alone; search over n_estimators instead")),
         "null",
         "Only null.",
     ),

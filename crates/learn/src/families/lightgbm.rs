@@ -21,7 +21,7 @@ const FRACTION: Kind = Kind::Number(0.0, 1.0);
 const NUMBER: Kind = Kind::Number(f64::NEG_INFINITY, f64::INFINITY);
 const SEED: Kind = Kind::Integer(0, MANY);
 const OWN_FILE: Kind = Kind::Refused("it names a file of the server");
-const HELD_OUT: Kind = Kind::Refused("it needs held-out rows, which the training does not have");
+const HELD_OUT: Kind = Kind::Refused("early stopping is for xgboost alone; search over n_estimators instead");
 const LINEAR: Kind = Kind::Refused("trees with linear functions in their leaves are not supported");
 
 /// All of them but the objective, those that matter most first.
@@ -340,7 +340,7 @@ const TABLE: [Row; 82] = [
         &["early_stopping_rounds", "early_stopping", "n_iter_no_change"],
         Kind::OrNull(&HELD_OUT),
         "null",
-        "Only null: early stopping needs held-out rows.",
+        "Only null: early stopping is for xgboost alone.",
     ),
     row(
         "forcedsplits_filename",

@@ -166,21 +166,34 @@ impl Numbers {
             return None;
         }
         let mut parts = Vec::with_capacity(PARTS + 1);
-        let (mut start, mut count) = (0.0, 0);
-        let last = self.points.len() - 1;
-        for (index, ((_, up_to), (between, equal))) in
-            self.points.iter().zip(self.between.iter().zip(&self.equal)).enumerate()
-        {
-            count += between + equal;
-            // A part ends where the next tenth is reached; what is above all points belongs to the last.
-            if index == last {
-                count += self.between.last().copied().unwrap_or(0);
-            }
-            if index == last || (up_to * PARTS as f64 + 1e-9).floor() > (start * PARTS as f64 + 1e-9).floor() {
-                parts.push(((up_to - start) * (1.0 - self.missing_before), count));
+        // Where the part begins that is being counted, and how many values are in it so far.
+        let (mut start, mut reached, mut count) = (0.0, 0.0, 0);
+        let tenth = |share: f64| (share * PARTS as f64 + 1e-9).floor();
+        for ((_, up_to), (between, equal)) in self.points.iter().zip(self.between.iter().zip(&self.equal)) {
+            count += between;
+            // A value that a tenth of the rows had is a part of its own: what lies beside it is something else.
+            if (up_to - reached) * PARTS as f64 + 1e-9 >= 1.0 {
+                parts.push((reached - start, count));
+                parts.push((up_to - reached, *equal));
                 (start, count) = (*up_to, 0);
+            } else {
+                count += equal;
+                if tenth(*up_to) > tenth(start) {
+                    parts.push((up_to - start, count));
+                    (start, count) = (*up_to, 0);
+                }
             }
+            reached = *up_to;
         }
+        // What is above all points belongs to the last part, unless that is one value.
+        let above = count + self.between.last().copied().unwrap_or(0);
+        let ends_in_value = self.points.len() == 1
+            || self.points.iter().rev().nth(1).is_some_and(|(_, before)| (1.0 - before) * PARTS as f64 + 1e-9 >= 1.0);
+        match parts.last_mut() {
+            Some((_, last)) if start >= 1.0 && !ends_in_value => *last += above,
+            _ => parts.push((reached - start, above)),
+        }
+        parts.iter_mut().for_each(|(share, _)| *share *= 1.0 - self.missing_before);
         parts.push((self.missing_before, self.missing));
         Some(moved(&parts, rows, self.rows_before))
     }
@@ -317,6 +330,25 @@ mod tests {
         let share =
             |of: &[f32], up_to: f32| of.iter().filter(|value| **value <= up_to).count() as f64 / of.len() as f64;
         a.iter().chain(b).map(|at| (share(a, *at) - share(b, *at)).abs()).fold(0.0, f64::max)
+    }
+
+    #[test]
+    fn a_column_of_one_value_that_has_another_has_moved() {
+        let of = |before: &[f32], now: &[f32]| {
+            let mut numbers = Numbers::new(before, 0.0, 1000);
+            now.iter().for_each(|value| numbers.add(*value));
+            numbers.moved().unwrap()
+        };
+        let one = [1.0; 200];
+        assert!(of(&one, &one).stability.abs() < 1e-9);
+        for other in [&[7.0; 200][..], &[0.0; 200], &[[1.0; 100], [7.0; 100]].concat()] {
+            let moved = of(&one, other);
+            assert!(moved.stability > 1.0 && moved.chance < 1e-6, "{moved:?}");
+        }
+        // Beside two values, too.
+        let two = [[0.0; 100], [1.0; 100]].concat();
+        assert!(of(&two, &[0.5; 200]).stability > 1.0);
+        assert!(of(&two, &two).stability.abs() < 1e-9);
     }
 
     #[test]
