@@ -342,8 +342,12 @@ def _service(path: pathlib.Path, service: str) -> Optional[dict[str, str]]:
                 section = {}
         elif section is not None:
             name, equals, value = map(str.strip, line.partition("="))
-            if not (name and equals) or name == "service":
-                what = "nested services are not supported" if name == "service" else "name=value is expected"
+            what = None if name and equals else "name=value is expected"
+            if name == "service":
+                what = "nested services are not supported"
+            elif line.startswith("ldap"):
+                what = "a service of LDAP is not supported"
+            if what is not None:
                 raise exceptions.ClientConfigurationError(
                     f"syntax error in service file {str(path)!r}, line {number}: {what}"
                 )
