@@ -99,6 +99,9 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     }
     open_many_files();
     let mut predecessor = if takes_over { Predecessor::find(&settings)? } else { None };
+    if predecessor.is_some() && !config.has_databases() {
+        return Err(format!("-R: {} has no databases, so it would close all clients", path.display()));
+    }
     let mut inherited = predecessor.as_mut().map(|before| std::mem::take(&mut before.inherited)).unwrap_or_default();
     let about = |error: io::Error| format!("{}: {error}", path.display());
     let listeners = Listener::all(&settings, &mut inherited).map_err(about)?;

@@ -11,6 +11,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::files;
 use crate::notify;
 use pooling::config::Config;
+use pooling::config::value::AuthType;
+use pooling::hba::Hba;
 use pooling::shared::{Message, Shared};
 use pooling::sync::lock;
 
@@ -85,6 +87,9 @@ fn lost(shared: &Shared, old: &Config, new: &Config, occasion: Occasion) -> Opti
              auth_user that looks passwords up"
                 .to_owned(),
         );
+    }
+    if new.settings.auth_type == AuthType::Hba && *new.hba == Hba::default() && *old.hba != Hba::default() {
+        return Some(format!("no user could log in any more: auth_hba_file = {} is empty", new.settings.auth_hba_file));
     }
     let deserted = shared.homes.deserted(old, new);
     if deserted.is_empty() || occasion == Occasion::Order && is_whole(new) {

@@ -152,6 +152,16 @@ def test_a_file_that_is_empty_or_half_written_is_not_taken(server):
             assert ask(client, "SELECT 2") == [(2,)]
 
 
+def test_an_hba_file_that_has_become_empty_is_not_taken(server, tmp_path):
+    hba = tmp_path / "hba"
+    hba.write_text("host all all 127.0.0.1/32 trust\n")
+    with Pooler(server, users={"postgres": ""}, auth_type="hba", auth_hba_file=hba) as pooler:
+        hba.write_text("# all gone\n")
+        pooler.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: f"auth_hba_file = {hba} is empty" in pooler.log.read_text())
+        assert pooler.psql("SELECT 1") == "1"
+
+
 def test_a_file_that_became_shorter_in_place_is_given_time(server):
     with Pooler(server, autoreload="0.2", default_pool_size=2) as pooler:
         whole = pooler.path.read_text()

@@ -399,6 +399,10 @@ def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
         pooler.psql("PAUSE", "pgbouncer")
         assert attempt() == 1 and "paused or suspended" in refused[-1]
         pooler.psql("RESUME", "pgbouncer")
+        # A file that is half written.
+        whole = pooler.path.read_text()
+        pooler.path.write_text(whole[whole.index("[pgbouncer]") :])
+        assert attempt() == 1 and "it would close all clients" in refused[-1]
         # A configuration of which nothing comes.
         pooler.configure(listen_addr="203.0.113.7")
         assert attempt() == 1 and "203.0.113.7" in refused[-1]
