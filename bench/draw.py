@@ -182,7 +182,8 @@ def panels(plot):
 def lying(axes, places, ends):
     """The scales of bars that lie, the first word on top, with room for a number behind the longest."""
     axes.set_yticks(range(len(places)), places)
-    axes.invert_yaxis()
+    # All panels alike, also where one has no bar for some of the words.
+    axes.set_ylim(len(places) - 0.5, -0.5)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, max(ends) * 1.22 or 1)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))

@@ -63,7 +63,7 @@ SETTINGS = {
     "distributed": ["bench/distributed.py"],
 }
 # Of each bench, so many figures stand in the summary.
-HEADLINES = 3
+HEADLINES = 4
 # Of a result, what has its own place on the page; the rest says how it was taken.
 TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out", "found"}
 
@@ -167,12 +167,21 @@ def section(name, meaning, path, content):
     whole = path.with_suffix(".md").relative_to(ROOT)
     said = f"Published for PostgresML: {PUBLISHED[name]}. " if name in PUBLISHED else ""
     words = (
-        f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`; {met}"
+        f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`{state(content)}; {met}"
         f"[all figures, plots and settings](../{whole})."
     )
     # The page is short: a plot is in the paragraph, on a line of its own, and the paragraph right below its title.
     plots = [f"![{plot['title']}](../{picture(name, plot, path)})" for plot in content["plots"][:1]]
     return "\n".join([f"### {name}", "<br>\n".join([words, *plots])])
+
+
+def state(content):
+    """What of the run speaks against its figures: code that is in no commit, and other work on the machine."""
+    told = ["from a tree with changes that are not committed"] if content["commit"].endswith("-dirty") else []
+    load = content["machine"]["load_before"]
+    if load > content["machine"]["cores"] / 2:
+        told.append(f"beside other work (load {load:.1f} on {content['machine']['cores']} cores)")
+    return f" ({'; '.join(told)})" if told else ""
 
 
 def picture(name, plot, path):

@@ -9,8 +9,8 @@ must give the database's predictions for a sample of keys.
 - FastAPI + PostgreSQL, FastAPI + Redis: what a user would write today (`fastapi_service.py`), driven by wrk, which asks
   for random keys (`request.lua`). Of 1, 2 and 4 workers, and of ONNX Runtime and XGBoost, the fastest is taken.
 - PostgreSQL, PgBouncer, howdah-pooler: pgml in one statement (`prediction.sql`), driven by pgbench with random keys;
-  settings in `pgbouncer.ini` and `howdah.toml`, and of the server here. howdah-pooler is there with `busy_poll` and, as
-  it is by default, without.
+  settings in `pgbouncer.ini` and `howdah.toml`, and of the server here. howdah-pooler is there as it is by default
+  and, beside that, with `busy_poll`.
 
 Load generators share the cores with the servers, on all sides; all three are in C. CPU is that of all processes that
 serve: workers, stores, the server with its backends, the pooler. Memory is the PSS of the same, and the page cache of

@@ -6,7 +6,7 @@ import time
 
 from bench.flights import DATABASE
 from bench.microservice.processes import pss_bytes
-from bench.microservice.rounds import ASLEEP, HOWDAH
+from bench.microservice.rounds import AWAKE, HOWDAH
 from bench.report import Spread, ratios
 from devkit import Problem, say
 
@@ -26,9 +26,12 @@ def tell(report, found, target):
     whole = {name: [sum(values) for values in rounds] for name, rounds in found.items()}
     for name, values in whole.items():
         if name != HOWDAH:
-            bound = {"target": target, "headline": "memory ÷ Flask + Redis"} if name == "Flask + Redis" else {}
+            bound = {"target": target} if name == "Flask + Redis" else {}
+            if name.startswith("Flask + Redis"):
+                preload = "" if name.endswith("preloaded") else " without gunicorn's preload"
+                bound["headline"] = f"memory ÷ {name}{preload}"
             case = f"memory: {HOWDAH} / {name}"
-            report.add(case, ratios(whole[HOWDAH], values), at_most=True, contest=name != ASLEEP, **bound)
+            report.add(case, ratios(whole[HOWDAH], values), at_most=True, contest=name != AWAKE, **bound)
     report.plot("memory", f"Memory under {CLIENTS} clients", "", "MB", parts, kind="stack")
 
 

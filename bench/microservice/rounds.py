@@ -14,8 +14,8 @@ from devkit import Problem, say
 HOWDAH = "howdah-pooler"
 # The same where the services are, so that what it answers with crosses the network twice, as theirs.
 AWAY = "howdah-pooler, a hop away"
-# The same as it is by default: it sleeps while it waits for a lone client.
-ASLEEP = "howdah-pooler without busy_poll"
+# The same with a setting that is off by default: it waits awake for a lone client.
+AWAKE = "howdah-pooler with busy_poll"
 
 
 def check_answers(side):
@@ -74,7 +74,7 @@ def tell(report, case, loads, costs, targets):
         if name == AWAY:
             tell_away(report, case, loads)
             continue
-        target, contest = targets.get(name), name != ASLEEP
+        target, contest = targets.get(name), name != AWAKE
         report.add(
             f"{case}: {HOWDAH} / {name}",
             ratios([one.rate for one in ours], [one.rate for one in taken]),

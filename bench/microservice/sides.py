@@ -17,7 +17,7 @@ from bench.microservice import load
 from bench.microservice.formats import FORMATS
 from bench.microservice.ground import answers, sample
 from bench.microservice.processes import Running
-from bench.microservice.rounds import ASLEEP, HOWDAH
+from bench.microservice.rounds import AWAKE, HOWDAH
 from demo.flights import FEATURES
 from devkit import Problem
 from devkit.places import ROOT, as_server_user
@@ -273,11 +273,11 @@ def services(ground, redis, chosen):
 
 def ways(ground):
     """The ways to the database."""
-    return [Direct(ground), pgbouncer(ground), howdah(ground, ASLEEP, busy_poll=0), howdah(ground)]
+    return [Direct(ground), pgbouncer(ground), howdah(ground, AWAKE, busy_poll=0.0001), howdah(ground)]
 
 
-def howdah(ground, name=HOWDAH, place=None, busy_poll=0.0001):
-    """howdah-pooler; `busy_poll` is the time in seconds for which it waits awake for a lone client."""
+def howdah(ground, name=HOWDAH, place=None, busy_poll=0):
+    """howdah-pooler; `busy_poll` is the time in seconds for which it waits awake for a lone client, by default none."""
     # A place that any account may run it from.
     copy = ground.folder / "howdah-pooler"
     if not copy.exists():
