@@ -40,10 +40,9 @@ def ended(process):
 
 
 @pytest.mark.parametrize("queue", [procrastinate, river, pg_boss])
-@pytest.mark.parametrize("way", ["direct", "pooled"])
-def test_each_job_is_done_once(server, queue, way):
+def test_each_job_is_done_once(server, queue):
     with two_ways(server) as urls:
-        url = urls[way]
+        url = urls["pooled"]
         server.psql("CREATE TABLE done (number int)", url.rpartition("/")[2])
         ended(started([*queue(url), "fill", JOBS]))
         # Two that compete for the jobs, and look at once.
