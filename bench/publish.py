@@ -167,8 +167,8 @@ def section(name, meaning, path, content):
     whole = path.with_suffix(".md").relative_to(ROOT)
     said = f"Published for PostgresML: {PUBLISHED[name]}. " if name in PUBLISHED else ""
     words = (
-        f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`{state(content)}; {met}"
-        f"[all figures, plots and settings](../{whole})."
+        f"{meaning[0].upper()}{meaning[1:]}. {said}Measured on {content['taken'][:10]} by `bench/run {name}`"
+        f"{state(content)}; {met}[all figures, plots and settings](../{whole})."
     )
     # The page is short: a plot is in the paragraph, on a line of its own, and the paragraph right below its title.
     plots = [f"![{plot['title']}](../{picture(name, plot, path)})" for plot in content["plots"][:1]]
