@@ -23,8 +23,9 @@ def results(tmp_path, monkeypatch):
     return tmp_path
 
 
-def keep(results, name, median, target, day="2022-01-01"):
+def keep(results, name, median, target, day="2022-01-01", commit="1234567", load=0.0):
     made = report.Report(name, quick=False)
+    made.content["commit"], made.content["machine"]["load_before"] = commit, load
     spread = report.Spread(median, median - 0.25, median + 0.25)
     made.add("this / that", spread, target=target, unit="times", contest=True)
     made.finish(folder_of(results, day) / f"{name}.json")
@@ -57,6 +58,13 @@ def test_the_page_says_first_where_another_is_better(results):
     assert "- `bench/run gone` has no stored result" in page
     assert "`bench/run fast`; 1 of 1 targets met" in page
     assert "`bench/run slow`; 0 of 1 targets met" in page
+
+
+def test_the_page_says_what_speaks_against_a_result(results):
+    keep(results, "fast", 9.0, 2.0, commit="1234567-dirty", load=99.0)
+    publish.publish({"fast": "what is fast"})
+    page = publish.PAGE.read_text()
+    assert "`bench/run fast` (from a tree with changes that are not committed; beside other work (load 99.0 on" in page
 
 
 def test_a_ratio_is_without_a_unit_and_the_same_loss_is_said_once(results):
