@@ -164,6 +164,23 @@ def test_what_cannot_be_trained_is_told(train, arguments, options, message):
         train("p", *arguments, **options)
 
 
+@pytest.mark.parametrize(
+    ("hyperparams", "message"),
+    [
+        ({"n_estimator": 3}, "does not know the hyperparameter 'n_estimator'; did you mean 'n_estimators'"),
+        ({"max_dept": 1, "nothing": 2}, "'max_dept', 'nothing'; did you mean 'max_depth'"),
+        ({"max_depth": "six"}, "XGBoost refuses the hyperparameters: .*max_depth"),
+        ({"objective": "reg:nothing"}, "XGBoost refuses the hyperparameters"),
+        ({"n_estimators": 0}, "n_estimators is expected to be a number of rounds, 1 or more, got 0"),
+        ({"n_estimators": 2.5}, "got 2.5"),
+    ],
+    ids=str,
+)
+def test_hyperparameters_that_xgboost_does_not_know_are_refused(train, hyperparams, message):
+    with pytest.raises(ValueError, match=message):
+        train("p", "homes", "price", features=["area"], hyperparams=hyperparams)
+
+
 def test_what_a_worker_is_told_by_its_server_is_told(train):
     with pytest.raises(howdah.dbapi.ProgrammingError, match="does not exist"):
         train("p", "homes", "price", features=["area"], where="missing > 0")

@@ -9,6 +9,7 @@ import pandas
 import polars
 import pyarrow
 import pytest
+import xgboost
 
 
 @pytest.fixture
@@ -302,6 +303,33 @@ async def test_tables_may_have_dates(server, spec, project):
     wanted = [await connection.fetchval(sql, [day]) for day in days]
     for table in (pandas.DataFrame, polars.DataFrame, pyarrow.table):
         assert (await connection.predict("dated", table({"d": days, "b": [0.5] * 3}))).tolist() == wanted
+    await connection.close()
+
+
+async def test_categories_of_pandas_are_those_that_xgboost_was_trained_with(server, spec, project):
+    """Of numbers and of texts, in another order and with others than in training."""
+    random = numpy.random.default_rng(1)
+    zips, sizes, colours = (numpy.array(names) for names in ([10, 20, 30, 47], [1, 2], ["red", "green"]))
+    places = random.integers(0, 4, 2000)
+    frame = pandas.DataFrame({
+        "zip": pandas.Categorical(zips[places]),
+        "size": pandas.Categorical(sizes[places // 2]),
+        "colour": pandas.Categorical(colours[random.integers(0, 2, 2000)]),
+        "x": random.random(2000).astype("float32"),
+    })  # fmt: skip
+    label = numpy.array([3.0, -5, 9, 1])[places] + (frame["colour"] == "red")
+    model = xgboost.XGBRegressor(n_estimators=20, enable_categorical=True).fit(frame, label)
+    connection = await howdah.connect(**{**spec, "database": project})
+    await connection.import_model("categories", model, features=list(frame))
+    few = pandas.DataFrame({
+        "zip": pandas.Categorical([47, 10, None], categories=[47, 10]),
+        "size": pandas.Categorical([2, 1, 2]),
+        "colour": pandas.Categorical(["green", "green", "red"]),
+        "x": [0.5, 0.25, 0.75],
+    })  # fmt: skip
+    for asked in (frame[:50], few):
+        wanted = model.predict(asked)
+        assert numpy.allclose(await connection.predict("categories", asked), wanted, atol=1e-6)
     await connection.close()
 
 

@@ -327,12 +327,22 @@ async def _by_name(
     """The float32s of the answers for a table's rows; `width` is how many numbers an answer may have."""
     step = max(1, _NAMED_CELLS // max(len(frame.names), width))
     for start in range(0, frame.rows, step) if frame.rows else [0]:
-        args = (project_name, *frame.part(start, min(start + step, frame.rows)))
         try:
-            reals = await _fetch_bytes(connection, query, args, timeout)
+            reals = await _fetch_bytes(connection, query, _args(project_name, frame, start, step), timeout)
+        except exceptions.DatatypeMismatchError:
+            # Where categories are numbers in the table, a model of XGBoost has their names as texts.
+            named = frame.with_named_categories()
+            if named is None or connection.is_in_transaction():
+                raise
+            query, frame = query.replace(frame.source, named.source), named
+            reals = await _fetch_bytes(connection, query, _args(project_name, frame, start, step), timeout)
         except exceptions.UndefinedColumnError as error:
             raise frame.refused(error) from error
         yield _core.unpack_reals(reals)
+
+
+def _args(project_name: str, frame: frames.Frame, start: int, step: int) -> tuple[Any, ...]:
+    return (project_name, *frame.part(start, min(start + step, frame.rows)))
 
 
 async def _explain_by_name(

@@ -5,8 +5,12 @@ Needs `dask`, `distributed` and `xgboost`, here and on the workers, and `howdah`
 
 from __future__ import annotations
 
+import difflib
+import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Optional
 
 from howdah import dbapi
@@ -14,6 +18,8 @@ from howdah import dbapi
 # Rows of a chunk, about: what a worker has twice in memory, as columns and as a matrix, while it reads.
 _CHUNK_ROWS = 250_000
 _ROUNDS = 100
+# Names of parameters that a booster's configuration has not.
+_ALIASES = ("n_estimators", "eta", "learning_rate", "lambda", "reg_lambda", "alpha", "reg_alpha", "gamma", "seed")
 _TASKS = ("regression", "classification")
 _COLUMNS = """
     SELECT a.attname::text, a.atttypid::regtype::text, t.typcategory::text
@@ -113,7 +119,8 @@ def train(
     Raises
     ------
     ValueError
-        Another task, a column that the relation does not have, a feature that is no number, no rows, or one class.
+        Another task, a column that the relation does not have, a feature that is no number, no rows, one class, or a
+        hyperparameter that XGBoost does not know or refuses.
     howdah.dbapi.Error
         The server refuses a statement.
 
@@ -126,6 +133,8 @@ def train(
     """
     if task not in _TASKS:
         raise ValueError(f"unknown task {task!r}: regression or classification")
+    hyperparams = dict(hyperparams or {})
+    rounds = _rounds(hyperparams.pop("n_estimators", _ROUNDS))
     with dbapi.connect(dsn, **options) as connection:
         connection.isolation_level = "repeatable_read"
         connection.readonly = True
@@ -140,13 +149,15 @@ def train(
         sample = connection.execute(f"SELECT {columns} {source} LIMIT 1").fetchone()
         if sample is None:
             raise ValueError(f"{relation_name} has no row to train from")
+        parameters = _parameters(hyperparams, classes)
+        _check_parameters(parameters, sample, classes)
         ((snapshot,),) = connection.execute("SELECT pg_catalog.pg_export_snapshot()").fetchall()
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
         parts = _parts(table, relation_name, split_by, chunks or max(4 * workers, round(table.rows / _CHUNK_ROWS)))
         told = _Source(dsn, options, snapshot, f"SELECT {columns} {source}")
         rows, labels = _read_all(client, told, parts, len(table.features))
         connection.rollback()
-        booster = _boost(client, rows, labels, classes, dict(hyperparams or {}))
+        booster = _boost(client, rows, labels, parameters, rounds)
         return _store(connection, project_name, booster, task, list(table.features), classes, sample[:-1], deploy)
 
 
@@ -246,10 +257,13 @@ def _read_all(client: Any, source: _Source, parts: Sequence[str], width: int) ->
     return kept[0], kept[1]
 
 
-def _boost(client: Any, rows: Any, labels: Any, classes: Optional[list[str]], hyperparams: dict[str, Any]) -> Any:
-    import xgboost.dask
+def _rounds(given: Any) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise ValueError(f"n_estimators is expected to be a number of rounds, 1 or more, got {given!r}")
+    return given
 
-    rounds = hyperparams.pop("n_estimators", _ROUNDS)
+
+def _parameters(hyperparams: dict[str, Any], classes: Optional[list[str]]) -> dict[str, Any]:
     if classes is None:
         hyperparams.setdefault("objective", "reg:squarederror")
     elif len(classes) == 2:
@@ -257,6 +271,49 @@ def _boost(client: Any, rows: Any, labels: Any, classes: Optional[list[str]], hy
     else:
         hyperparams.setdefault("objective", "multi:softprob")
         hyperparams.setdefault("num_class", len(classes))
+    return hyperparams
+
+
+def _check_parameters(parameters: dict[str, Any], sample: Sequence[float], classes: Optional[list[str]]) -> None:
+    """Refuse what XGBoost does not know, which it only warns of, or cannot use, by training a round of one row."""
+    import numpy
+    import xgboost
+
+    labels = [sample[-1]] if classes is None else list(range(len(classes)))
+    matrix = xgboost.DMatrix(numpy.array([sample[:-1]] * len(labels), "float32"), numpy.array(labels, "float32"))
+    # The workers have the devices.
+    tried = {name: value for name, value in parameters.items() if name not in ("device", "nthread")}
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        try:
+            booster = xgboost.train({**tried, "validate_parameters": True, "verbosity": 1}, matrix, num_boost_round=1)
+        except (xgboost.core.XGBoostError, TypeError, ValueError) as error:
+            reason = str(error).strip().partition("\nStack trace")[0]
+            raise ValueError(f"XGBoost refuses the hyperparameters: {reason}") from error
+    for warning in heard:
+        found = re.search(r"Parameters: \{ (.+?) \} are not used", str(warning.message))
+        if found is not None:
+            unknown = [name.strip(' "') for name in found[1].split(",")]
+            known = {*_names(json.loads(booster.save_config())), *_ALIASES}
+            close = difflib.get_close_matches(unknown[0], sorted(known), 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"XGBoost does not know the hyperparameter {', '.join(map(repr, unknown))}{hint}")
+
+
+def _names(config: Any) -> Iterator[str]:
+    """The names of the parameters in a booster's configuration, at any depth."""
+    if isinstance(config, dict):
+        for name, value in config.items():
+            yield name
+            yield from _names(value)
+    elif isinstance(config, list):
+        for value in config:
+            yield from _names(value)
+
+
+def _boost(client: Any, rows: Any, labels: Any, hyperparams: dict[str, Any], rounds: int) -> Any:
+    import xgboost.dask
+
     most = {"max_bin": hyperparams["max_bin"]} if "max_bin" in hyperparams else {}
     matrix = xgboost.dask.DaskQuantileDMatrix(client, rows, labels, **most)
     return xgboost.dask.train(client, hyperparams, matrix, num_boost_round=rounds)["booster"]

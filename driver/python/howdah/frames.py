@@ -26,10 +26,14 @@ _NUMBER = "howdah number of the row"
 class Frame:
     """A table's columns as arrays for the server."""
 
-    def __init__(self, names: list[str], rows: int, columns: list[tuple[str, Any]]) -> None:
+    def __init__(
+        self, names: list[str], rows: int, columns: list[tuple[str, Any]], categories: Optional[dict[int, Any]] = None
+    ) -> None:
         self.names = names
         self.rows = rows
         self._columns = columns
+        # By their places, the columns whose values are numbers and of pandas' categories.
+        self._categories = categories or {}
 
     @property
     def source(self) -> str:
@@ -41,6 +45,15 @@ class Frame:
     def part(self, start: int, end: int) -> list[Any]:
         """The arrays of some of the rows."""
         return [_piece(values, start, end) for _, values in self._columns]
+
+    def with_named_categories(self) -> Optional[Frame]:
+        """The table with categories of numbers as texts, as a model of XGBoost has their names; None without any."""
+        if not self._categories:
+            return None
+        columns = list(self._columns)
+        for place, column in self._categories.items():
+            columns[place] = "text", [None if value is None else _digits(value) for value in _listed(column)]
+        return Frame(self.names, self.rows, columns)
 
     def refused(self, error: exceptions.PostgresError) -> ValueError:
         """What is to be raised where the server misses a column."""
@@ -92,7 +105,13 @@ def named(features: Any) -> Optional[Frame]:
         if names.count(name) > 1:
             raise ValueError(f"the table of features has two columns {name!r}")
     rows = features.num_rows if hasattr(features, "num_rows") else len(features)
-    return Frame(names, rows, [_column(name, features[name]) for name in names])
+    columns = [_column(name, features[name]) for name in names]
+    categories = {
+        place: features[name]
+        for place, name in enumerate(names)
+        if columns[place][0] == "real" and hasattr(getattr(features[name], "dtype", None), "categories")
+    }
+    return Frame(names, rows, columns, categories)
 
 
 def unnamed(features: Any) -> Any:
@@ -134,6 +153,10 @@ def _listed(column: Any) -> list[Any]:
     if hasattr(column, "notna"):
         column = column.astype(object).where(column.notna(), None)
     return list(column.to_pylist() if hasattr(column, "to_pylist") else column.to_list())
+
+
+def _digits(number: Any) -> str:
+    return str(number).removesuffix(".0")
 
 
 def _is_text(column: Any) -> bool:
