@@ -273,3 +273,25 @@ def test_the_asyncio_interface_cuts_nothing_off(where):
             await connection.close()
 
     asyncio.run(ask())
+
+
+TIMES = [value for value in VALUES if isinstance(value, dt.date | dt.time | dt.timedelta)]
+OF_TIMES = [
+    "select date_trunc('day', %s)",
+    "select extract(year from %s)",
+    "select to_char(%s, 'YYYY')",
+    "select now() - %s > now() - interval '100 years'",
+    "select d + %s from item where i = 10",
+    "select ts - %s from item where i = 10",
+    "select tz > %s from item where i = 10",
+    "select pg_typeof(%s)::text",
+    "select %s is null",
+    "select jsonb_build_object('a', %s)::text",
+    "select concat(%s, 'a')",
+    "select greatest(%s, tz) from item where i = 10",
+]
+
+
+def test_dates_and_times_are_of_their_own_types(sides):
+    found = differences(sides, [(query, (value,)) for query in OF_TIMES for value in TIMES])
+    assert [line for line in found if not allowed(line)] == []

@@ -141,7 +141,7 @@ class Commands:
         """Run a statement: its rows, its tag, whether these are all rows; and its description."""
         begins = not self._autocommit and self._begin()
         try:
-            return self._query_once(text, args)
+            return self._query_once(text, args, _declared.of_times(args) if args else ())
         except errors.DataError as error:
             return self._as_they_are(error, args, lambda types, args: self._query_once(text, args, types))
         except errors.NotSupportedError as error:
@@ -155,7 +155,7 @@ class Commands:
                 # Nothing else was done yet in it.
                 self._finish("ROLLBACK")
         self._begin()
-        return self._query_once(text, args)
+        return self._query_once(text, args, _declared.of_times(args))
 
     def _query_logged(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """The same, for those who log commands."""
@@ -246,7 +246,7 @@ class Commands:
 
         with self._logged(text, args):
             try:
-                return run((), args)
+                return run(_declared.of_times(args), args)
             except errors.DataError as error:
                 return self._as_they_are(error, args, run)
 
@@ -284,7 +284,7 @@ class Commands:
 
         with self._logged(text, args):
             try:
-                return run((), args)
+                return run(_declared.of_times(args), args)
             except errors.DataError as error:
                 return self._as_they_are(error, args, run)
 

@@ -65,6 +65,9 @@ _OF_CLASS: dict[type, int] = {
     ipaddress.IPv4Network: _CIDR,
     ipaddress.IPv6Network: _CIDR,
 }
+_TIMES = (datetime.date, datetime.time, datetime.timedelta)
+# What most values are, none of them a time.
+_PLAIN = frozenset((int, str, float, bool, type(None), decimal.Decimal, uuid.UUID))
 # NumPy's, which need not be there.
 _OF_NUMPY = {
     "bool": _BOOL,
@@ -92,6 +95,17 @@ def declare(values: Sequence[Any]) -> Optional[tuple[tuple[int, ...], tuple[Any,
         return None
     types, own = zip(*map(_declared, values))
     return (types, own) if any(types) or any(one is not other for one, other in zip(values, own)) else None
+
+
+def of_times(values: Sequence[Any]) -> tuple[int, ...]:
+    """The types of values of which those of dates and times are declared at once, the others inferred.
+
+    What the server infers for `now() - %s` is a moment, and nothing for `date_trunc('day', %s)`.
+    """
+    if _PLAIN.issuperset(map(type, values)):
+        return ()
+    types = tuple([_scalar(value) if isinstance(value, _TIMES) else _UNKNOWN for value in values])
+    return types if any(types) else ()
 
 
 def _declared(value: Any) -> tuple[int, Any]:
