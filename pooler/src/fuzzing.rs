@@ -8,10 +8,10 @@ use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
 use classify::Classifier;
+use classify::parameter::assigned;
 use pooling::model::lexing::Lexing;
 use pooling::model::session::Pending;
 use pooling::model::statement::Statements;
-use pooling::model::vars::assigned;
 use wire::startup::Startup;
 
 use crate::files::{self, userlist as users};

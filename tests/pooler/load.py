@@ -14,7 +14,7 @@ from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, que
 
 LEDGER = "CREATE TABLE ledger (client int, n int)"
 # Stable, so a read: it names the server that answers by its port.
-WHO = "SELECT current_setting('port')"
+WHO = "SELECT current_setting('here.port')"
 # Longer than any outage of the tests: a client that waits this long hangs.
 PATIENCE = 30
 PAUSE = 0.004

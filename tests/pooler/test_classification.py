@@ -58,7 +58,7 @@ CASES = [
     ('SELECT * FROM "Odd ""name"', FAST),
     ("SELECT * FROM fast", "Write rw unlogged_table fast"),
     ("SELECT * FROM parent", "Write rw unlogged_table parent"),
-    ("SELECT last_value FROM s", FAST),
+    ("SELECT last_value FROM s", "Write rw server_state s"),
     ("SELECT nextval('s')", "Write rw volatile_function nextval"),
     ("SELECT careful(1), careful('x')", FAST),
     ("SELECT careless(1)", "Write rw volatile_function careless"),
@@ -78,16 +78,16 @@ CASES = [
     ("SELECT * FROM better", FAST),
     ("SELECT * FROM bad", "Write rw volatile_function nextval"),
     ("SELECT * FROM worse", "Write rw volatile_function nextval"),
-    ("SELECT * FROM activity", "Read ro system_view pg_stat_activity"),
+    ("SELECT * FROM activity", "Write rw server_state pg_stat_activity"),
     ("SELECT * FROM stored", FAST),
     ("SELECT * FROM guarded", FAST),
     ("SELECT * FROM trapped", "Write rw volatile_function careless"),
     ("SELECT * FROM far", "Write rw foreign_table far"),
-    ("SELECT * FROM pg_stat_activity", "Read ro system_view pg_stat_activity"),
+    ("SELECT * FROM pg_stat_activity", "Write rw server_state pg_stat_activity"),
     ("SELECT count(*) FROM information_schema.columns", FAST),
     ("SELECT c.relname FROM pg_catalog.pg_class c WHERE c.oid = 'accounts'::regclass", FAST),
     ("SELECT random()", "Read ro volatile_function random"),
-    ("SELECT pg_is_in_recovery()", "Write rw volatile_function pg_is_in_recovery"),
+    ("SELECT pg_is_in_recovery()", "Write rw server_state pg_is_in_recovery"),
     ("SELECT pg_advisory_lock(1)", "Write rw session_state"),
     ("SELECT * FROM created_since", "Write rw unknown_relation created_since"),
     ("EXPLAIN ANALYZE SELECT * FROM good", "Explain ro utility"),
@@ -148,7 +148,7 @@ def test_reads_run_where_nothing_may_be_written(known):
     server, name, catalog = known
     found = judge(catalog, [sql for sql, _ in CASES])
     reads = [sql for (sql, _), verdict in zip(CASES, found, strict=True) if " ro " in verdict]
-    assert len(reads) > 20
+    assert len(reads) > 15
     for sql in reads:
         server.psql(f"BEGIN READ ONLY; {sql}; COMMIT", name)
 
@@ -169,13 +169,13 @@ def test_every_function_is_judged_by_its_worst_overload(known):
         assert "unknown" not in verdict and "unparsable" not in verdict, (function, verdict)
         if volatile == "t" and verdict == FAST:
             fast_though_volatile.append(function)
-        if volatile == "f" and verdict != FAST:
+        if volatile == "f" and verdict != FAST and "server_state" not in verdict:
             slow_though_not.append(function.removeprefix("pg_catalog."))
     assert not fast_though_volatile
     # Those that run text, read relations or types by name, take an id, tell parameters, or are known for what they do.
     assert set(slow_though_not) <= {
-        "current_setting", "cursor_to_xml", "cursor_to_xmlschema", "database_to_xml", "database_to_xml_and_xmlschema",
-        "pg_current_xact_id", "pg_input_error_info", "pg_input_is_valid", "pg_show_all_settings", "public.takes",
+        "cursor_to_xml", "cursor_to_xmlschema", "database_to_xml", "database_to_xml_and_xmlschema",
+        "pg_current_xact_id", "pg_input_error_info", "pg_input_is_valid", "public.takes",
         "public.total", "query_to_xml", "query_to_xml_and_xmlschema", "query_to_xmlschema", "schema_to_xml",
         "schema_to_xml_and_xmlschema", "table_to_xml", "table_to_xml_and_xmlschema", "ts_rewrite", "ts_stat",
         "txid_current",
@@ -191,9 +191,8 @@ def test_every_relation_and_type_of_a_fresh_database_is_known(known):
     ).splitlines()
     assert len(relations) > 150
     for sql, verdict in zip(relations, judge(catalog, relations), strict=True):
-        # Their texts would tell whether reads are run in read-only transactions.
-        tells = sql.endswith("pg_catalog.pg_settings") and verdict == "Write rw session_state"
-        assert verdict == FAST or tells or verdict.startswith("Read ro system_view"), (sql, verdict)
+        # Views that are not of tables show the state of a server.
+        assert verdict == FAST or verdict.startswith(("Read ro system_view", "Write rw server_state")), (sql, verdict)
     types = server.psql(
         """SELECT format('SELECT NULL::%s', format_type(t.oid, NULL)) FROM pg_type t WHERE typtype IN ('b', 'e', 'r', 'm')
         AND typelem = 0 AND typnamespace = 'pg_catalog'::regnamespace""",

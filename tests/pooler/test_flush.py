@@ -195,7 +195,7 @@ def pair(major):
 
 
 # A read that tells which server has answered it.
-WHERE = "SELECT current_setting('port')"
+WHERE = "SELECT current_setting('here.port')"
 
 
 @pytest.fixture

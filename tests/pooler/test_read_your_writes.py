@@ -265,7 +265,7 @@ def pairs(port, start, count, stale, ports):
     with Raw(port, "app") as client:
         for number in range(start, start + count):
             write(client, number)
-            found = ask(client, f"SELECT count(*), current_setting('port') FROM kept WHERE a = {number}")
+            found = ask(client, f"SELECT count(*), current_setting('here.port') FROM kept WHERE a = {number}")
             # A read whose server dies when it has begun to answer may fail.
             ports.append(found[1] if isinstance(found, list) else found)
             if isinstance(found, list) and found[0] != "1":

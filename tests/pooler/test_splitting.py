@@ -13,7 +13,7 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, code, describe, message, parse, query, show, values
 from tests.pooler.trio import three
 
-PORT = "SELECT current_setting('port')::int"
+PORT = "SELECT current_setting('here.port')::int"
 INSERT = "INSERT INTO kept (a) VALUES (1)"
 ON_REPLICA = "/* howdah: replica */ "
 

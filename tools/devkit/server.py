@@ -133,6 +133,8 @@ class Server:
     def _start_on_port(self, detached):
         """One attempt at a start: whether the server answers."""
         settings = {**self.settings, "port": self.port, "unix_socket_directories": self.socket_folder}
+        # By this a read tells which server it has run on: `current_setting('port')` is asked of the primary.
+        settings["here.port"] = self.port
         options = [f"--{name}={value}" for name, value in settings.items()]
         command = [str(self.tree.program("postgres")), "-D", str(self.data), *options]
         self.log.touch()

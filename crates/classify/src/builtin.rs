@@ -4,11 +4,15 @@
 /// What a function of this name does, in whatever schema it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Act {
-    /// Takes something that the session keeps, such as an advisory lock.
+    /// Takes an advisory lock that the session keeps.
+    Locks,
+    /// Leaves something else that the session keeps.
     Pins,
     /// Releases what the session has kept, if there is anything.
     Releases,
-    /// Changes parameters of the session.
+    /// Sets a parameter that it is given the name of.
+    Configures,
+    /// Changes parameters of the session otherwise.
     Dirties,
     /// Tells the value of a parameter that it is given the name of.
     Tells,
@@ -18,10 +22,12 @@ pub enum Act {
     Writes,
 }
 
-/// Locks of the session, the origin that it replays for, its backup and its replication slots. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
+/// Locks of the session. (The ones of a transaction, `pg_advisory_xact_lock`, are volatile and so writes, no more.)
+const LOCKS: &[&str] =
+    &["pg_advisory_lock", "pg_advisory_lock_shared", "pg_try_advisory_lock", "pg_try_advisory_lock_shared"];
+
+/// The origin that a session replays for, its backup and its replication slots.
 const PINS: &[&str] = &[
-    "pg_advisory_lock",
-    "pg_advisory_lock_shared",
     "pg_backup_start",
     "pg_copy_logical_replication_slot",
     "pg_copy_physical_replication_slot",
@@ -29,8 +35,6 @@ const PINS: &[&str] = &[
     "pg_create_physical_replication_slot",
     "pg_replication_origin_session_setup",
     "pg_start_backup",
-    "pg_try_advisory_lock",
-    "pg_try_advisory_lock_shared",
 ];
 
 /// asyncpg releases all locks each time that a connection goes back to its pool: that binds nothing.
@@ -55,7 +59,9 @@ const LASTING: &[&str] = &[
     "setseed",
 ];
 
-const DIRTIES: &[&str] = &["set_config", "setseed"];
+const CONFIGURES: &[&str] = &["set_config"];
+
+const DIRTIES: &[&str] = &["setseed"];
 
 const TELLS: &[&str] = &["current_setting", "pg_show_all_settings"];
 
@@ -91,36 +97,17 @@ const RUNS: &[&str] = &[
 const WRITES: &[&str] = &["pg_current_xact_id", "txid_current"];
 
 /// Volatile functions of `pg_catalog` that read, may be asked of a replica and leave nothing behind: reads, but not to be
-/// pipelined, since they wait, or differ from call to call, or walk files. (`pg_is_in_recovery` is none of them: by that
-/// drivers ask whether they have come to the primary.)
+/// pipelined, since they wait, or differ from call to call.
 const READS: &[&str] = &[
     "clock_timestamp",
     "gen_random_uuid",
-    "pg_blocking_pids",
     "pg_column_compression",
     "pg_column_size",
-    "pg_cursor",
-    "pg_database_size",
-    "pg_get_shmem_allocations",
-    "pg_get_wal_replay_pause_state",
-    "pg_indexes_size",
-    "pg_is_wal_replay_paused",
-    "pg_isolation_test_session_is_blocked",
-    "pg_last_wal_receive_lsn",
-    "pg_last_wal_replay_lsn",
-    "pg_last_xact_replay_timestamp",
-    "pg_lock_status",
-    "pg_prepared_statement",
-    "pg_relation_size",
-    "pg_safe_snapshot_blocking_pids",
     "pg_sleep",
     "pg_sleep_for",
     "pg_sleep_until",
-    "pg_table_size",
-    "pg_tablespace_size",
     "pg_timezone_abbrevs",
     "pg_timezone_names",
-    "pg_total_relation_size",
     "random",
     "random_normal",
     "timeofday",
@@ -131,8 +118,10 @@ const READS: &[&str] = &[
 /// What a function of this name does beyond its volatility.
 pub fn act(name: &str) -> Option<Act> {
     [
+        (LOCKS, Act::Locks),
         (PINS, Act::Pins),
         (RELEASES, Act::Releases),
+        (CONFIGURES, Act::Configures),
         (DIRTIES, Act::Dirties),
         (TELLS, Act::Tells),
         (RUNS, Act::Runs),
@@ -148,11 +137,6 @@ pub fn lasts(name: &str) -> bool {
     LASTING.binary_search(&name).is_ok()
 }
 
-/// Whether a parameter tells if the session's transactions are read-only.
-pub fn is_read_only(parameter: &str) -> bool {
-    ["transaction_read_only", "default_transaction_read_only"].iter().any(|name| name.eq_ignore_ascii_case(parameter))
-}
-
 /// Whether a volatile function of `pg_catalog` is a read that a replica can answer.
 pub fn reads(name: &str) -> bool {
     READS.binary_search(&name).is_ok()
@@ -164,7 +148,7 @@ mod tests {
 
     #[test]
     fn lists_are_sorted() {
-        for list in [PINS, RELEASES, LASTING, DIRTIES, TELLS, RUNS, WRITES, READS] {
+        for list in [LOCKS, PINS, RELEASES, LASTING, CONFIGURES, DIRTIES, TELLS, RUNS, WRITES, READS] {
             assert!(list.is_sorted(), "{list:?}");
         }
     }

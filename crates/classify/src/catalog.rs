@@ -43,8 +43,10 @@ pub struct Function {
 pub enum Access {
     /// Reading it runs nothing but what its definition says (none for a table without row security).
     Plain,
-    /// A view of the server's own state.
+    /// A view of PostgreSQL's own.
     System,
+    /// A sequence: what it says of its last value is not replayed number by number.
+    Sequence,
     /// An unlogged table, or one that has such a partition or child: a replica has none.
     Unlogged,
     /// A foreign table, or one that has such a partition or child.
@@ -159,6 +161,7 @@ impl Catalog {
                     _ if too_long => Access::Unsafe,
                     "plain" => Access::Plain,
                     "system" => Access::System,
+                    "sequence" => Access::Sequence,
                     "unlogged" => Access::Unlogged,
                     "foreign" => Access::Foreign,
                     "unsafe" => Access::Unsafe,

@@ -207,6 +207,7 @@ WHERE t.typtype OPERATOR(pg_catalog.=) ANY ('{b,d,e,m,r}'::pg_catalog."char"[]) 
 UNION ALL
 SELECT 'relation', n.nspname::pg_catalog.text, c.relname::pg_catalog.text,
     CASE WHEN c.relkind OPERATOR(pg_catalog.=) 'v' AND n.nspname OPERATOR(pg_catalog.=) 'pg_catalog' THEN 'system'
+        WHEN c.relkind OPERATOR(pg_catalog.=) 'S' THEN 'sequence'
         WHEN c.reltype OPERATOR(pg_catalog.=) ANY ((SELECT oids FROM spread)::pg_catalog.oid[]) THEN 'unsafe'
         WHEN c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM foreign_rel)) THEN 'foreign'
         WHEN c.oid OPERATOR(pg_catalog.=) ANY (ARRAY(SELECT oid FROM unlogged_rel)) THEN 'unlogged'

@@ -15,6 +15,10 @@ use pg_query::{Node, NodeEnum};
 
 use crate::builtin::{self, Act};
 use crate::catalog::{Access, Catalog, Entry, Volatility};
+use crate::configure::{Argument, Configured, arguments};
+use crate::pinning::Reasons;
+use crate::server_state;
+use crate::statement::named;
 use crate::verdict::Reason;
 
 /// More definitions (views, policies, domains) than this are not read for one statement.
@@ -28,8 +32,12 @@ pub struct Judge<'a> {
     pub write: Option<Reason>,
     /// Why it is not pipelined, though it is a read.
     pub alone: Option<Reason>,
-    /// It calls what pins the session.
-    pub pins: bool,
+    /// Why it may pin the session, by what it calls.
+    pub pins: Reasons,
+    /// It calls what may end a reason to pin.
+    pub unpins: bool,
+    /// The calls of `set_config` for the session whose parameter or value is not known.
+    pub configures: Vec<Configured>,
     /// It calls what dirties the session.
     pub dirties: bool,
     /// It calls what may change parameters that PostgreSQL reads statements by.
@@ -52,7 +60,9 @@ impl<'a> Judge<'a> {
             catalog,
             write: None,
             alone: None,
-            pins: false,
+            pins: Reasons::NONE,
+            unpins: false,
+            configures: Vec::new(),
             dirties: false,
             unsettles: false,
             opaque: catalog.is_poisoned(),
@@ -216,7 +226,7 @@ impl<'a> Judge<'a> {
         }
         if let Some(into) = &select.into_clause {
             self.writes(Reason::Write);
-            self.pins |= into.rel.as_ref().is_some_and(is_temporary);
+            self.pins |= Reasons::TEMPORARY.when(into.rel.as_ref().is_some_and(is_temporary));
         }
         if !select.locking_clause.is_empty() {
             self.writes(Reason::LockingClause);
@@ -360,8 +370,8 @@ impl<'a> Judge<'a> {
             known = true;
             match entry.access {
                 Access::Plain => (),
-                // It tells whether the session's transactions are read-only.
-                Access::System if name == "pg_settings" => self.writes(Reason::SessionState),
+                Access::System if server_state::view(name) => self.writes(Reason::ServerState(name.to_owned())),
+                Access::Sequence => self.writes(Reason::ServerState(name.to_owned())),
                 Access::System => self.alone(Reason::SystemView(name.to_owned())),
                 Access::Unlogged => self.writes(Reason::UnloggedTable(name.to_owned())),
                 Access::Foreign => self.writes(Reason::ForeignTable(name.to_owned())),
@@ -713,22 +723,38 @@ impl<'a> Judge<'a> {
         self.opaque |= known.is_some_and(|function| function.opaque);
         self.lasting |= builtin::lasts(name);
         match builtin::act(name) {
-            Some(Act::Pins) => {
-                self.pins = true;
+            Some(Act::Locks) => {
+                // It may not have got the lock.
+                self.pins |= Reasons::LOCK;
+                self.unpins = true;
                 return self.writes(Reason::SessionState);
             }
-            Some(Act::Releases) => return self.writes(Reason::SessionState),
+            Some(Act::Pins) => {
+                self.pins |= Reasons::LASTING;
+                return self.writes(Reason::SessionState);
+            }
+            Some(Act::Releases) => {
+                self.unpins = true;
+                return self.writes(Reason::SessionState);
+            }
+            Some(Act::Configures) => {
+                self.configure(call);
+                return self.writes(Reason::SessionState);
+            }
             Some(Act::Dirties) => {
                 self.dirties = true;
-                self.unsettles |= !call.args.first().is_some_and(names_custom);
+                self.unsettles = true;
                 return self.writes(Reason::SessionState);
             }
-            Some(Act::Tells) if call.args.first().is_none_or(names_read_only) => {
-                return self.writes(Reason::SessionState);
+            Some(Act::Tells) if call.args.first().is_none_or(names_of_server) => {
+                return self.writes(Reason::ServerState(parts.join(".")));
             }
             Some(Act::Runs) => return self.anything(Reason::VolatileFunction(parts.join("."))),
             Some(Act::Writes) => return self.writes(Reason::VolatileFunction(parts.join("."))),
             Some(Act::Tells) | None => (),
+        }
+        if schema.is_none_or(|schema| schema == "pg_catalog") && known.is_some() && server_state::function(name) {
+            return self.writes(Reason::ServerState(parts.join(".")));
         }
         match known {
             Some(function) if function.volatility < Volatility::Volatile => (),
@@ -737,6 +763,30 @@ impl<'a> Judge<'a> {
             }
             Some(_) => self.writes(Reason::VolatileFunction(parts.join("."))),
             None => self.unknown(Reason::UnknownFunction(parts.join("."))),
+        }
+    }
+
+    /// A call of `set_config`.
+    fn configure(&mut self, call: &FuncCall) {
+        self.unsettles |= !call.args.first().is_some_and(names_custom);
+        let [name, _, local] = arguments(call).unwrap_or([const { Argument::Other }; 3]);
+        if local.as_boolean() == Some(true) {
+            return;
+        }
+        self.dirties = true;
+        match &name {
+            // The server would not tell it.
+            Argument::Text(name) if ["seed", "session_authorization"].contains(&&*named(name)) => {
+                self.pins |= Reasons::LASTING;
+                self.lasting |= named(name) == "seed";
+            }
+            // They are of the transaction, whatever the words.
+            Argument::Text(name) if named(name).starts_with("transaction_") => (),
+            // The shape has not kept it.
+            Argument::Text(name) if name == "s" => self.pins |= Reasons::SETTING,
+            Argument::Text(_) | Argument::Parameter(_) => self.configures.push(Configured { name, local }),
+            Argument::Null => (),
+            Argument::Other => self.pins |= Reasons::SETTING,
         }
     }
 
@@ -797,16 +847,16 @@ fn schema_of(relation: &RangeVar) -> Option<&str> {
     (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str())
 }
 
-/// Whether a parameter named by this argument may be one that tells whether transactions are read-only. A literal is
+/// Whether a parameter named by this argument may have another value on each server. A literal is
 /// what it is only where [`crate::shape`] keeps it; elsewhere it stands as `'s'`, which no parameter is called.
-fn names_read_only(argument: &Node) -> bool {
+fn names_of_server(argument: &Node) -> bool {
     match &argument.node {
         // As views and policies have it: `'name'::text`.
         Some(NodeEnum::TypeCast(cast)) if cast.type_name.as_ref().is_some_and(is_text) => {
-            cast.arg.as_deref().is_none_or(names_read_only)
+            cast.arg.as_deref().is_none_or(names_of_server)
         }
         Some(NodeEnum::AConst(constant)) => match &constant.val {
-            Some(a_const::Val::Sval(name)) => name.sval == "s" || builtin::is_read_only(&name.sval),
+            Some(a_const::Val::Sval(name)) => name.sval == "s" || server_state::parameter(&name.sval),
             _ => true,
         },
         _ => true,
@@ -826,8 +876,9 @@ fn names_custom(argument: &Node) -> bool {
     }
 }
 
-fn is_text(name: &TypeName) -> bool {
-    matches!(names(&name.names).as_slice(), ["text"] | ["pg_catalog", "text"])
+pub fn is_text(name: &TypeName) -> bool {
+    let kept = name.typmods.is_empty() && name.array_bounds.is_empty();
+    kept && matches!(names(&name.names).as_slice(), ["text" | "varchar"] | ["pg_catalog", "text" | "varchar"])
 }
 
 /// Whether a relation is created as a temporary one.

@@ -31,13 +31,18 @@ pub mod builtin;
 pub mod catalog;
 mod classifier;
 mod command;
+pub mod configure;
 mod judge;
+pub mod parameter;
+pub mod pinning;
+pub mod server_state;
 pub mod shape;
 mod statement;
 pub mod verdict;
 
 pub use catalog::{Catalog, Malformed};
 pub use classifier::{Classifier, Same};
+pub use pinning::Reasons;
 pub use shape::Route;
 pub use statement::Words;
 pub use verdict::{Command, Consistency, Discard, Isolation, Kind, Modes, Reason, Role, Set, Value, Verdict};

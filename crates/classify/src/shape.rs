@@ -12,8 +12,9 @@
 //! reading statement is made of (an option of EXPLAIN or COPY: [`crate::judge`] trusts none); what runs is
 //! chosen by names: functions, operators, types and relations. Values reach functions, and those that run what they
 //! are given as text (`query_to_xml`, `ts_stat`, `dblink`, `crosstab`) are volatile or listed as if they were, whatever
-//! the argument. A `SET` is different: its value is its meaning, so its literals are kept, as are the text of a `DO` and
-//! the name in `current_setting('name')` and `set_config('name', ...)`. A `U&"name"` is decoded by
+//! the argument. A `SET` is different: its value is its meaning, so its literals are kept, as are those of a `SELECT
+//! set_config(...)`, which is a SET too, the text of a `DO` and the name in `current_setting('name')` and
+//! `set_config('name', ...)` elsewhere. A `U&"name"` is decoded by
 //! the grammar with a literal (`UESCAPE`), so such statements have no shape and are parsed each time.
 //!
 //! Lists of literals of one kind are as one of it, and equal groups in parentheses beside each other as one, so that
@@ -191,7 +192,9 @@ impl Shaper {
             from: 0,
             place: 0,
             first: true,
+            begin: 0,
             verbatim: false,
+            configures: false,
             closed: (0, 0),
             canonical: true,
             collapsed: false,
@@ -222,8 +225,12 @@ struct Pass<'a, T> {
     place: usize,
     /// A statement begins here.
     first: bool,
+    /// Where the statement begins in the canonical text.
+    begin: usize,
     /// The literals of the statement are its meaning: those of a SET, the text of a DO.
     verbatim: bool,
+    /// The statement has named `set_config`: the parameters of its calls are told apart.
+    configures: bool,
     /// Where the group that was closed last stands in the canonical text.
     closed: (usize, usize),
     canonical: bool,
@@ -248,6 +255,7 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
                 _ if byte == b'"' => {
                     self.place = quoted(self.sql, self.from + 1)?;
                     self.keep(Token::Quoted);
+                    self.configures |= self.raw() == b"\"set_config\"";
                 }
                 _ => return Err(Refusal::Unlexable),
             }
@@ -284,6 +292,9 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
     /// Writes what stands for the token, unless it goes into a list of its like.
     fn stand_in(&mut self, token: Token) {
         self.told(token);
+        if self.configures {
+            return self.out.text.extend_from_slice(stand(token));
+        }
         self.collapsed |= literal(&mut self.out.text, stand(token));
     }
 
@@ -314,7 +325,13 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
         self.told(Token::Word);
         let text = &mut self.out.text;
         if begins {
+            self.begin = start;
             self.verbatim = matches!(text.get(start..), Some(b"set" | b"do"));
+            self.configures = false;
+        } else if text.get(start..) == Some(b"set_config") {
+            let before = text.get(self.begin..start);
+            self.verbatim |= matches!(before, Some(b"select " | b"select pg_catalog . "));
+            self.configures = true;
         }
         text.push(b' ');
         Ok(())
@@ -380,7 +397,11 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
         if self.raw().len() > 10 || class(next) & (START | DOLLAR) != 0 {
             return Err(Refusal::Unlexable);
         }
-        self.stand_in(Token::Param);
+        if self.configures {
+            self.keep(Token::Param);
+        } else {
+            self.stand_in(Token::Param);
+        }
         Ok(())
     }
 
@@ -432,7 +453,7 @@ impl<T: FnMut(Token, usize, usize)> Pass<'_, T> {
         let text = &mut self.out.text;
         self.closed = (open, text.len());
         if before.1 != 0
-            && !self.verbatim
+            && !(self.verbatim || self.configures)
             && text.get(before.1..open) == Some(b", ")
             && text.get(before.0..before.1) == text.get(open..)
         {

@@ -8,7 +8,9 @@ use pg_query::protobuf::{
 
 use crate::Parsed;
 use crate::catalog::Catalog;
+use crate::configure;
 use crate::judge::{Judge, is_temporary};
+use crate::pinning::Reasons;
 use crate::verdict::{Discard, Isolation, Kind, Modes, Reason, Set, Value, Verdict};
 
 /// A word of CREATE's options meaning WITH HOLD, in DeclareCursorStmt.options.
@@ -22,8 +24,11 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         each: Vec::new(),
         read_only: true,
         pipelinable: Ok(()),
-        pins: false,
-        pins_beside_listen: false,
+        pins: Reasons::NONE,
+        pins_beside_listen: Reasons::NONE,
+        unpins: false,
+        configures: Vec::new(),
+        is_call: false,
         dirties: false,
         unsettles: false,
         opaque: false,
@@ -37,13 +42,16 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
     };
     for statement in statements {
         let mut one = single(&statement.node, statement.text, catalog);
-        one.pins_beside_listen = one.pins && !matches!(one.kind, Kind::Listen(_));
+        one.pins_beside_listen = one.pins.without(Reasons::LISTEN);
         if statements.len() == 1 {
             return Verdict { statements: 1, ..one };
         }
         whole.read_only &= one.read_only && matches!(one.kind, Kind::Read | Kind::Explain);
         whole.pins |= one.pins;
         whole.pins_beside_listen |= one.pins_beside_listen;
+        whole.unpins |= one.unpins;
+        whole.configures.append(&mut one.configures);
+        whole.is_call |= one.is_call;
         whole.dirties |= one.dirties || one.sets();
         whole.unsettles |= one.unsettles;
         whole.opaque |= one.opaque;
@@ -72,8 +80,11 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         each: Vec::new(),
         read_only: false,
         pipelinable: Err(reason),
-        pins: false,
-        pins_beside_listen: false,
+        pins: Reasons::NONE,
+        pins_beside_listen: Reasons::NONE,
+        unpins: false,
+        configures: Vec::new(),
+        is_call: false,
         dirties: true,
         unsettles: true,
         opaque: true,
@@ -87,6 +98,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
     };
     verdict.pins = words.pins;
     verdict.pins_beside_listen = words.pins;
+    verdict.unpins = true;
     verdict.transaction = words.transaction;
     verdict.is_ddl = words.ddl;
     verdict
@@ -97,7 +109,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
 pub struct Words {
     /// The beginning of the word that the last part has ended with.
     part: Vec<u8>,
-    pins: bool,
+    pins: Reasons,
     transaction: bool,
     ddl: bool,
 }
@@ -159,15 +171,20 @@ impl Words {
             }
             Some(b'd') => self.ddl |= is("drop"),
             Some(b'e') => self.transaction |= is("end"),
-            Some(b'h') => self.pins |= is("hold"),
-            Some(b'l') => self.pins |= is("listen") || is("load"),
+            Some(b'h') => self.pins |= Reasons::CURSOR.when(is("hold")),
+            Some(b'l') => self.pins |= Reasons::LISTEN.when(is("listen")) | Reasons::LASTING.when(is("load")),
             Some(b'p') => {
-                self.pins |= is("prepare") || starts("pg_temp") || starts("pg_advisory") || starts("pg_try_advisory");
+                self.pins |= Reasons::PREPARED.when(is("prepare"))
+                    | Reasons::TEMPORARY.when(starts("pg_temp"))
+                    | Reasons::LOCK.when(starts("pg_advisory") || starts("pg_try_advisory"));
                 self.transaction |= is("prepare");
             }
             Some(b'r') => self.transaction |= is("rollback") || is("release"),
-            Some(b's') => self.transaction |= is("start") || is("savepoint"),
-            Some(b't') => self.pins |= is("temp") || is("temporary"),
+            Some(b's') => {
+                self.transaction |= is("start") || is("savepoint");
+                self.pins |= Reasons::SETTING.when(is("set_config"));
+            }
+            Some(b't') => self.pins |= Reasons::TEMPORARY.when(is("temp") || is("temporary")),
             _ => (),
         }
     }
@@ -181,8 +198,11 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         each: Vec::new(),
         read_only: false,
         pipelinable: Err(Reason::Utility),
-        pins: false,
-        pins_beside_listen: false,
+        pins: Reasons::NONE,
+        pins_beside_listen: Reasons::NONE,
+        unpins: false,
+        configures: Vec::new(),
+        is_call: false,
         dirties: false,
         unsettles: false,
         opaque: false,
@@ -197,7 +217,9 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
     match &statement.node {
         None => verdict.pipelinable = Err(Reason::Unfamiliar),
         Some(node) => {
-            let known = query(&mut verdict, &mut judge, statement, node) || session(&mut verdict, node, canonical);
+            let known = configures(&mut verdict, node, catalog)
+                || query(&mut verdict, &mut judge, statement, node)
+                || session(&mut verdict, node, canonical);
             if !known {
                 other(&mut verdict, &mut judge, node, canonical);
             }
@@ -210,7 +232,42 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
     verdict.dirties |= judge.dirties;
     verdict.lasting |= judge.lasting;
     verdict.stale |= judge.stale;
+    verdict.unpins = judge.unpins || may_unpin(&verdict);
+    verdict.configures = judge.configures;
     verdict
+}
+
+/// Whether a statement may end a reason to pin by what it is or what it runs: not by triggers, which would be strange,
+/// nor by a prepared statement, of which there may be many.
+fn may_unpin(verdict: &Verdict) -> bool {
+    match verdict.kind {
+        Kind::Discard(_) | Kind::Deallocate(_) => true,
+        Kind::Execute(_) | Kind::Copy { .. } => false,
+        Kind::Utility => verdict.opaque && !verdict.pins.any(),
+        _ => verdict.opaque && verdict.pipelinable != Err(Reason::Write) || verdict.dirties && verdict.is_ddl,
+    }
+}
+
+/// A query that is a SET in other words. False if it is another.
+fn configures(verdict: &mut Verdict, node: &NodeEnum, catalog: &Catalog) -> bool {
+    let NodeEnum::SelectStmt(select) = node else { return false };
+    let Some(sets) = configure::sets(select, catalog) else { return false };
+    for set in &sets {
+        let Value::Text(value) = &set.value else { continue };
+        verdict.pins |= pins_by_value(&set.name, value);
+        verdict.lasting |= set.name == "seed";
+    }
+    verdict.kind = Kind::Set(sets);
+    verdict.is_call = true;
+    verdict.pipelinable = Err(Reason::SessionState);
+    true
+}
+
+/// What it pins to set this parameter.
+fn pins_by_value(name: &str, value: &str) -> Reasons {
+    // Whatever is created from now on may be temporary.
+    Reasons::TEMPORARY.when(name == "search_path" && value.to_ascii_lowercase().contains("pg_temp"))
+        | Reasons::LASTING.when(name == "seed")
 }
 
 /// Judges a statement that is a query or has one in it. False if it is another.
@@ -238,7 +295,7 @@ fn query(verdict: &mut Verdict, judge: &mut Judge<'_>, statement: &Node, node: &
             verdict.kind = Kind::Declare { name: declare.portalname.clone(), hold };
             verdict.read_only = judge.write.is_none();
             verdict.pipelinable = Err(Reason::SessionState);
-            verdict.pins = hold;
+            verdict.pins = Reasons::CURSOR.when(hold);
         }
         NodeEnum::CopyStmt(copy) => copy_verdict(verdict, copy, judge),
         NodeEnum::ExplainStmt(explain) => {
@@ -250,7 +307,8 @@ fn query(verdict: &mut Verdict, judge: &mut Judge<'_>, statement: &Node, node: &
                 explain.query.as_ref().and_then(|query| query.node.as_ref())
             {
                 verdict.is_ddl = true;
-                verdict.pins = create.into.as_ref().and_then(|into| into.rel.as_ref()).is_some_and(is_temporary);
+                let into = create.into.as_ref().and_then(|into| into.rel.as_ref());
+                verdict.pins = Reasons::TEMPORARY.when(into.is_some_and(is_temporary));
             }
         }
         _ => return false,
@@ -260,7 +318,7 @@ fn query(verdict: &mut Verdict, judge: &mut Judge<'_>, statement: &Node, node: &
 
 /// Judges a statement about the state of its session. False if it is another.
 fn session(verdict: &mut Verdict, node: &NodeEnum, canonical: &str) -> bool {
-    let named = |name: &String| (!name.is_empty()).then(|| name.clone());
+    let given = |name: &String| (!name.is_empty()).then(|| name.clone());
     match node {
         NodeEnum::VariableSetStmt(set) => set_verdict(verdict, set, canonical),
         NodeEnum::VariableShowStmt(show) => verdict.kind = Kind::Show(show.name.to_ascii_lowercase()),
@@ -274,7 +332,7 @@ fn session(verdict: &mut Verdict, node: &NodeEnum, canonical: &str) -> bool {
         }
         NodeEnum::PrepareStmt(prepare) => {
             verdict.kind = Kind::Prepare(prepare.name.clone());
-            verdict.pins = true;
+            verdict.pins = Reasons::PREPARED;
         }
         NodeEnum::ExecuteStmt(execute) => {
             verdict.kind = Kind::Execute(execute.name.clone());
@@ -286,14 +344,14 @@ fn session(verdict: &mut Verdict, node: &NodeEnum, canonical: &str) -> bool {
             verdict.opaque = !deallocate.isall;
         }
         NodeEnum::FetchStmt(fetch) => verdict.kind = Kind::Fetch(fetch.portalname.clone()),
-        NodeEnum::ClosePortalStmt(close) => verdict.kind = Kind::Close(named(&close.portalname)),
+        NodeEnum::ClosePortalStmt(close) => verdict.kind = Kind::Close(given(&close.portalname)),
         NodeEnum::ListenStmt(listen) => {
             verdict.kind = Kind::Listen(listen.conditionname.clone());
-            verdict.pins = true;
+            verdict.pins = Reasons::LISTEN;
         }
-        NodeEnum::UnlistenStmt(unlisten) => verdict.kind = Kind::Unlisten(named(&unlisten.conditionname)),
+        NodeEnum::UnlistenStmt(unlisten) => verdict.kind = Kind::Unlisten(given(&unlisten.conditionname)),
         NodeEnum::LoadStmt(_) => {
-            verdict.pins = true;
+            verdict.pins = Reasons::LASTING;
             verdict.lasting = true;
         }
         _ => return false,
@@ -358,7 +416,7 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
         NodeEnum::CompositeTypeStmt(create) => create.typevar.as_ref(),
         _ => None,
     };
-    verdict.pins = relation.is_some_and(is_temporary);
+    verdict.pins = Reasons::TEMPORARY.when(relation.is_some_and(is_temporary));
     // What is left out calls functions too, of indexes and of views, but what these do to the session is undone.
     verdict.is_ddl = !matches!(
         node,
@@ -383,7 +441,8 @@ fn utility(verdict: &mut Verdict, node: &NodeEnum) {
         NodeEnum::CreateConversionStmt(create) => create.conversion_name.as_slice(),
         _ => &[],
     };
-    verdict.pins |= crate::judge::names(made).first().is_some_and(|name| name.starts_with("pg_temp"));
+    let temporary = crate::judge::names(made).first().is_some_and(|name| name.starts_with("pg_temp"));
+    verdict.pins |= Reasons::TEMPORARY.when(temporary);
 }
 
 fn copy_verdict(verdict: &mut Verdict, copy: &CopyStmt, judge: &mut Judge<'_>) {
@@ -439,7 +498,7 @@ fn modes(options: &[Node]) -> Modes {
 
 /// A SET or RESET.
 fn set_verdict(verdict: &mut Verdict, set: &VariableSetStmt, canonical: &str) {
-    let name = parameter(&set.name);
+    let name = named(&set.name);
     verdict.kind = match set.kind() {
         VariableSetKind::VarResetAll => Kind::Reset { name: None },
         VariableSetKind::VarSetMulti if name == "session characteristics" => Kind::Set(characteristics(&set.args)),
@@ -451,9 +510,7 @@ fn set_verdict(verdict: &mut Verdict, set: &VariableSetStmt, canonical: &str) {
         VariableSetKind::VarSetValue => {
             let values: Option<Vec<String>> = set.args.iter().map(constant).collect();
             let value = values.map_or(Value::Other, |values| Value::Text(values.join(", ")));
-            // Whatever is created from now on may be temporary.
-            verdict.pins =
-                name == "search_path" && canonical.to_ascii_lowercase().contains("pg_temp") || name == "seed";
+            verdict.pins = pins_by_value(&name, canonical);
             verdict.lasting = name == "seed";
             Kind::Set(vec![Set::new(name, set.is_local, value, canonical)])
         }
@@ -466,7 +523,7 @@ fn set_verdict(verdict: &mut Verdict, set: &VariableSetStmt, canonical: &str) {
 }
 
 /// A parameter as servers call it today.
-fn parameter(name: &str) -> String {
+pub fn named(name: &str) -> String {
     let name = name.to_ascii_lowercase();
     match name.as_str() {
         "sort_mem" => "work_mem".to_owned(),

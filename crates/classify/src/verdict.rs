@@ -1,5 +1,7 @@
 //! The verdict on a statement.
 
+use crate::configure::Configured;
+use crate::pinning::Reasons;
 use crate::shape::Route;
 
 /// What a pooler needs to know of one Query or Parse.
@@ -16,11 +18,17 @@ pub struct Verdict {
     pub read_only: bool,
     /// Whether it may share a connection with others in flight, or why not.
     pub pipelinable: Result<(), Reason>,
-    /// It may leave what cannot be carried to another server: temporary objects, LISTEN, PREPARE, cursors WITH HOLD,
-    /// advisory locks of the session, LOAD.
-    pub pins: bool,
-    /// It may leave some of that beside LISTEN.
-    pub pins_beside_listen: bool,
+    /// It may leave these things, which cannot be carried to another server.
+    pub pins: Reasons,
+    /// Those that it may leave beside what a LISTEN in its text does.
+    pub pins_beside_listen: Reasons,
+    /// It may end a reason for which its session is pinned, or not have begun one of its own: it releases locks, drops,
+    /// discards or deallocates things, runs functions of users.
+    pub unpins: bool,
+    /// Its calls of `set_config` for the session that the server knows the parameter or the value of.
+    pub configures: Vec<Configured>,
+    /// Its SET is a call of `set_config`, so a query.
+    pub is_call: bool,
     /// It may change parameters of the session in a way that its text does not tell: `set_config`, SET among other
     /// statements, DO, CALL, what could not be parsed.
     pub dirties: bool,
@@ -56,7 +64,7 @@ impl Verdict {
 
     /// Whether it touches the state of its session, or may: a SET or RESET, what pins or dirties, what is opaque.
     pub fn session(&self) -> bool {
-        self.pins || self.dirties || self.opaque || self.sets()
+        self.pins.any() || self.dirties || self.opaque || self.sets()
     }
 
     /// Whether it is a SET, RESET or DISCARD of the session.
@@ -293,6 +301,8 @@ pub enum Reason {
     View(String),
     /// It reads a view of the server's own state or of the session's.
     SystemView(String),
+    /// It asks for what differs between servers by nature.
+    ServerState(String),
     /// It reads a foreign table.
     ForeignTable(String),
     /// It reads an unlogged table, which replicas do not have.
@@ -339,6 +349,7 @@ impl Reason {
             Self::UnknownRelation(_) => "unknown_relation",
             Self::View(_) => "view",
             Self::SystemView(_) => "system_view",
+            Self::ServerState(_) => "server_state",
             Self::ForeignTable(_) => "foreign_table",
             Self::UnloggedTable(_) => "unlogged_table",
             Self::LockingClause => "locking_clause",
@@ -368,6 +379,7 @@ impl Reason {
             | Self::UnknownRelation(name)
             | Self::View(name)
             | Self::SystemView(name)
+            | Self::ServerState(name)
             | Self::ForeignTable(name)
             | Self::UnloggedTable(name)
             | Self::AttributeFunction(name) => Some(name),

@@ -195,8 +195,8 @@ pub enum Error {
     Paused(String),
     /// All server connections of the pool are in use.
     #[error(
-        "the pool of database \"{database}\" and user \"{user}\" is full: {servers} server connections, all in use, \
-         {waiting} clients waiting"
+        "the pool of database \"{database}\" and user \"{user}\" is full: {servers} server connections, all in use\
+         {pinned}, {waiting} clients waiting"
     )]
     PoolFull {
         /// The database of the pool.
@@ -205,6 +205,8 @@ pub enum Error {
         user: String,
         /// Server connections that it has.
         servers: usize,
+        /// Those of them that are pinned to their clients, and why, in parentheses; empty if there are none.
+        pinned: String,
         /// Clients that wait.
         waiting: usize,
     },
@@ -597,7 +599,7 @@ impl Error {
             Self::Disabled(_) => "ENABLE on the console opens the database again",
             Self::Paused(_) => "RESUME on the console lets the clients of the database go on",
             Self::PoolFull { .. } => {
-                "SHOW POOLS and SHOW CLIENTS on the console show the waiting clients; default_pool_size sets the size of pools"
+                "SHOW POOLS and SHOW CLIENTS on the console show the waiting and the pinned clients; default_pool_size sets the size of pools"
             }
             Self::NoRoom { .. } => {
                 "SHOW SERVERS on the console shows the server connections and the clients that have them"

@@ -69,6 +69,31 @@ pub fn bind(body: &[u8]) -> Option<Bind<'_>> {
     Some(Bind { portal, statement })
 }
 
+/// A parameter of a whole Bind, by its number from 1 on: whether it is binary, and its value unless it is NULL.
+///
+/// # Errors
+/// [`Error::Short`] when the message does not hold what its counts say, or not that parameter.
+pub fn parameter(body: &[u8], number: usize) -> Result<(bool, Option<&[u8]>), Error> {
+    let missing = Error::Short { tag: tag::BIND, field: "the parameter" };
+    let mut fields = Fields::new(tag::BIND, body);
+    fields.cstr("the portal's name")?;
+    fields.cstr("the statement's name")?;
+    let mut formats = Vec::new();
+    for _ in 0..fields.i16("the number of parameter formats")?.max(0) {
+        formats.push(fields.i16("a parameter's format")? == 1);
+    }
+    let count = usize::try_from(fields.i16("the number of parameters")?).unwrap_or(0);
+    for place in 0..count.min(number) {
+        let length = fields.i32("a parameter's length")?;
+        let value = usize::try_from(length).ok().map(|length| fields.bytes(length, "a parameter")).transpose()?;
+        if place + 1 == number {
+            let binary = formats.get(if formats.len() == 1 { 0 } else { place }).copied().unwrap_or(false);
+            return Ok((binary, value));
+        }
+    }
+    Err(missing)
+}
+
 /// The formats that a whole Bind asks its results in: none is text for all, one is for all, else one for each column.
 /// True is binary.
 ///

@@ -110,7 +110,8 @@ pub fn read(sql: &str) -> (Vec<Command>, Option<String>) {
         } else {
             match first {
                 ';' => statements.push(std::mem::take(&mut tokens)),
-                blank if blank.is_whitespace() => (),
+                // The pooler writes `"my"."a"`.
+                blank if blank.is_whitespace() || blank == '"' => (),
                 sign => tokens.push(Token::Sign(sign)),
             }
             left = &left[first.len_utf8()..];

@@ -5,6 +5,8 @@ mod bounds;
 mod catalog;
 mod queries;
 mod random;
+mod server_state;
 mod session;
+mod set_config;
 mod shapes;
 mod sql;

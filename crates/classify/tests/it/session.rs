@@ -374,30 +374,30 @@ fn what_tells_whether_transactions_are_read_only_is_no_read() {
         ("SELECT \"current_setting\"('app.tenant')", "Read ro fast"),
         ("SELECT current_setting('app.tenant'::text)", "Read ro fast"),
         ("SELECT owner FROM tenants", "Read ro fast"),
-        ("SELECT current_setting('Transaction_Read_Only')", "Write session_state"),
-        ("SELECT current_setting('default_transaction_read_only', true)", "Write session_state"),
-        ("SELECT current_setting(E'transaction\\x5fread_only')", "Write session_state"),
-        ("SELECT current_setting($$transaction_read_only$$)", "Write session_state"),
-        ("SELECT current_setting(U&'transaction\\005fread_only')", "Write session_state"),
-        ("SELECT current_setting('transaction'\n'_read_only')", "Write session_state"),
-        ("SELECT current_setting(('transaction_read_only'))", "Write session_state"),
-        ("SELECT current_setting(text 'transaction_read_only')", "Write session_state"),
-        ("SELECT current_setting(CAST('transaction_read_only' AS text))", "Write session_state"),
-        ("SELECT current_setting(N'transaction_read_only')", "Write session_state"),
-        ("SELECT current_setting(missing_ok => true, setting_name => 'transaction_read_only')", "Write session_state"),
-        ("SELECT current_setting('transaction' || '_read_only')", "Write session_state"),
-        ("SELECT current_setting(lower('x'))", "Write session_state"),
-        ("SELECT current_setting($1)", "Write session_state"),
-        ("SELECT current_setting(name) FROM accounts", "Write session_state"),
-        ("SELECT id FROM accounts WHERE current_setting('transaction_read_only') = 'on'", "Write session_state"),
-        ("SELECT setting FROM pg_settings", "Write session_state"),
-        ("SELECT * FROM pg_show_all_settings()", "Write session_state"),
+        ("SELECT current_setting('Transaction_Read_Only')", "Write server_state"),
+        ("SELECT current_setting('default_transaction_read_only', true)", "Write server_state"),
+        ("SELECT current_setting(E'transaction\\x5fread_only')", "Write server_state"),
+        ("SELECT current_setting($$transaction_read_only$$)", "Write server_state"),
+        ("SELECT current_setting(U&'transaction\\005fread_only')", "Write server_state"),
+        ("SELECT current_setting('transaction'\n'_read_only')", "Write server_state"),
+        ("SELECT current_setting(('transaction_read_only'))", "Write server_state"),
+        ("SELECT current_setting(text 'transaction_read_only')", "Write server_state"),
+        ("SELECT current_setting(CAST('transaction_read_only' AS text))", "Write server_state"),
+        ("SELECT current_setting(N'transaction_read_only')", "Write server_state"),
+        ("SELECT current_setting(missing_ok => true, setting_name => 'transaction_read_only')", "Write server_state"),
+        ("SELECT current_setting('transaction' || '_read_only')", "Write server_state"),
+        ("SELECT current_setting(lower('x'))", "Write server_state"),
+        ("SELECT current_setting($1)", "Write server_state"),
+        ("SELECT current_setting(name) FROM accounts", "Write server_state"),
+        ("SELECT id FROM accounts WHERE current_setting('transaction_read_only') = 'on'", "Write server_state"),
+        ("SELECT setting FROM pg_settings", "Write server_state"),
+        ("SELECT * FROM pg_show_all_settings()", "Write server_state"),
     ] {
         assert_eq!(summary(&judge(sql)), expected, "{sql}");
     }
     let mut classifier = classifier();
     let verdict = classifier.classify(b"SELECT current_setting('transaction\\x5fread_only')", false);
-    assert_eq!(summary(verdict), "Write session_state");
+    assert_eq!(summary(verdict), "Write server_state");
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashSet};
 use std::time::{Duration, Instant};
 
+use classify::Reasons;
+
 use crate::model::statement::StatementId;
 use crate::model::totals::Totals;
 
@@ -207,6 +209,8 @@ pub struct Line {
     pub application_name: String,
     /// The number of its prepared statements.
     pub statements: usize,
+    /// The reasons that pin client and server connection to each other, and the time since that.
+    pub pinned: Option<(Reasons, Duration)>,
     /// The counts of a client's work.
     pub deeds: Deeds,
 }

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use classify::Reasons;
+
 use crate::model::vars::Vars;
 
 use crate::admin::pools;
@@ -53,8 +55,15 @@ fn client_line(core: &Core, client: &Client) -> Option<Line> {
         remote_pid: 0,
         application_name: application_name(core, &client.session.vars),
         statements: client.prepared.statements.len(),
+        pinned: pinned(core, client),
         deeds: client.deeds,
     })
+}
+
+/// What pins a client to its server connection, and since when.
+fn pinned(core: &Core, client: &Client) -> Option<(Reasons, Duration)> {
+    let pins = &client.session.pins;
+    Some((pins.reasons(), age(core, pins.since()?)))
 }
 
 /// A socket, and the one on the other side of the pooler.
@@ -105,6 +114,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         remote_pid: server.cancels.key.pid,
         application_name: application_name(core, &server.known.session.vars),
         statements: server.known.statements.len(),
+        pinned: server.holder().and_then(|key| pinned(core, core.clients.get(key.0)?)),
         deeds: Deeds::default(),
     })
 }

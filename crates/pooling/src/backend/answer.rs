@@ -10,7 +10,7 @@ use wire::{Header, header};
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
-use crate::backend::{copies, errors, hub_asks, ready};
+use crate::backend::{copies, errors, hub_asks, ready, settle};
 use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
@@ -53,6 +53,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
                 | Request::Restore { .. }
                 | Request::Align
                 | Request::Clean
+                | Request::Settle
                 | Request::Lookup
                 | Request::Role
         )
@@ -235,6 +236,7 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
                 server.known.lost_count |= *made != b"0" || *known != counted.as_bytes();
             }
         }
+        Some(Request::Settle) => settle::answered(core, key, &backend::data_row(body)?),
         Some(Request::Lookup) => lookup::lookup_row(core, key, &backend::data_row(body)?),
         Some(Request::Role) => server.known.was_standby = *backend::data_row(body)? == [Some(&b"t"[..])],
         _ => (),

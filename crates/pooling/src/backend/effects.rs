@@ -3,8 +3,10 @@
 use crate::model::exchange::Change;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
+use crate::model::session::SELECTED;
 use crate::model::session::{Outcome, Unfollowed};
-use classify::{Discard as Discards, Kind, Verdict};
+use classify::configure::Argument;
+use classify::{Discard as Discards, Kind, Reasons, Verdict};
 
 use crate::backend::hub_asks;
 use crate::state::Core;
@@ -35,10 +37,12 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
         _ => return,
     };
     let known = verdict.as_deref();
-    let undone = matches!(end, End::Error | End::Bound) && known.is_some_and(|verdict| verdict.pins);
+    let undone = matches!(end, End::Error | End::Bound) && known.is_some_and(|verdict| verdict.pins.any());
+    let is_bound = matches!(end, End::Bound);
     let residue = if undone || known.is_none_or(|verdict| verdict.opaque) {
         Residue::Anything
-    } else if known.is_some_and(|verdict| verdict.dirties) {
+    } else if known.is_some_and(|verdict| verdict.dirties || is_bound && verdict.is_call && verdict.session()) {
+        // A portal may be run in a way that does not show here.
         Residue::Settings
     } else {
         Residue::Nothing
@@ -48,12 +52,24 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
     client.session.unfollowed = client.session.unfollowed.max(Unfollowed::by(known));
     let place = server.exchange.finished;
+    if matches!(end, End::Command(_) | End::Suspended) {
+        known.map_or(&[][..], |verdict| &verdict.configures).iter().for_each(|call| {
+            // Those in parameters have been read at the Bind.
+            if let Argument::Text(name) = &call.name {
+                client.session.configures(name);
+            }
+        });
+    }
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
             let kind = known.and_then(|verdict| verdict.kind_of(place));
             server.exchange.block.change = block_changed(text, kind).or(server.exchange.block.change);
             command_complete(core, key, text, known, place);
+        }
+        // It has set all that it sets, though its client may ask for more rows: there are none.
+        End::Suspended if known.is_some_and(|verdict| verdict.is_call) => {
+            command_complete(core, key, SELECTED, known, place);
         }
         End::Suspended => client.session.pins.finished(b"", known),
         // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
@@ -89,10 +105,11 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
         Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),
         Outcome::Unread => {
             server.known.residue = server.known.residue.max(Residue::Settings);
-            client.session.pins.hold();
+            client.session.pins.hold(Reasons::SETTING);
         }
         Outcome::Discarded => {
             client.prepared.statements.clear();
+            client.session.configured.clear();
             server.known.statements.clear();
             server.known.residue = Residue::Nothing;
         }
@@ -108,7 +125,7 @@ fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Optio
         client.session.listened_alone |= text == b"LISTEN";
     }
     if verdict.is_none_or(|verdict| verdict.is_ddl) && client.session.creates_temporary() {
-        client.session.pins.hold();
+        client.session.pins.hold(Reasons::TEMPORARY);
     }
     if text == b"DEALLOCATE ALL" {
         client.prepared.statements.clear();

@@ -4,9 +4,9 @@ use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use wire::backend::{self, Report};
 
-use crate::backend::copies;
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
+use crate::backend::{copies, settle};
 use crate::error::{Cause, Severity};
 use crate::frontend::{names, shapes};
 use crate::pipeline::receive;
@@ -78,6 +78,7 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
         }
         // The client hears that its transaction has failed when it goes on.
         Some(Request::Prelude | Request::Restore { ends_unit: false }) => (),
+        Some(Request::Settle) => settle::failed(core, key),
         Some(Request::Role) => {
             turns::doom(core, key, &format!("cannot ask a server whether it is a standby: {}", report.message));
         }

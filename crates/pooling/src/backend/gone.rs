@@ -117,7 +117,8 @@ impl Loss {
         Self {
             units: undone(requests.iter(), failed && skips).filter(ends).count(),
             ends: undone(requests.iter(), failed && skips).last().is_some_and(|last| ends(&last)),
-            begun: !requests.is_empty(),
+            // A question of the pooler's own is no part of a unit.
+            begun: requests.iter().any(|request| !matches!(request, Request::Settle)),
             failed,
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
             in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
@@ -153,7 +154,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     } else if loss.in_message && client.is_ready() {
         // The client would not understand another message.
         leave::close_client(core, key, &format!("server connection lost within a message: {}", cause.why));
-    } else if !client.is_ready() || session || client.session.pins.any() || !loss.idle || loss.out_of_step {
+    } else if !client.is_ready() || session || client.session.is_bound() || !loss.idle || loss.out_of_step {
         let error = if loss.idle { Error::Lost(cause) } else { Error::LostInTransaction(cause) };
         leave::fatal(core, key, &error);
     } else {

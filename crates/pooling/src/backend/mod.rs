@@ -18,4 +18,5 @@ pub mod logged_in;
 pub mod ready;
 pub mod relay;
 pub mod replies;
+pub mod settle;
 pub mod verify;

@@ -38,7 +38,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     match ended {
         Request::Prelude => (),
         Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
-        Request::Restore { ends_unit: false } => {
+        Request::Restore { ends_unit: false } | Request::Settle => {
             if let Some(client) = client
                 && std::mem::take(&mut client.checkout.behind_own)
                 && let Some(key) = server.client()

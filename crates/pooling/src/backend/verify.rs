@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::model::keys::ClientKey;
-use crate::model::vars::{Tracked, assigned};
+use crate::model::vars::Tracked;
+use classify::parameter;
 
 use crate::pools::checkout;
 use crate::state::Core;
@@ -20,7 +21,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     for &place in core.parameters.tracked.silent() {
         if let (Some(value), Some(name)) = (client.session.vars.take(place), core.parameters.tracked.names().nth(place))
         {
-            client.session.sets.set(&name.to_lowercase(), format!("SET {name} = {}", assigned(name, &value)));
+            client.session.sets.set(&name.to_lowercase(), parameter::set(name, &value));
         }
     }
     client.session.startup = (client.session.vars.clone(), client.session.sets.clone());

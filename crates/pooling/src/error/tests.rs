@@ -55,7 +55,7 @@ fn all() -> Vec<Error> {
         Error::StartupRefused(cause()),
         Error::Waited { limit: "query_wait_timeout", why: Box::new(Error::Paused(database())) },
         Error::Paused(database()),
-        Error::PoolFull { database: database(), user: user(), servers: 20, waiting: 7 },
+        Error::PoolFull { database: database(), user: user(), servers: 20, pinned: String::new(), waiting: 7 },
         Error::NoRoom {
             setting: "max_db_connections",
             most: 30,
@@ -188,7 +188,8 @@ fn what_a_client_does_wrong_is_not_worth_another_try() {
 
 #[test]
 fn an_error_behind_a_limit_is_that_of_what_was_waited_for() {
-    let full = || Error::PoolFull { database: text("app"), user: text("bob"), servers: 1, waiting: 2 };
+    let full =
+        || Error::PoolFull { database: text("app"), user: text("bob"), servers: 1, pinned: String::new(), waiting: 2 };
     let waited = Error::Waited { limit: "query_wait_timeout", why: Box::new(full()) };
     assert_eq!((waited.sqlstate(), waited.blame(), waited.hint()), ("53300", Blame::Limit, full().hint()));
     assert_eq!(

@@ -6,7 +6,8 @@ use crate::model::Full;
 use crate::model::keys::{ClientKey, WorkerId};
 use crate::model::relay::Replication;
 use crate::model::turn::{After, Turn};
-use crate::model::vars::{OWN, assigned};
+use crate::model::vars::OWN;
+use classify::parameter;
 use wire::backend::{self, Status};
 
 use crate::admin::session;
@@ -155,8 +156,7 @@ fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction)
         match core.parameters.tracked.place(name) {
             Some(place) => client.session.vars.set(place, value),
             None => {
-                let statement = format!("SET {name} = {}", assigned(name, value));
-                client.session.sets.set(&name.to_lowercase(), statement);
+                client.session.sets.set(&name.to_lowercase(), parameter::set(name, value));
             }
         }
     }

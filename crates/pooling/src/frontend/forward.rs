@@ -117,7 +117,8 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
         return Some(Step::Stop);
     }
     // The next message is void if names before it have failed.
-    if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. })) {
+    if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. } | Request::Settle))
+    {
         client.checkout.behind_own = true;
         return Some(Step::Stop);
     }

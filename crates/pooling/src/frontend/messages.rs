@@ -14,7 +14,8 @@ use crate::model::portals::Portal;
 use crate::model::request::{Request, forgets};
 use crate::model::statement::Statement;
 use crate::model::turn::Step;
-use classify::{Verdict, Words};
+use classify::configure::Argument;
+use classify::{Reasons, Verdict, Words};
 use wire::Header;
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
@@ -437,8 +438,40 @@ pub fn pass_said(core: &mut Core, key: ClientKey, message: &Message<'_>) {
     }
 }
 
+/// Notes the parameters that a statement will set by calls of `set_config` that are told their names by this Bind.
+fn note_configured(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) {
+    let Some((client, _)) = core.pair(key).filter(|(_, server)| !server.is_pipelined()) else { return };
+    let Some(statement) = client.prepared.held(names.statement).map(|held| held.there()) else { return };
+    let Some(verdict) = look_at_statement(core, key, &statement) else { return };
+    let body = left.get(HEADER..head.total());
+    for call in &verdict.configures {
+        let Argument::Parameter(number) = call.name else { continue };
+        let local = match call.local {
+            Argument::Parameter(number) => body.and_then(|body| switch(body, number)),
+            _ => Some(false),
+        };
+        let name = body.and_then(|body| frontend::parameter(body, number).ok()?.1);
+        let Some(client) = core.clients.get_mut(key.0) else { return };
+        match (local, name.map(str::from_utf8)) {
+            (Some(true), _) => (),
+            (Some(false), Some(Ok(name))) => client.session.configures(name),
+            _ => client.session.pins.hold(Reasons::SETTING),
+        }
+    }
+}
+
+/// A boolean among the parameters of a Bind.
+fn switch(body: &[u8], number: usize) -> Option<bool> {
+    match frontend::parameter(body, number).ok()? {
+        (true, Some(value)) => Some(value != [0]),
+        (false, Some(text)) => Argument::Text(str::from_utf8(text).ok()?.to_owned()).as_boolean(),
+        (_, None) => None,
+    }
+}
+
 /// Passes on a Bind with the part of its parameters that has come; gives the number of bytes.
 fn pass_whole_bind(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) -> usize {
+    note_configured(core, key, head, left, names);
     let taken = pass_bind(core, key, head, names);
     let end = head.total().min(left.len());
     let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return taken };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::rc::Rc;
 
-use classify::Words;
+use classify::{Reasons, Words, parameter};
 use wire::backend;
 
 use crate::model::held::Held;
@@ -12,7 +12,7 @@ use crate::model::lexing::Reading;
 use crate::model::pins::Pins;
 use crate::model::portals::Portals;
 use crate::model::session::{Change, Confirmed, Pending, Sets, Unfollowed};
-use crate::model::vars::{OWN, Tracked, Vars, assigned};
+use crate::model::vars::{OWN, Tracked, Vars};
 
 /// The reason why a client's messages are being thrown away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub struct Verified {
     pub told: Vec<(String, String)>,
 }
 
+/// The most parameters that a client may set by `set_config` before the server is asked for their values.
+const MOST_CONFIGURED: usize = 100;
+
 /// A client's session, wherever its units run.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -80,6 +83,8 @@ pub struct Session {
     pub verified: Option<Rc<Verified>>,
     /// The parts of its session that cannot be carried to another connection.
     pub pins: Pins,
+    /// The parameters that it has set by `set_config` to values that the server has to be asked for.
+    pub configured: Vec<Box<str>>,
     /// The changes of settings in its open transaction that are not followed.
     pub unfollowed: Unfollowed,
     /// Whether it has listened by a connection of its own: then it may have been told notifications that the connection
@@ -114,7 +119,7 @@ impl Session {
             let Some(value) = self.startup.0.get(place).filter(|_| self.resets(name)) else {
                 continue;
             };
-            statements.push((name.to_owned(), format!("SET {name}={}", assigned(name, value))));
+            statements.push((name.to_owned(), parameter::set(name, value)));
             if self.vars.get(place) != Some(value) {
                 backend::write_parameter_status(told, name, value);
                 self.vars.set(place, value);
@@ -181,12 +186,27 @@ impl Session {
         if failed {
             self.pending.drop_all();
             self.pins.rolled_back();
+            self.configured.clear();
         } else {
             self.pending.keep();
         }
         let leaves = !self.pending.is_empty() && self.believe(server, tracked, told);
         self.pins.committed();
         leaves
+    }
+
+    /// Whether the session is lost with its server connection: it is pinned, or has set what the server has not told yet.
+    pub fn is_bound(&self) -> bool {
+        self.pins.any() || !self.configured.is_empty()
+    }
+
+    /// Notes that the client has set a parameter by `set_config` to a value that the server has to be asked for.
+    pub fn configures(&mut self, name: &str) {
+        if self.configured.len() >= MOST_CONFIGURED || !name.is_ascii() {
+            self.pins.hold(Reasons::SETTING);
+        } else if !self.configured.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            self.configured.push(name.into());
+        }
     }
 
     /// Whether objects that the client creates may be temporary by its settings at startup: a `search_path` that begins
@@ -259,7 +279,7 @@ mod tests {
         runs(&mut session, "RESET DateStyle", b"RESET");
         let mut told = Vec::new();
         let sql = session.restored(&tracked, &mut told);
-        assert!(sql.contains("SET DateStyle="), "{sql}");
+        assert!(sql.contains("SET \"DateStyle\" = "), "{sql}");
         assert!(told.windows(6).any(|part| part == b"German"), "the client is told of it");
         assert!(session.restored(&tracked, &mut told).is_empty(), "once is enough");
     }

@@ -102,7 +102,7 @@ impl From<&Reason> for Why {
             | Reason::UnknownOperator(_)
             | Reason::UnknownType(_)
             | Reason::UnknownRelation(_) => Self::Unknown,
-            Reason::View(_) | Reason::SystemView(_) | Reason::ForeignTable(_) => Self::View,
+            Reason::View(_) | Reason::SystemView(_) | Reason::ServerState(_) | Reason::ForeignTable(_) => Self::View,
             Reason::LockingClause => Self::Locking,
             Reason::MultiStatement => Self::Several,
             Reason::SessionState => Self::Session,
@@ -186,7 +186,7 @@ impl Fingerprint {
         (matches!(verdict.kind, Kind::Write | Kind::Utility) || self.lies.get())
             && verdict.statements == 1
             && !verdict.transaction
-            && !verdict.pins
+            && !verdict.pins.any()
             && !verdict.dirties
     }
 

@@ -94,6 +94,8 @@ pub enum Request {
     Align,
     /// A Query of the pooler's between clients.
     Clean,
+    /// The question what is left in a client's session, while the client has nothing under way.
+    Settle,
     /// The query that finds a password.
     Lookup,
     /// The question whether a server is a standby.
@@ -118,6 +120,7 @@ impl Request {
                 | Self::Restore { .. }
                 | Self::Align
                 | Self::Clean
+                | Self::Settle
                 | Self::Lookup
                 | Self::Role
         )

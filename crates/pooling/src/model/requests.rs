@@ -517,6 +517,7 @@ mod tests {
             18 => Request::Sync,
             19 => query("COPY a FROM STDIN"),
             20 => Request::CopyEnd,
+            21 => Request::Settle,
             _ => Request::Bind(None),
         }
     }

@@ -276,6 +276,9 @@ enum Noted {
     Blur,
 }
 
+/// The tag of a SET in the form of a query: a call of `set_config`.
+pub const SELECTED: &[u8] = b"SELECT 1";
+
 /// The most commands that are noted in one transaction: beyond them its effects are not known.
 const MOST_NOTED: usize = 1000;
 
@@ -388,7 +391,7 @@ impl Pending {
     /// Notes a command that has finished with this tag; `kind` is the kind of its text, if that is known.
     pub fn finished(&mut self, tag: &[u8], kind: Option<&Kind>) -> Outcome {
         match (tag, kind) {
-            (b"SET" | b"RESET", kind) => match kind.and_then(Change::of) {
+            (SELECTED, Some(Kind::Set(_))) | (b"SET" | b"RESET", _) => match kind.and_then(Change::of) {
                 Some(changes) if self.noted.len() < MOST_NOTED => {
                     self.noted.extend(changes.into_iter().map(Noted::Change));
                     if let Some(Kind::Set(sets)) = kind {
@@ -549,10 +552,10 @@ impl Confirmed {
         let wanted = wanted.or(own).unwrap_or("UTF8");
         let carrier = if classify::lexable_encoding(wanted) { wanted } else { "UTF8" };
         if own != Some(carrier) {
-            let _ = write!(alignment.first, "SET client_encoding={};", crate::model::vars::literal(carrier));
+            let _ = write!(alignment.first, "SET client_encoding={};", classify::parameter::literal(carrier));
         }
         if carrier != wanted {
-            let _ = write!(alignment.rest, "SET client_encoding={};", crate::model::vars::literal(wanted));
+            let _ = write!(alignment.rest, "SET client_encoding={};", classify::parameter::literal(wanted));
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::model::keys::{PoolKey, ServerKey};
 use wire::backend::Status;
 
-use crate::backend::{align, close};
+use crate::backend::{align, close, settle};
 use crate::config::PoolMode;
 use crate::pipeline::connection;
 use crate::pools::{checkin, checkout, checks, grow, handover, limits, neighbours};
@@ -15,6 +15,9 @@ use crate::state::server::State;
 
 /// Works on a server connection that may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {
+    if settle::asks(core, key) {
+        return;
+    }
     let Some(server) = core.servers.get(key.0) else { return };
     let used = !matches!(server.state(), State::Preparing(_));
     match server.state() {

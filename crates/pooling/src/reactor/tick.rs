@@ -1,5 +1,6 @@
 //! The work at each tick of the clock: time limits, pools that shrink or fill, averages.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::model::fingerprint::Why;
@@ -224,9 +225,23 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
             database,
             user: pool.name.user.to_string(),
             servers: pool.connections.servers.len(),
+            pinned: pinned(core, pool),
             waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
         }
     })
+}
+
+/// How many connections of a pool are pinned to their clients, and why, for an error.
+fn pinned(core: &Core, pool: &Pool) -> String {
+    let holder = |key: &ServerKey| core.clients.get(core.servers.get(key.0)?.holder()?.0);
+    let clients = pool.connections.servers.iter().filter_map(holder).filter(|client| client.session.pins.any());
+    let (mut count, mut reasons) = (0, BTreeMap::new());
+    for client in clients {
+        count += 1;
+        client.session.pins.reasons().names().for_each(|name| *reasons.entry(name).or_insert(0) += 1);
+    }
+    let reasons: Vec<String> = reasons.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    if count == 0 { String::new() } else { format!(" ({count} pinned to their clients: {})", reasons.join(", ")) }
 }
 
 fn tick_servers(core: &mut Core) {
@@ -235,6 +250,7 @@ fn tick_servers(core: &mut Core) {
     let mut gone: Vec<(ServerKey, &str)> = Vec::new();
     let mut idle = Vec::new();
     let mut aged = Vec::new();
+    let mut pinned = Vec::new();
     for (number, server) in core.servers.iter() {
         let key = ServerKey(number);
         match server.state() {
@@ -253,6 +269,7 @@ fn tick_servers(core: &mut Core) {
             State::Aligning(..) if past(server.life.state_since, settings.server_connect_timeout.limit()) => {
                 gone.push((key, "applying the client's settings took too long"));
             }
+            State::Active(Some(client)) => pinned.push(*client),
             // The connection would never be idle if units always followed.
             State::Pipelined(_) if server.life.retire || checks::is_old(core, server) => aged.push(key),
             State::Idle => {
@@ -275,6 +292,7 @@ fn tick_servers(core: &mut Core) {
             pipeline.closed = true;
         }
     }
+    pinned.into_iter().for_each(|client| log_pin(core, client));
     for (key, why) in gone {
         gone::server_gone(core, key, why);
     }
@@ -286,6 +304,19 @@ fn tick_servers(core: &mut Core) {
             close::close_server(core, key, why);
         }
     }
+}
+
+/// Logs once that a client is pinned to its server connection, and why, when that has lasted for some time.
+fn log_pin(core: &mut Core, key: ClientKey) {
+    let now = core.now;
+    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let pins = &mut client.session.pins;
+    if !pins.is_to_be_logged(now) {
+        return;
+    }
+    let seconds = pins.since().map_or(0, |since| now.saturating_duration_since(since).as_secs());
+    let reasons = pins.reasons();
+    crate::info!(of core.name_client(key); "pinned to its server connection for {seconds} s: {reasons}");
 }
 
 fn tick_pools(core: &mut Core) {

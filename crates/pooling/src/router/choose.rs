@@ -49,7 +49,7 @@ fn harmless(fingerprint: &Fingerprint) -> bool {
     let tells = |name: &str| ACCESS.contains(&name);
     let kind = match &verdict.kind {
         Kind::Begin(modes) => modes.read_only == Some(true),
-        Kind::Show(name) => !tells(name),
+        Kind::Show(name) => !classify::server_state::parameter(name),
         Kind::Set(sets) => !sets.iter().any(|set| tells(&set.name)),
         Kind::Reset { name } => !name.as_deref().is_some_and(tells),
         Kind::Discard(_) | Kind::Deallocate(_) | Kind::Commit { .. } | Kind::Rollback { .. } => true,
@@ -63,12 +63,13 @@ fn harmless(fingerprint: &Fingerprint) -> bool {
 /// transactions, read-only ones too (SQLSTATE 0A000).
 fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
     let verdict = &fingerprint.verdict;
-    verdict.pins
+    verdict.pins.any()
         || match &verdict.kind {
             Kind::Begin(modes) => {
                 modes.read_only == Some(false)
                     || modes.isolation.map_or(serializable, |level| level == Isolation::Serializable)
             }
+            Kind::Set(_) if verdict.is_call => serializable,
             // These statements run without a snapshot.
             Kind::Set(_) | Kind::Reset { .. } | Kind::Show(_) | Kind::Discard(_) | Kind::Deallocate(_) => false,
             Kind::Commit { .. } | Kind::Rollback { .. } => false,

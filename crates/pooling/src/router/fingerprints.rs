@@ -92,7 +92,9 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
         }
     }
     let renews = |verdict: &Verdict| {
-        verdict.is_ddl && !verdict.pins && (verdict.kind == Kind::Utility || verdict.each.contains(&Kind::Utility))
+        verdict.is_ddl
+            && !verdict.pins.any()
+            && (verdict.kind == Kind::Utility || verdict.each.contains(&Kind::Utility))
     };
     if verdict.is_none_or(renews)
         && let Some((_, server)) = core.pair(key)

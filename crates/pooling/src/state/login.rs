@@ -182,7 +182,8 @@ impl Introduction {
         // As in PostgreSQL, a parameter that has a place of its own in the packet overrides `options`, before it or behind.
         given.append(&mut named);
         given.retain(|(name, _)| !settings.ignore_startup_parameters.has(name));
-        let is_word = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '.');
+        let is_part = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        let is_word = |name: &str| name.split('.').all(is_part);
         if let Some((name, _)) = given.iter().find(|(name, _)| !is_word(name)) {
             return Err(Error::Parameter(name.clone()));
         }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::model::lexing::Lexing;
 use crate::model::statement::Carried;
-use crate::model::vars::{Tracked, Vars, assigned};
+use crate::model::vars::{Tracked, Vars};
+use classify::parameter;
 use wire::startup::CancelKey;
 
 use crate::reactor::moves;
@@ -21,7 +22,7 @@ fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked:
     for (name, value) in values {
         match tracked.place(&name) {
             Some(place) => vars.set(place, &value),
-            None => others.push((name.to_lowercase(), format!("SET {name} = {}", assigned(&name, &value)))),
+            None => others.push((name.to_lowercase(), parameter::set(&name, &value))),
         }
     }
     others.extend(sets);

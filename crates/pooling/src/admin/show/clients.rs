@@ -3,9 +3,10 @@
 use wire::backend::ColumnType::{Int8, Text};
 
 use crate::admin::seen::Line;
-use crate::admin::show::view::{Columns, Row, View, number, text, time};
+use crate::admin::show::view::{Columns, Row, Table, View, number, text, time};
 
-pub const COLUMNS: Columns = &[
+/// PgBouncer's, and why and since when a client keeps its server connection.
+pub const OWN_COLUMNS: Columns = &[
     ("type", Text),
     ("user", Text),
     ("database", Text),
@@ -27,7 +28,12 @@ pub const COLUMNS: Columns = &[
     ("application_name", Text),
     ("prepared_statements", Int8),
     ("id", Int8),
+    ("pinned", Text),
+    ("pinned_since", Text),
 ];
+
+/// PgBouncer's.
+pub const COLUMNS: Columns = OWN_COLUMNS.split_at(OWN_COLUMNS.len() - 2).0;
 
 /// A client or server as a row.
 pub fn row(view: &View<'_>, line: &Line) -> Row {
@@ -56,9 +62,23 @@ pub fn row(view: &View<'_>, line: &Line) -> Row {
     ]
 }
 
+/// A client or server as a row under the console's own name.
+pub fn own_row(view: &View<'_>, line: &Line) -> Row {
+    let mut row = row(view, line);
+    row.push(line.pinned.map(|(reasons, _)| reasons.to_string()));
+    row.push(line.pinned.and_then(|(_, age)| time(view, age)));
+    row
+}
+
+/// The columns and rows under the console's own name.
+pub fn own() -> Table {
+    (OWN_COLUMNS, |view| seen(view).map(|line| own_row(view, line)).collect())
+}
+
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    view.snapshots
-        .iter()
-        .flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login").map(|line| row(view, line)))
-        .collect()
+    seen(view).map(|line| row(view, line)).collect()
+}
+
+fn seen<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Line> {
+    view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login"))
 }

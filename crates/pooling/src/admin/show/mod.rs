@@ -60,7 +60,12 @@ macro_rules! shows {
                 let own = match dialect {
                     Dialect::PgBouncer => None,
                     Dialect::PgCat => pgcat::of(self),
-                    Dialect::Howdah => (self == Self::Pools).then(pools::own),
+                    Dialect::Howdah => match self {
+                        Self::Clients => Some(clients::own()),
+                        Self::Pools => Some(pools::own()),
+                        Self::Servers => Some(servers::own()),
+                        _ => None,
+                    },
                 };
                 own.unwrap_or(match self {
                     $(Self::$name => ($columns, $rows),)+
