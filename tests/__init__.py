@@ -1,1 +1,1 @@
-"""Tests of the whole: a package, since others of this name lie in packages that tests install."""
+"""Tests of the whole: of the extension, and in folders of the pooler and of what people run."""

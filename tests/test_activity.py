@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from conftest import Database
 from devkit import Problem, postgres
 from devkit.server import Server
-from test_background import (
+from tests.conftest import Database
+from tests.test_background import (
     ALICE,
     BOB,
     FOREVER,
@@ -24,8 +24,8 @@ from test_background import (
     runs,
     wait_for,
 )
-from test_names import execute
-from test_training import Background
+from tests.test_names import execute
+from tests.test_training import Background
 
 # Fixtures of another file are used by their names.
 __all__ = ["gate", "lines", "people"]

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from conftest import Database
 from devkit import Problem
+from tests.conftest import Database
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

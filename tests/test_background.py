@@ -8,10 +8,10 @@ import time
 import pg8000.dbapi
 import pytest
 
-from conftest import Database
 from devkit import Problem, postgres
 from devkit.server import Server
-from test_names import execute
+from tests.conftest import Database
+from tests.test_names import execute
 
 EACH_VERSION = True
 

@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from conftest import Database
 from devkit import Problem, postgres
 from devkit.client import connection
 from devkit.server import Server
-from test_names import ASK, ask, make_models
+from tests.conftest import Database
+from tests.test_names import ASK, ask, make_models
 
 # One file a model.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
-from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
+from tests.test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 
 ROWS = """
     SELECT i, (i * 7919 % 1000)::real / 1000 AS even, (i % 2)::int AS half, (i % 10 = 0) AS rare,

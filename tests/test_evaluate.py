@@ -8,8 +8,8 @@ import pytest
 from sklearn import metrics as sk
 from sklearn.calibration import calibration_curve
 
-from conftest import Database
 from devkit import Problem
+from tests.conftest import Database
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

@@ -17,16 +17,16 @@ from pathlib import Path
 import pg8000.dbapi
 import pytest
 
-import test_upgrade
-from conftest import Database
 from devkit import Problem, postgres
 from devkit.client import connection
 from devkit.places import as_server_user, give_to_server_user, server_user
 from devkit.server import Server, environment
-from test_cache import cache_files, clear, make_due
-from test_limits import started
-from test_names import ASK, ask, make_models
-from test_training import FOREVER, REGISTRY, Background, temporary_files, wait_for
+from tests import test_upgrade
+from tests.conftest import Database
+from tests.test_cache import cache_files, clear, make_due
+from tests.test_limits import started
+from tests.test_names import ASK, ask, make_models
+from tests.test_training import FOREVER, REGISTRY, Background, temporary_files, wait_for
 
 GATE = """
     CREATE FUNCTION public.pass() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN

@@ -2,8 +2,8 @@
 
 import pytest
 
-from conftest import fresh
 from devkit import Problem
+from tests.conftest import fresh
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

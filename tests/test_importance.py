@@ -3,7 +3,7 @@
 import pytest
 import xgboost
 
-from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
+from tests.test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import xgboost
 
-from test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
-from test_importance import booster
+from tests.test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
+from tests.test_importance import booster
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

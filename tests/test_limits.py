@@ -12,7 +12,7 @@ import pytest
 
 from devkit.client import connection
 from devkit.places import as_server_user
-from test_names import make_models
+from tests.test_names import make_models
 
 STRANGER = "pgml_test_stranger"
 

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from test_memory import anonymous
-from test_names import ASK, make_models
+from tests.test_memory import anonymous
+from tests.test_names import ASK, make_models
 
 MARK = "copy0000"
 # A model of noise, so that its trees are as large as they may be; a column's name tells its copies apart.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from test_cache import clear
+from tests.test_cache import clear
 
 # Noise, so that trees become as large as they may.
 NOISE = """

@@ -10,7 +10,7 @@ import pg8000.dbapi
 import pytest
 
 from devkit.client import connection
-from test_names import ask, execute, make_models
+from tests.test_names import ask, execute, make_models
 
 ALICE, BOB, GROUP = "pgml_test_alice", "pgml_test_bob", "pgml_test_group"
 

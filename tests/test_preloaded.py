@@ -3,11 +3,11 @@
 import os
 import signal
 
-from conftest import Database
 from devkit import postgres
 from devkit.server import Server
-from test_background import ask, comes_back, ended
-from test_names import ASK, make_models
+from tests.conftest import Database
+from tests.test_background import ask, comes_back, ended
+from tests.test_names import ASK, make_models
 
 
 def test_predictions_trainings_and_settings_are_as_without(major):

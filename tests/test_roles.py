@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from conftest import fresh
 from devkit import Problem
+from tests.conftest import fresh
 
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}

@@ -4,11 +4,11 @@ import concurrent.futures
 
 import pytest
 
-from conftest import Database
 from devkit import Problem, postgres
 from devkit.server import Server
-from test_background import ALICE, BOB, people
-from test_names import execute, make_models
+from tests.conftest import Database
+from tests.test_background import ALICE, BOB, people
+from tests.test_names import execute, make_models
 
 # A fixture of another file is used by its name.
 __all__ = ["people"]

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from conftest import Database
 from devkit import Problem
 from devkit.places import ROOT
+from tests.conftest import Database
 
 EACH_VERSION = True
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conftest import fresh
+from tests.conftest import fresh
 
 # The world moves slowly, from x to z.
 DAYS = """

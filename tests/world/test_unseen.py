@@ -4,7 +4,7 @@ predict.
 
 import pytest
 
-from conftest import fresh
+from tests.conftest import fresh
 
 NATIVE = [
     "xgboost",
