@@ -7,6 +7,7 @@ Where the package is installed SQLAlchemy finds them by their entry points; impo
 
 from __future__ import annotations
 
+import datetime
 import inspect
 import json
 import types
@@ -16,7 +17,7 @@ from typing import Any, Optional
 import sqlalchemy
 from sqlalchemy import util
 from sqlalchemy.dialects import registry
-from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi, PGDialect_asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import AsyncAdapt_asyncpg_dbapi, AsyncpgDate, PGDialect_asyncpg
 from sqlalchemy.dialects.postgresql.base import PGExecutionContext
 
 import howdah
@@ -195,6 +196,14 @@ class _AsyncModule(AsyncAdapt_asyncpg_dbapi):
         return found
 
 
+class _Date(AsyncpgDate):
+    """A date, which SQLAlchemy's type takes from a `datetime` too."""
+
+    def bind_processor(self, dialect: Any) -> Any:
+        """Return what makes a value the driver's."""
+        return lambda value: value.date() if isinstance(value, datetime.datetime) else value
+
+
 class HowdahAsyncDialect(PGDialect_asyncpg):
     """`postgresql+howdah_async`: for `create_async_engine`.
 
@@ -205,6 +214,7 @@ class HowdahAsyncDialect(PGDialect_asyncpg):
 
     driver = "howdah_async"
     supports_statement_cache = True
+    colspecs = util.update_copy(PGDialect_asyncpg.colspecs, {sqlalchemy.Date: _Date})
 
     def create_connect_args(self, url: Any) -> Any:
         """Turn a URL into the arguments of :func:`howdah.connect`."""
