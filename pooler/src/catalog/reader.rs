@@ -275,18 +275,20 @@ impl Reader {
             self.tell_claims();
             return Err(());
         }
-        let taken = Berth::take(&shared.counts, own, names, quota, Use::Catalog);
         let Some(reading) = self.readings.get_mut(key) else { return Err(()) };
-        let limit = match taken {
+        let limits = [Limit::Database(names.0.into()), Limit::User(names.1.into())];
+        // Said first: a client that finds the place taken must find who has it.
+        shared.library.counts_under(&limits, &reading.knowledge);
+        let limit = match Berth::take(&shared.counts, own, names, quota, Use::Catalog) {
             Ok(berth) => {
                 if reading.awaited.take().is_some() {
                     self.tell_claims();
                 }
-                let limits = [Limit::Database(names.0.into()), Limit::User(names.1.into())];
                 return Ok(Some((berth, limits)));
             }
             Err(limit) => limit,
         };
+        shared.library.counts_no_more(&limits, &reading.knowledge);
         let tried = Instant::now();
         let since = reading.awaited.as_ref().map_or(tried, |awaited| awaited.since);
         let claim = Claim {
@@ -320,10 +322,7 @@ impl Reader {
             reading.leave(&Epoll(self.poll.registry()), &self.shared);
         }
         if reading.visit.is_none() {
-            let names = (way.database.clone(), way.account.user.clone());
-            // Said first: a client that finds the place taken must find who has it.
-            knowledge.counts_under(Some((&names.0, &names.1)));
-            let Ok(berth) = self.berth(key, &way, &config) else { return knowledge.counts_under(None) };
+            let Ok(berth) = self.berth(key, &way, &config) else { return };
             if let Some(reading) = self.readings.get_mut(key) {
                 reading.berth = berth;
             }
@@ -453,10 +452,8 @@ impl Reading {
             visit.leave(network);
         }
         let Some((berth, limits)) = self.berth.take() else { return };
+        shared.library.counts_no_more(&limits, &self.knowledge);
         drop(berth);
-        if let Some(knowledge) = self.knowledge.upgrade() {
-            knowledge.counts_under(None);
-        }
         for limit in limits {
             shared.tell_all(|| Message::Room(limit.clone()));
         }

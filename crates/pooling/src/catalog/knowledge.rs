@@ -110,8 +110,6 @@ pub struct Knowledge {
     posted: AtomicU64,
     catalog: RwLock<Arc<Catalog>>,
     way: Mutex<Option<Way>>,
-    /// The database and the user under whose limits the reader's connection counts, while there is one.
-    berth: Mutex<Option<(Box<str>, Box<str>)>>,
     bell: Arc<Bell>,
 }
 
@@ -131,7 +129,6 @@ impl Knowledge {
             renewals: AtomicU64::new(0),
             catalog: RwLock::default(),
             way: Mutex::new(None),
-            berth: Mutex::new(None),
             bell,
         }
     }
@@ -181,11 +178,6 @@ impl Knowledge {
     /// Whether that has happened since this was asked last.
     pub fn is_crowded(&self) -> bool {
         self.crowded.swap(false, Ordering::SeqCst)
-    }
-
-    /// Notes that the reader's connection counts under the limits of this database and user, or under none any more.
-    pub fn counts_under(&self, names: Option<(&str, &str)>) {
-        *lock(&self.berth) = names.map(|(database, user)| (database.into(), user.into()));
     }
 
     /// Begins a question to the server; gives the number of changes that were seen before.
@@ -338,6 +330,8 @@ impl Bell {
 pub struct Library {
     databases: Mutex<HashMap<Place, Weak<Knowledge>>>,
     bell: Arc<Bell>,
+    /// The databases for which the reader's connection counts under a limit on connections.
+    counted: Mutex<HashMap<Limit, Vec<Weak<Knowledge>>>>,
     /// The time at which the pooler started.
     started: Instant,
 }
@@ -346,7 +340,7 @@ impl Library {
     /// An empty library; `waker` wakes the reader.
     pub fn new(waker: Box<dyn Wake>, started: Instant) -> Self {
         let bell = Arc::new(Bell { waker, rung: AtomicBool::new(false) });
-        Self { databases: Mutex::default(), bell, started }
+        Self { databases: Mutex::default(), bell, counted: Mutex::default(), started }
     }
 
     /// The knowledge about a database, which is forgotten when it is not used any more.
@@ -366,17 +360,32 @@ impl Library {
         lock(&self.databases).values().filter_map(Weak::upgrade).collect()
     }
 
+    /// Notes that the reader's connection for a database counts under these limits.
+    pub fn counts_under(&self, limits: &[Limit; 2], known: &Weak<Knowledge>) {
+        let mut counted = lock(&self.counted);
+        for limit in limits {
+            counted.entry(limit.clone()).or_default().push(known.clone());
+        }
+    }
+
+    /// Notes that it counts under these limits no more.
+    pub fn counts_no_more(&self, limits: &[Limit; 2], known: &Weak<Knowledge>) {
+        let mut counted = lock(&self.counted);
+        for limit in limits {
+            let Some(under) = counted.get_mut(limit) else { continue };
+            under.retain(|other| !other.ptr_eq(known));
+            if under.is_empty() {
+                counted.remove(limit);
+            }
+        }
+    }
+
     /// Has the reader close its connections that this limit counts, since a client needs a place; whether there are any.
     pub fn leave_room(&self, limit: &Limit) -> bool {
-        let mut any = false;
-        for known in self.all() {
-            let counts = lock(&known.berth).as_ref().is_some_and(|(database, user)| limit.covers(database, user));
-            if counts {
-                known.leave_room();
-            }
-            any |= counts;
-        }
-        any
+        let counted = lock(&self.counted);
+        let Some(under) = counted.get(limit) else { return false };
+        under.iter().filter_map(Weak::upgrade).for_each(|known| known.leave_room());
+        true
     }
 
     /// Notes that the reader is awake.

@@ -17,7 +17,7 @@ impl Quota {
 }
 
 /// A limit that several pools share.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// `max_db_connections` of this database.
     Database(Box<str>),
