@@ -22,6 +22,9 @@ def found(path, pattern):
     [
         ("driver/pyproject.toml", r'^version = "(.+)"'),
         ("driver/python/howdah/_version.py", r'^__version__ = "(.+)"'),
+        ("console/pyproject.toml", r'^version = "(.+)"'),
+        ("console/pyproject.toml", r'"howdah==([\d.]+)"'),
+        ("console/howdah_console/__init__.py", r'^__version__ = "(.+)"'),
         ("extension/pgml.control", r"^default_version = '(.+)'"),
     ],
 )

@@ -168,7 +168,7 @@ def unpack(wheel, target, inner):
 def python_for(purpose):
     """Installs the packages of `test` or `bench` into the virtual environment; gives its Python."""
     # Benches compare with what the tests do.
-    wanted = {"test": ["test", "driver", "world", "quality"], "bench": ["test", "driver", "bench"]}.get(
+    wanted = {"test": ["test", "driver", "world", "quality", "console"], "bench": ["test", "driver", "bench"]}.get(
         purpose, ["test", purpose]
     )
     python = venv()

@@ -1,0 +1,187 @@
+"""The pages' addresses, and what each has: a login, a connection as the visitor, a word when the server is away."""
+
+import contextlib
+import functools
+from pathlib import Path
+
+import jinja2
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from howdah_console import __version__, drawings, figures, shield
+from howdah_console.ask import FAULTS, Ask, Fault, fault_of
+from howdah_console.sessions import Sessions
+from howdah_console.settings import Settings
+from howdah_console.shield import form, is_token
+
+__all__ = ["Settings", "make_app"]
+
+HERE = Path(__file__).parent
+
+
+class Missing(Exception):
+    """What the address names is not there, or not for this visitor."""
+
+
+class Forbidden(Exception):
+    """What the console does not allow, in words."""
+
+
+class Page:
+    """One request of a logged-in visitor: what a view asks by, and renders with."""
+
+    def __init__(self, console, request, session, ask, fields):
+        self.console = console
+        self.settings = console.settings
+        self.request = request
+        self.session = session
+        self.ask = ask
+        self.form = fields
+        self.is_part = request.headers.get("hx-request") == "true"
+
+    def number(self, name):
+        """A whole number in the address."""
+        text = self.request.path_params[name]
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise Missing
+        return int(text)
+
+    def need_actions(self):
+        """Raises unless the console may change something."""
+        if not self.settings.actions:
+            raise Forbidden("This console is read-only. Start it with --actions to allow changes.")
+
+    def show(self, template, status=200, **values):
+        """The page of a template."""
+        return self.console.show(template, status, request=self.request, session=self.session, **values)
+
+    def go(self, address):
+        """A redirect; within a page that htmx keeps, one that htmx follows."""
+        if self.is_part:
+            return Response(status_code=204, headers={"HX-Redirect": address})
+        return RedirectResponse(address, 303)
+
+
+class Console:
+    """What the views share."""
+
+    def __init__(self, settings):
+        self.settings = settings
+        self.sessions = Sessions(settings)
+        # Cookies do not tell ports apart.
+        self.cookie = f"howdah_console_{settings.port}"
+        self.templates = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=jinja2.StrictUndefined,
+        )
+        self.templates.filters.update(figures.FILTERS)
+        self.templates.globals.update(drawings.GLOBALS, settings=settings, version=__version__)
+
+    def show(self, template, status=200, **values):
+        """The page of a template."""
+        values = {"session": None, "here": "", **values}
+        return HTMLResponse(self.templates.get_template(template).render(values), status)
+
+    def fault(self, request, session, fault, status):
+        """A page, or a part of one, that says what went wrong."""
+        is_part = request.headers.get("hx-request") == "true"
+        # htmx drops the content of errors.
+        return self.show(
+            "fault_part.html" if is_part else "fault.html", 200 if is_part else status, session=session, fault=fault
+        )
+
+
+def page(view, seconds=None):
+    """The handler of a view: `await view(page)`, with a session, a connection and, for a POST, the right token."""
+
+    @functools.wraps(view)
+    async def handle(request):
+        console = request.app.state.console
+        session = console.sessions.find(request.cookies.get(console.cookie, ""))
+        if session is None:
+            if request.headers.get("hx-request") == "true":
+                return Response(status_code=204, headers={"HX-Redirect": "/login"})
+            return RedirectResponse("/login", 303)
+        fields = {}
+        if request.method == "POST":
+            try:
+                fields = await form(request)
+            except shield.TooLarge:
+                return console.fault(request, session, Fault("The form is larger than 1 MB."), 413)
+            if not is_token(fields.pop("csrf", None) or request.headers.get("x-csrf-token"), session.csrf):
+                return console.fault(request, session, Fault("This form is outdated: load the page again."), 403)
+        allowed = seconds or console.settings.page_seconds
+        try:
+            async with session.pool.acquire(timeout=5) as connection:
+                return await view(Page(console, request, session, Ask(connection, allowed), fields))
+        except Missing:
+            fault = Fault(
+                "There is no such page, or you may not see it.",
+                "The owner of a project grants the right to see it: pgml.grant(project, role, 'see').",
+            )
+            return console.fault(request, session, fault, 404)
+        except Forbidden as error:
+            return console.fault(request, session, Fault(str(error)), 403)
+        except FAULTS as error:
+            return console.fault(request, session, fault_of(error, allowed), 503)
+
+    return handle
+
+
+def make_app(settings):
+    """The console as an ASGI application."""
+    from howdah_console.views import login, models, sql, train, tryout
+
+    console = Console(settings)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_):
+        yield
+        await console.sessions.close()
+
+    def get(path, view):
+        return Route(path, page(view), methods=["GET"])
+
+    def post(path, view):
+        return Route(path, page(view), methods=["POST"])
+
+    routes = [
+        Route("/login", login.login, methods=["GET", "POST"]),
+        Route("/logout", login.logout, methods=["POST"]),
+        get("/", models.overview),
+        get("/projects/{project}", models.project),
+        get("/projects/{project}/compare", models.compare),
+        post("/projects/{project}/deploy", models.deploy),
+        post("/projects/{project}/rollback", models.rollback),
+        get("/models/{model}", models.model),
+        get("/models/{model}/curves", models.curves),
+        get("/models/{model}/try", tryout.show),
+        post("/models/{model}/try", tryout.run),
+        get("/train", train.tables),
+        get("/train/table", train.table),
+        get("/train/hyperparameters", train.hyperparameters),
+        post("/train", train.start),
+        get("/jobs", train.jobs),
+        get("/jobs/{job}", train.job),
+        post("/jobs/{job}/cancel", train.cancel),
+        get("/sql", sql.show),
+        post("/sql/run", sql.run),
+        post("/sql/cancel", sql.cancel),
+        post("/sql/csv", sql.csv),
+        Mount("/static", StaticFiles(directory=HERE / "static")),
+    ]
+    app = Starlette(routes=routes, middleware=[Middleware(shield.Shield, settings=settings)], lifespan=lifespan)
+    app.state.console = console
+
+    async def missing(request, _):
+        session = console.sessions.find(request.cookies.get(console.cookie, ""))
+        return console.fault(request, session, Fault("There is no such page."), 404)
+
+    app.add_exception_handler(404, missing)
+    return app

@@ -1,0 +1,139 @@
+"""How a page asks the database: with the visitor's rights, briefly, and so that the SQL can be shown and copied."""
+
+import asyncio
+import re
+from dataclasses import dataclass, field
+
+import howdah
+
+PARAMETER = re.compile(r"\$(\d+)(::bigint\b|::text\b)?")
+
+
+@dataclass
+class Fault:
+    """An error in place of what was asked, for the page to show there."""
+
+    message: str
+    hint: str = ""
+    sqlstate: str = ""
+
+
+@dataclass
+class Answer:
+    """Rows, or a fault, with the SQL that asked for them and the notices that came along."""
+
+    sql: str
+    rows: list = field(default_factory=list)
+    fault: Fault | None = None
+    notices: list = field(default_factory=list)
+
+    @property
+    def first(self):
+        """The first row, or None."""
+        return self.rows[0] if self.rows else None
+
+
+def quoted(value):
+    """A value as SQL writes it."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return str(value)
+    text = str(value).replace("'", "''")
+    return f"E'{text}'".replace("\\", "\\\\") if "\\" in text else f"'{text}'"
+
+
+def name(identifier):
+    """An identifier as SQL writes it."""
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", identifier):
+        return identifier
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def written_out(text, values):
+    """A statement with its values in place of its parameters: what is shown, and can be run in psql."""
+
+    def value(match):
+        given = values[int(match[1]) - 1]
+        cast = match[2] or ""
+        # A number is a bigint, and a quoted text a text, wherever they stand as arguments.
+        return quoted(given) + (cast if given is None else "")
+
+    return PARAMETER.sub(value, text)
+
+
+def fault_of(error, seconds=None):
+    """What an exception says to the visitor."""
+    if isinstance(error, howdah.QueryCanceledError) and "statement timeout" in str(error):
+        after = f" after {seconds:g} s" if seconds else ""
+        return Fault(
+            f"The server was asked to stop{after}: this took too long.", "Try a smaller relation, or a query.", "57014"
+        )
+    if isinstance(error, howdah.PostgresError):
+        return Fault(str(error), getattr(error, "hint", None) or "", getattr(error, "sqlstate", None) or "")
+    if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
+        return Fault("The server did not answer in time.", "It may be busy, or the network slow. Try again.")
+    if isinstance(error, (OSError, howdah.InterfaceError)):
+        return Fault("The server is away.", "Is it running? Try again when it is.")
+    raise error
+
+
+FAULTS = (howdah.PostgresError, howdah.InterfaceError, OSError, asyncio.TimeoutError)
+# After these the connection is of no use, and neither is the page.
+LOST = (
+    howdah.PostgresConnectionError,
+    howdah.InterfaceError,
+    howdah.OperatorInterventionError,
+    OSError,
+    asyncio.TimeoutError,
+)
+
+
+class Ask:
+    """Asks over one connection of the visitor's."""
+
+    def __init__(self, connection, seconds):
+        self.connection = connection
+        self.seconds = seconds
+
+    async def __call__(self, text, *values):
+        """The answer to a statement; what the server refuses is the answer's fault, a lost server an exception."""
+        text = re.sub(r"\n\s+", "\n", text.strip()) if "\n" in text else text
+        answer = Answer(written_out(text, values))
+
+        def listen(_, message):
+            answer.notices.append(message.message)
+
+        self.connection.add_log_listener(listen)
+        try:
+            answer.rows = await self.connection.fetch(text, *values, timeout=self.seconds + 3)
+        except FAULTS as error:
+            if isinstance(error, LOST) and not isinstance(error, howdah.QueryCanceledError):
+                raise
+            answer.fault = fault_of(error, self.seconds)
+        finally:
+            self.connection.remove_log_listener(listen)
+        return answer
+
+    async def act(self, text, *values):
+        """As a call, in a transaction that may change something."""
+        try:
+            async with self.connection.transaction():
+                await self.connection.execute("SET TRANSACTION READ WRITE")
+                answer = await self(text, *values)
+                if answer.fault:
+                    raise Undone
+        except Undone:
+            pass
+        return answer
+
+    async def allow(self, seconds):
+        """From here on a statement may take so long."""
+        self.seconds = seconds
+        await self.connection.execute(f"SET statement_timeout = {int(seconds * 1000)}")
+
+
+class Undone(Exception):
+    """Takes a transaction back whose statement has failed."""

@@ -1,0 +1,90 @@
+// What htmx does not do: curves, the buttons that copy, Ctrl-Enter, and the task that follows from a label.
+"use strict";
+
+const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+// Numbers on an axis: short, with a true minus.
+const short = (value) => (Math.abs(value) >= 1e5 ? value.toExponential(0) : String(+value.toPrecision(4))).replace("-", "\u2212");
+
+function draw(place) {
+  const data = JSON.parse(place.dataset.chart);
+  if (!data.lines.length) return;
+  place.plot?.destroy();
+  const tables = data.lines.map((line) => [line.x, line.y]);
+  const joined = tables.length > 1 && data.lines.some((line) => String(line.x) !== String(data.lines[0].x));
+  let values = joined ? uPlot.join(tables) : [tables[0][0], ...tables.map((table) => table[1])];
+  const series = data.lines.map((line, index) => ({
+    label: line.label ?? data.y,
+    stroke: style(`--s${(index % 8) + 1}`),
+    width: 2,
+    spanGaps: joined,
+    points: { show: Boolean(data.points) && line.x.length <= 200, size: 6 },
+    value: (_, value) => (value == null ? "\u2013" : short(value)),
+  }));
+  const axis = (label) => ({
+    label, labelSize: 20, labelGap: 0, labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif",
+    stroke: style("--dim"), grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line"), width: 1 },
+    values: (_, all) => all.map(short),
+  });
+  const unit = data.unit ? { range: [-0.02, 1.02] } : {};
+  const line = (plot) => {
+    const [x0, x1, y0, y1] = data.diagonal ? [0, 1, 0, 1] : data.zero ? [plot.scales.x.min, plot.scales.x.max, 0, 0] : [];
+    if (x0 === undefined) return;
+    const at = (x, y) => [plot.valToPos(x, "x", true), plot.valToPos(y, "y", true)];
+    plot.ctx.save();
+    plot.ctx.strokeStyle = style("--dim");
+    plot.ctx.setLineDash([5, 5]);
+    plot.ctx.beginPath();
+    plot.ctx.moveTo(...at(x0, y0));
+    plot.ctx.lineTo(...at(x1, y1));
+    plot.ctx.stroke();
+    plot.ctx.restore();
+  };
+  const axes = [{ ...axis(data.x), size: 30 }, { ...axis(data.y), size: 54 }];
+  place.plot = new uPlot({
+    width: place.clientWidth - (parseFloat(getComputedStyle(place).paddingLeft) || 0) * 2,
+    height: place.clientHeight - 34,
+    scales: { x: { time: false, ...unit }, y: unit },
+    series: [{ label: data.x, value: (_, value) => (value == null ? "\u2013" : short(value)) }, ...series],
+    axes,
+    hooks: { drawAxes: [line] },
+  }, values, place);
+}
+
+const drawAll = (root) => root.querySelectorAll?.("[data-chart]").forEach((place) => draw(place));
+document.addEventListener("DOMContentLoaded", () => drawAll(document));
+document.addEventListener("htmx:load", (event) => drawAll(event.detail.elt));
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(document));
+let resized;
+addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => drawAll(document), 150); });
+
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("[data-copy]");
+  if (!button) return;
+  const text = button.parentElement.querySelector("code").textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    const range = document.createRange();
+    range.selectNodeContents(button.parentElement.querySelector("code"));
+    getSelection().removeAllRanges();
+    getSelection().addRange(range);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+});
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "text") {
+    event.preventDefault();
+    document.getElementById("run").click();
+  }
+});
+
+document.addEventListener("change", (event) => {
+  const task = document.getElementById("task");
+  if (!task || event.target.name !== "label" || !event.target.dataset.task || task.value === event.target.dataset.task) return;
+  task.value = event.target.dataset.task;
+  htmx.trigger(task, "change");
+});

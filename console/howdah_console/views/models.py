@@ -1,0 +1,408 @@
+"""Projects and their models: what is deployed, how good it is, and why."""
+
+import math
+
+from howdah_console import drawings
+from howdah_console.app import Missing
+from howdah_console.figures import METRICS, PRIMARY, SECONDARY, STRATEGIES, TIMES, class_order, parsed
+
+MOST = 100
+# The metrics without what may be large.
+METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
+NO_EXTENSION = ("42P01", "3F000")
+
+
+def primary_of(project):
+    """The metric by which a project's models are compared."""
+    return project["metric"] or PRIMARY.get(project["task"], "f1")
+
+
+async def overview(page):
+    """All projects, with the model that answers for each."""
+    wanted = page.request.query_params.get("find", "")[:200]
+    answer = await page.ask(
+        f"""
+        SELECT p.id, p.name, p.task::text, p.metric, p.owner::text, d.model_id, d.created_at AS deployed_at,
+               m.algorithm, {METRICS_ONLY}, n.models, pgml.has_privilege(p.name, 'see') AS seen
+        FROM pgml.projects AS p
+        LEFT JOIN LATERAL (SELECT model_id, created_at FROM pgml.deployments
+                           WHERE project_id = p.id ORDER BY id DESC LIMIT 1) AS d ON true
+        LEFT JOIN pgml.models AS m ON m.id = d.model_id
+        LEFT JOIN LATERAL (SELECT count(*) AS models FROM pgml.models WHERE project_id = p.id) AS n ON true
+        WHERE strpos(lower(p.name), lower($1)) > 0
+        ORDER BY coalesce(d.created_at, p.created_at) DESC
+        LIMIT {MOST + 1}
+        """,
+        wanted,
+    )
+    if answer.fault and answer.fault.sqlstate in NO_EXTENSION:
+        return page.show("no_extension.html", here="models", answer=answer)
+    projects = []
+    for row in answer.rows[:MOST]:
+        one = dict(row)
+        one["metrics"] = parsed(row["metrics"]) or {}
+        one["primary"] = primary_of(row)
+        one["value"] = one["metrics"].get(one["primary"])
+        projects.append(one)
+    running = await page.ask("SELECT count(*) AS trainings FROM pgml.activity")
+    return page.show(
+        "overview.html",
+        here="models",
+        answer=answer,
+        projects=projects,
+        more=len(answer.rows) > MOST,
+        most=MOST,
+        wanted=wanted,
+        trainings=running.first["trainings"] if running.first else 0,
+    )
+
+
+async def find_project(page):
+    """The project that the address names, as (row, answer)."""
+    answer = await page.ask(
+        "SELECT id, name, task::text, owner::text, metric, created_at FROM pgml.projects WHERE id = $1::bigint",
+        page.number("project"),
+    )
+    if not answer.rows:
+        raise Missing
+    return answer.first
+
+
+async def project(page, done=None, fault=None):
+    """A project's models side by side, what was deployed when, and why."""
+    found = await find_project(page)
+    models = await page.ask(
+        f"""
+        SELECT m.id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
+               s.analysis->>'samples' AS samples, {METRICS_ONLY}
+        FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        WHERE m.project_id = $1::bigint
+        ORDER BY m.id DESC LIMIT {MOST}
+        """,
+        found["id"],
+    )
+    deployments = await page.ask(
+        """
+        SELECT d.id, d.model_id, m.algorithm, d.strategy::text, d.created_at
+        FROM pgml.deployments AS d LEFT JOIN pgml.models AS m ON m.id = d.model_id
+        WHERE d.project_id = $1::bigint
+        ORDER BY d.id DESC LIMIT 20
+        """,
+        found["id"],
+    )
+    trials = await page.ask(
+        "SELECT model_id, strategy::text, share, created_at FROM pgml.trials WHERE project_id = $1::bigint", found["id"]
+    )
+    primary = primary_of(found)
+    others = [name for name in SECONDARY.get(found["task"], ()) if name != primary]
+    rows = []
+    for row in models.rows:
+        one = dict(row)
+        one["metrics"] = parsed(row["metrics"]) or {}
+        one["hyperparams"] = parsed(row["hyperparams"]) or {}
+        rows.append(one)
+    values = [one["metrics"].get(primary) for one in rows if one["metrics"].get(primary) is not None]
+    better = max if METRICS.get(primary, ("", True))[1] else min
+    newest = rows[0] if rows else None
+    samples = int(newest["samples"] or 0) if newest else 0
+    return page.show(
+        "project.html",
+        here="models",
+        project=found,
+        models=models,
+        rows=rows,
+        deployments=deployments,
+        deployed=deployments.first["model_id"] if deployments.first else None,
+        trials=trials,
+        primary=primary,
+        others=others,
+        best=better(values) if values else None,
+        strategies=STRATEGIES,
+        relation=newest["relation_name"] if newest else None,
+        samples=samples,
+        unasked=samples <= page.settings.rows_unasked,
+        done=done,
+        fault=fault,
+    )
+
+
+async def compare(page):
+    """The part of a project's page that measures all its models on the same rows now."""
+    found = await find_project(page)
+    snapshot = await page.ask(
+        """
+        SELECT s.relation_name FROM pgml.models AS m JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        WHERE m.project_id = $1::bigint ORDER BY m.id DESC LIMIT 1
+        """,
+        found["id"],
+    )
+    if not snapshot.rows:
+        raise Missing
+    await page.ask.allow(page.settings.sql_seconds)
+    answer = await page.ask(
+        """
+        SELECT model_id, algorithm, deployed, metrics, error
+        FROM pgml.compare($1, $2)
+        """,
+        found["name"],
+        snapshot.first["relation_name"],
+    )
+    primary = primary_of(found)
+    rows = [{**dict(row), "metrics": parsed(row["metrics"]) or {}} for row in answer.rows]
+    others = [name for name in SECONDARY.get(found["task"], ()) if name != primary]
+    return page.show("compare.html", answer=answer, rows=rows, primary=primary, others=others)
+
+
+async def deploy(page):
+    """Deploys the model that the form names."""
+    page.need_actions()
+    await find_project(page)
+    model = page.form.get("model", "")
+    if not model.isdigit():
+        raise Missing
+    answer = await page.ask.act("SELECT * FROM pgml.deploy($1::bigint)", int(model))
+    return await project(page, done=None if answer.fault else f"Model {model} is deployed.", fault=answer.fault)
+
+
+async def rollback(page):
+    """Deploys the model before, or ends a trial."""
+    page.need_actions()
+    found = await find_project(page)
+    answer = await page.ask.act("SELECT * FROM pgml.deploy($1, 'rollback')", found["name"])
+    return await project(page, done=None if answer.fault else "Rolled back to the model before.", fault=answer.fault)
+
+
+async def find_model(page):
+    """The model that the address names, with its project and what the visitor may see of its data."""
+    answer = await page.ask(
+        """
+        SELECT m.id, m.project_id, m.snapshot_id, m.num_features, m.algorithm, m.hyperparams, m.status, m.metrics,
+               m.search, m.search_params, m.created_at, p.name AS project, p.task::text, p.metric, p.owner::text,
+               m.id = (SELECT model_id FROM pgml.deployments WHERE project_id = p.id
+                       ORDER BY id DESC LIMIT 1) AS deployed
+        FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
+        WHERE m.id = $1::bigint
+        """,
+        page.number("model"),
+    )
+    if not answer.rows:
+        raise Missing
+    snapshot = await page.ask(
+        """
+        SELECT id, relation_name, y_column_name, test_size, test_sampling::text, materialized, owner::text, created_at,
+               columns, analysis
+        FROM pgml.snapshots WHERE id = $1::bigint
+        """,
+        answer.first["snapshot_id"],
+    )
+    found = dict(answer.first)
+    for name in ("hyperparams", "metrics", "search_params"):
+        found[name] = parsed(found[name]) or {}
+    data = None
+    if snapshot.rows:
+        data = dict(snapshot.first)
+        data["columns"] = parsed(data["columns"]) or []
+        data["analysis"] = parsed(data["analysis"]) or {}
+        data["samples"] = data["analysis"].get("samples")
+    return found, data, answer, snapshot
+
+
+def search_rows(results):
+    """The combinations of a search, the best first."""
+    if not isinstance(results, dict) or not isinstance(results.get("params"), list):
+        return []
+    scores = results.get("mean_test_score") or []
+    rows = [
+        {
+            "params": params,
+            "score": score,
+            "deviation": deviation,
+            "fit": fit,
+        }
+        for params, score, deviation, fit in zip(
+            results["params"],
+            scores,
+            results.get("std_test_score") or [None] * len(scores),
+            results.get("mean_fit_time") or [None] * len(scores),
+            strict=False,
+        )
+    ]
+    return sorted(rows, key=lambda row: -math.inf if row["score"] is None else row["score"], reverse=True)[:50]
+
+
+def describe_column(column):
+    """A column of a snapshot as the page shows it."""
+    statistics = column.get("statistics") or {}
+    statistics = statistics[0] if isinstance(statistics, list) and statistics else statistics or {}
+    categories = statistics.get("categories") or {}
+    shown = {
+        "name": column["name"],
+        "type": column.get("pg_type"),
+        "label": column.get("label"),
+        "size": column.get("size"),
+    }
+    shown |= {name: statistics.get(name) for name in ("min", "max", "mean", "std_dev", "missing", "distinct")}
+    if (categories and column.get("pg_type") in ("text", "bool", "varchar", "bpchar")) or (
+        categories and shown["mean"] is None
+    ):
+        by_size = sorted(categories.items(), key=lambda pair: -pair[1]["members"])
+        shown["counts"] = [pair[1]["members"] for pair in by_size[: drawings.BINS]]
+        shown["top"] = [(name, pair["members"]) for name, pair in by_size[:3]]
+        shown["mean"] = shown["min"] = shown["max"] = shown["std_dev"] = None
+        shown["distinct"] = shown["distinct"] or len(categories)
+    else:
+        shown["counts"] = drawings.bins_of(statistics.get("quantiles") or [])
+        # A mean that is zero but for rounding.
+        if shown["mean"] is not None and abs(shown["mean"]) < 1e-6 * (shown["std_dev"] or 0):
+            shown["mean"] = 0
+        shown["top"] = []
+    return shown
+
+
+async def model(page):
+    """One model: its metrics, what it learnt from, and what it was made with."""
+    found, data, answer, snapshot = await find_model(page)
+    importance = await page.ask(
+        "SELECT feature, gain, weight, cover FROM pgml.feature_importance($1::bigint) LIMIT 30", found["id"]
+    )
+    by = "gain" if importance.rows and importance.rows[0]["gain"] is not None else "weight"
+    features = [row for row in importance.rows if row[by] is not None]
+    coefficients = None
+    if not features and not importance.fault:
+        coefficients = await page.ask(
+            """
+            SELECT class, component, feature, coefficient FROM pgml.coefficients($1::bigint)
+            ORDER BY abs(coefficient) DESC LIMIT 40
+            """,
+            found["id"],
+        )
+    usage = await page.ask(
+        """
+        SELECT calls, rows, total_ms, cache_hits, cache_misses, last_used FROM pgml.stat_models
+        WHERE model_id = $1::bigint
+        """,
+        found["id"],
+    )
+    known = await page.ask(
+        """
+        SELECT name, "default", allowed, description FROM pgml.hyperparameters()
+        WHERE algorithm = $1 AND task = $2
+        """,
+        found["algorithm"],
+        found["task"],
+    )
+    described = {row["name"]: row for row in known.rows}
+    metrics = found["metrics"]
+    primary = primary_of(found)
+    names = [primary, *(name for name in METRICS if name != primary)]
+    samples = (data or {}).get("samples") or 0
+    return page.show(
+        "model.html",
+        here="models",
+        model=found,
+        data=data,
+        answer=answer,
+        snapshot=snapshot,
+        metrics=[(name, metrics[name]) for name in names if isinstance(metrics.get(name), (int, float))],
+        classes=dict(sorted((metrics.get("classes") or {}).items(), key=lambda pair: class_order(pair[0]))),
+        times=[(label, metrics[name]) for name, label in TIMES.items() if metrics.get(name) is not None],
+        search=search_rows(metrics.get("search_results")),
+        importance=importance,
+        by=by,
+        features=features,
+        top=max((abs(row[by]) for row in features), default=1) or 1,
+        coefficients=coefficients,
+        steepest=max((abs(row["coefficient"]) for row in (coefficients.rows if coefficients else [])), default=1) or 1,
+        usage=usage,
+        described=described,
+        columns=[describe_column(column) for column in (data or {}).get("columns", [])],
+        samples=samples,
+        unasked=samples <= page.settings.rows_unasked,
+        has_curves=data is not None and found["task"] in ("classification", "regression"),
+    )
+
+
+async def curves(page):
+    """The part of a model's page that predicts the rows that the training held out."""
+    found, data, _, _ = await find_model(page)
+    if data is None:
+        raise Missing
+    await page.ask.allow(page.settings.sql_seconds)
+    one = (found["id"], data["relation_name"])
+    if found["task"] == "regression":
+        quantiles = await page.ask(
+            """
+            SELECT label, quantile, residual FROM pgml.residual_quantiles($1::bigint, $2,
+                ARRAY[0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 1])
+            """,
+            *one,
+        )
+        series = {}
+        for row in quantiles.rows:
+            series.setdefault(row["label"], []).append((row["quantile"], row["residual"]))
+        picture = drawings.chart(series, "quantile of the held-out rows", "label − prediction", zero=True)
+        middle = {row["quantile"]: row["residual"] for row in quantiles.rows} if len(series) == 1 else {}
+        return page.show(
+            "residuals.html", quantiles=quantiles, picture=picture, middle=middle, notices=quantiles.notices
+        )
+    matrix = await page.ask("SELECT actual, predicted, count FROM pgml.confusion_matrix($1::bigint, $2)", *one)
+    if matrix.fault:
+        return page.show("curves.html", matrix=matrix, fault=matrix.fault)
+    roc = await page.ask("SELECT class, fpr, tpr FROM pgml.roc_curve($1::bigint, $2)", *one)
+    recall = await page.ask('SELECT class, recall, "precision" FROM pgml.precision_recall_curve($1::bigint, $2)', *one)
+    calibration = await page.ask(
+        "SELECT class, rows, predicted, actual FROM pgml.calibration_curve($1::bigint, $2) WHERE rows > 0", *one
+    )
+    positive = found["metrics"].get("positive_class")
+    return page.show(
+        "curves.html",
+        fault=None,
+        matrix=matrix,
+        table=confusion(matrix.rows),
+        positive=positive,
+        roc=roc,
+        roc_chart=unit_chart(roc.rows, "fpr", "tpr", "false positive rate", "true positive rate", diagonal=True),
+        recall=recall,
+        recall_chart=unit_chart(recall.rows, "recall", "precision", "recall", "precision"),
+        calibration=calibration,
+        calibration_chart=unit_chart(
+            calibration.rows, "predicted", "actual", "predicted probability", "actual share", diagonal=True, points=True
+        ),
+        notices=matrix.notices,
+    )
+
+
+def unit_chart(rows, x, y, x_name, y_name, **more):
+    """Curves by class, both axes from 0 to 1."""
+    series = {}
+    for row in rows:
+        if row[x] is not None and row[y] is not None:
+            series.setdefault(row["class"], []).append((row[x], row[y]))
+    # Curves come by falling or rising thresholds: drawn from the left, with the points of one x in their order.
+    series = {
+        label: drawings.ascending(drawings.thin(points if points[0][0] <= points[-1][0] else points[::-1]))
+        for label, points in list(series.items())[:10]
+    }
+    return drawings.chart(series, x_name, y_name, unit=True, **more) if series else None
+
+
+def confusion(rows):
+    """The matrix as rows of (actual, cells), a cell's heat its share of the actual class from 0 to 10."""
+    names = list(dict.fromkeys(row["predicted"] for row in rows))
+    actual = {}
+    for row in rows:
+        actual.setdefault(row["actual"], {})[row["predicted"]] = row["count"]
+    lines = []
+    for label, counts in actual.items():
+        total = sum(counts.values()) or 1
+        cells = [
+            {
+                "count": counts.get(name, 0),
+                "share": counts.get(name, 0) / total,
+                "heat": round(10 * counts.get(name, 0) / total),
+                "right": name == label,
+            }
+            for name in names
+        ]
+        lines.append((label, cells, sum(counts.values())))
+    return {"names": names, "lines": lines} if len(names) <= 30 else None

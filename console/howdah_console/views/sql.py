@@ -1,0 +1,174 @@
+"""A statement of the visitor's own: as a table, a plot, a plan or CSV."""
+
+import asyncio
+import contextlib
+import csv as csv_format
+import io
+import json
+import secrets
+
+import howdah
+from starlette.responses import StreamingResponse
+
+from howdah_console.ask import FAULTS, Answer, Fault, fault_of
+from howdah_console.figures import cell
+
+MOST_ROWS = 500
+MOST_CSV = 1_000_000
+MOST_POINTS = 5000
+# What a cell shows at most.
+WIDEST = 300
+NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
+EXAMPLE = """SELECT p.name AS project, m.algorithm, m.metrics->>'f1' AS f1, m.created_at
+FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
+ORDER BY m.id DESC"""
+
+
+async def show(page):
+    """The page, with a statement that another page sends along."""
+    return page.show(
+        "sql.html", here="sql", text=EXAMPLE, run=secrets.token_urlsafe(12), seconds=page.settings.sql_seconds
+    )
+
+
+@contextlib.asynccontextmanager
+async def transaction(page, token):
+    """A connection of its own, in a transaction that is read-only unless actions are allowed."""
+    connection = await page.console.sessions.connect_apart(page.session, page.settings.sql_seconds)
+    running = page.session.running
+    running[token] = connection.get_server_pid()
+    try:
+        await connection.execute("BEGIN READ WRITE" if page.settings.actions else "BEGIN READ ONLY")
+        # With this snapshot taken, no statement can make the transaction a writing one.
+        await connection.execute("SELECT 1")
+        yield connection
+    finally:
+        running.pop(token, None)
+        # A statement that still runs ends with its connection.
+        with contextlib.suppress(Exception):
+            await asyncio.wait_for(connection.close(timeout=1), 2)
+
+
+async def run(page):
+    """Runs the statement, and shows what it gave; with `plan`, how the server would run it."""
+    text = page.form.get("text", "").strip().rstrip(";").rstrip()
+    token = page.form.get("run", "")[:40]
+    if not text:
+        return page.show("sql_result.html", answer=None, fault=Fault("Write a statement first."), run=token)
+    if page.form.get("plan"):
+        text = "EXPLAIN " + text
+    answer, outcome, more, columns = Answer(text), "", False, []
+    # The page's own connection is free for others meanwhile.
+    began = asyncio.get_running_loop().time()
+    try:
+        async with transaction(page, token) as connection:
+            connection.add_log_listener(
+                lambda _, message: answer.notices.append(f"{message.severity}: {message.message}")
+            )
+            prepared = await connection.prepare(text)
+            columns = [(one.name, one.type.name) for one in prepared.get_attributes()]
+            # The server runs a statement that writes to its end, however few of its rows are fetched.
+            if columns:
+                cursor = await prepared.cursor()
+                answer.rows = await cursor.fetch(MOST_ROWS + 1)
+                more = len(answer.rows) > MOST_ROWS
+                answer.rows = answer.rows[:MOST_ROWS]
+            else:
+                await prepared.fetch()
+                outcome = prepared.get_statusmsg()
+            if page.settings.actions:
+                await connection.execute("COMMIT")
+    except FAULTS as error:
+        cancelled = isinstance(error, howdah.QueryCanceledError) and "user request" in str(error)
+        answer.fault = Fault("Cancelled.") if cancelled else fault_of(error, page.settings.sql_seconds)
+    seconds = asyncio.get_running_loop().time() - began
+    shown = [[cut(cell(value)) for value in row] for row in answer.rows]
+    return page.show(
+        "sql_result.html",
+        answer=answer,
+        fault=answer.fault,
+        columns=columns,
+        rows=shown,
+        numeric=[kind in NUMBERS for _, kind in columns],
+        outcome=outcome,
+        more=more,
+        most=MOST_ROWS,
+        seconds=seconds,
+        picture=plot(columns, answer.rows),
+        plan="\n".join(row[0] for row in answer.rows) if columns == [("QUERY PLAN", "text")] else None,
+        run=token,
+    )
+
+
+def cut(text):
+    """A cell's text, shortened."""
+    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+
+
+def plot(columns, rows):
+    """The columns of numbers over the first one, or over the rows' numbers if there is but one."""
+    places = [place for place, (_, kind) in enumerate(columns) if kind in NUMBERS]
+    if not places or len(rows) < 3:
+        return None
+    x, rest = (places[0], places[1:]) if len(places) > 1 else (None, places)
+    rows = rows[:MOST_POINTS]
+    if x is not None:
+        rows = sorted((row for row in rows if row[x] is not None), key=lambda row: row[x])
+    # A line through values of one x would be none.
+    values = [float(row[x]) for row in rows] if x is not None else list(range(1, len(rows) + 1))
+    lines = [
+        {
+            "label": columns[place][0],
+            "x": values,
+            "y": [None if row[place] is None else float(row[place]) for row in rows],
+        }
+        for place in rest[:8]
+    ]
+    name = columns[x][0] if x is not None else "row"
+    return json.dumps({"lines": lines, "x": name, "y": columns[rest[0]][0] if len(rest) == 1 else "", "points": True})
+
+
+async def cancel(page):
+    """Asks the server to stop the statement that runs."""
+    process = page.session.running.get(page.form.get("run", ""))
+    if process is not None:
+        await page.ask("SELECT pg_cancel_backend($1::int)", process)
+    return page.show("sql_cancelled.html", found=process is not None)
+
+
+async def csv(page):
+    """The whole result as a file."""
+    text = page.form.get("text", "").strip().rstrip(";").rstrip()
+    token = secrets.token_urlsafe(12)
+    stack = contextlib.AsyncExitStack()
+    try:
+        connection = await stack.enter_async_context(transaction(page, token))
+        prepared = await connection.prepare(text)
+        names = [one.name for one in prepared.get_attributes()]
+        if not names:
+            await stack.aclose()
+            return page.show("fault.html", 400, fault=Fault("This statement has no rows to save."))
+        cursor = await prepared.cursor()
+        first = await cursor.fetch(1000)
+    except FAULTS as error:
+        await stack.aclose()
+        return page.show("fault.html", 400, fault=fault_of(error, page.settings.sql_seconds))
+
+    async def lines():
+        rows, sent = first, 0
+        async with stack:
+            yield written([names])
+            while rows and sent < MOST_CSV:
+                yield written([["" if value is None else cell(value) for value in row] for row in rows])
+                sent += len(rows)
+                rows = await cursor.fetch(1000)
+
+    headers = {"Content-Disposition": 'attachment; filename="result.csv"'}
+    return StreamingResponse(lines(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+def written(rows):
+    """Rows as CSV."""
+    out = io.StringIO()
+    csv_format.writer(out, lineterminator="\n").writerows(rows)
+    return out.getvalue()

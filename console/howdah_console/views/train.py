@@ -1,0 +1,316 @@
+"""Train: choose a table, see its columns, name the label, and follow the training."""
+
+import collections
+import json
+import re
+
+from howdah_console import drawings
+from howdah_console.app import Missing
+from howdah_console.ask import Fault
+from howdah_console.ask import name as identifier
+
+SAMPLE = 5000
+MOST_TABLES = 300
+MOST_COLUMNS = 200
+NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
+TASKS = ("classification", "regression", "clustering", "decomposition")
+# What most people change of each algorithm; the rest is below a fold.
+USUAL = (
+    "n_estimators",
+    "learning_rate",
+    "max_depth",
+    "num_leaves",
+    "early_stopping_rounds",
+    "subsample",
+    "colsample_bytree",
+    "reg_lambda",
+    "min_child_weight",
+    "class_weight",
+    "alpha",
+    "l1_ratio",
+    "C",
+    "kernel",
+    "n_neighbors",
+    "weights",
+    "n_clusters",
+    "n_components",
+    "max_features",
+    "min_samples_leaf",
+    "eps",
+    "min_samples",
+    "random_state",
+    "seed",
+)
+
+
+async def tables(page):
+    """The tables and views that the visitor may read."""
+    wanted = page.request.query_params.get("find", "")[:200]
+    answer = await page.ask(
+        f"""
+        SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.reltuples::bigint AS rows,
+               c.oid::regclass::text AS relation,
+               CASE WHEN c.relkind IN ('r', 'm') THEN pg_total_relation_size(c.oid) END AS bytes
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
+          AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
+          AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+          AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                          AND d.deptype = 'e')
+          AND strpos(lower(c.relname), lower($1)) > 0
+        ORDER BY n.nspname <> 'public', n.nspname, c.relname
+        LIMIT {MOST_TABLES + 1}
+        """,
+        wanted,
+    )
+    return page.show(
+        "tables.html",
+        here="train",
+        answer=answer,
+        tables=answer.rows[:MOST_TABLES],
+        more=len(answer.rows) > MOST_TABLES,
+        most=MOST_TABLES,
+        wanted=wanted,
+    )
+
+
+async def columns_of(page, relation):
+    """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns)."""
+    answer = await page.ask(
+        """
+        SELECT a.attname AS name, t.typname AS type, format_type(a.atttypid, a.atttypmod) AS written,
+               c.relkind::text AS kind, c.reltuples::float8 AS rows, c.oid::regclass::text AS relation
+        FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid JOIN pg_class AS c ON c.oid = a.attrelid
+        WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
+        ORDER BY a.attnum
+        """,
+        relation,
+    )
+    if answer.fault or not answer.rows:
+        raise Missing
+    first = answer.rows[0]
+    shown = answer.rows[:MOST_COLUMNS]
+    wanted = ", ".join(
+        identifier(row["name"]) + ("::float8" if row["type"] in NUMBERS else "::text") + f" AS c{place}"
+        for place, row in enumerate(shown)
+    )
+    # A large table is sampled by blocks: its first rows would be its oldest.
+    part = ""
+    if first["kind"] in ("r", "m") and first["rows"] > 4 * SAMPLE:
+        part = f" TABLESAMPLE SYSTEM ({min(100, max(0.01, 100 * 2 * SAMPLE / first['rows'])):.4g})"
+    cut = ", ".join(
+        f"c{place}" if row["type"] in NUMBERS else f"left(c{place}, 60) AS c{place}" for place, row in enumerate(shown)
+    )
+    sample = await page.ask(f"SELECT {cut} FROM (SELECT {wanted} FROM {first['relation']}{part} LIMIT {SAMPLE}) AS s")
+    columns = []
+    for place, row in enumerate(shown):
+        values = [one[place] for one in sample.rows]
+        columns.append(describe(row, values))
+    return answer, sample, columns
+
+
+def describe(row, values):
+    """A column as the page shows it, by the values of a sample."""
+    known = [value for value in values if value is not None]
+    distinct = collections.Counter(known)
+    column = {
+        "name": row["name"],
+        "type": row["written"],
+        "missing": (len(values) - len(known)) / len(values) if values else None,
+        "distinct": len(distinct),
+        "numeric": row["type"] in NUMBERS,
+        "top": [],
+    }
+    if column["numeric"]:
+        column["counts"] = drawings.bins_of(known)
+    else:
+        common = distinct.most_common(drawings.BINS)
+        column["counts"] = [number for _, number in common]
+        column["top"] = [value for value, _ in common[:3]]
+    # What the column would be as a label.
+    if not distinct:
+        column["task"] = ""
+    elif column["numeric"]:
+        whole = all(float(value).is_integer() for value in list(distinct)[:100])
+        column["task"] = "classification" if len(distinct) <= 20 and whole else "regression"
+    else:
+        column["task"] = "classification" if len(distinct) <= max(20, len(known) // 20) else ""
+    return column
+
+
+async def table(page, fault=None, given=None):
+    """A table's columns, and the form of a training."""
+    given = given or {}
+    relation = given.get("relation") or page.request.query_params.get("relation", "")
+    answer, sample, columns = await columns_of(page, relation)
+    relation = answer.rows[0]["relation"]
+    task = given.get("task") or "classification"
+    algorithms, known = await algorithms_of(page)
+    return page.show(
+        "table.html",
+        200 if fault is None else 400,
+        here="train",
+        relation=relation,
+        answer=answer,
+        sample=sample,
+        columns=columns,
+        rows=answer.rows[0]["rows"],
+        tasks=TASKS,
+        task=task,
+        algorithms=algorithms,
+        algorithm=given.get("algorithm") or "xgboost",
+        known=known,
+        given=given,
+        fault=fault,
+        project=given.get("project") or relation.rpartition(".")[2].strip('"'),
+        parameters=await parameters_of(page, given.get("algorithm") or "xgboost", task),
+    )
+
+
+async def algorithms_of(page):
+    """The algorithms of each task, and the answer that has them."""
+    answer = await page.ask(
+        """
+        SELECT task, array_agg(DISTINCT algorithm ORDER BY algorithm) AS algorithms
+        FROM pgml.hyperparameters() GROUP BY task
+        """
+    )
+    return {row["task"]: list(row["algorithms"]) for row in answer.rows}, answer
+
+
+async def parameters_of(page, algorithm, task):
+    """The hyperparameters of an algorithm for a task, the usual ones first."""
+    answer = await page.ask(
+        """
+        SELECT name, "default", allowed, description FROM pgml.hyperparameters()
+        WHERE algorithm = $1 AND task = $2
+        """,
+        algorithm,
+        task,
+    )
+    useful = [row for row in answer.rows if not row["description"].startswith("No effect")]
+    useful = [row for row in useful if "no effect" not in (row["allowed"] or "")]
+    usual = sorted((row for row in useful if row["name"] in USUAL), key=lambda row: USUAL.index(row["name"]))[:8]
+    names = {row["name"] for row in usual}
+    return {"answer": answer, "usual": usual, "others": [row for row in useful if row["name"] not in names]}
+
+
+async def hyperparameters(page):
+    """The part of the form with an algorithm's hyperparameters."""
+    chosen = page.request.query_params
+    task, algorithm = chosen.get("task", ""), chosen.get("algorithm", "")
+    algorithms, _ = await algorithms_of(page)
+    offered = algorithms.get(task, [])
+    if algorithm not in offered:
+        algorithm = next((name for name in ("xgboost", "kmeans", "pca") if name in offered), "")
+    return page.show(
+        "hyperparameters.html",
+        algorithms=algorithms,
+        task=task,
+        algorithm=algorithm,
+        parameters=await parameters_of(page, algorithm, task),
+        given={},
+    )
+
+
+def read_value(text):
+    """A hyperparameter as it was typed: JSON, or a text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+async def start(page):
+    """Queues the training of the form."""
+    page.need_actions()
+    given = page.form
+    relation, task, label = given.get("relation", ""), given.get("task", ""), given.get("label", "")
+    project, algorithm = given.get("project", "").strip(), given.get("algorithm", "")
+    if not project:
+        return await table(page, Fault("Name the project that the model is for."), given)
+    if task in ("classification", "regression") and not label:
+        return await table(page, Fault("Choose the label: the column that is to be predicted."), given)
+    parameters = {
+        name.removeprefix("hp_"): read_value(value.strip())
+        for name, value in given.items()
+        if name.startswith("hp_") and value.strip()
+    }
+    share = given.get("test_size", "").strip()
+    if share and not re.fullmatch(r"\d*\.?\d+", share):
+        return await table(
+            page, Fault(f"The share of rows to hold out is a number such as 0.25, not {share!r}."), given
+        )
+    left_out = [name.removeprefix("out_") for name in given if name.startswith("out_")]
+    preprocess = {name: {"role": "ignore"} for name in left_out if name != label}
+    options, values = [], [project, task, relation]
+    if task in ("classification", "regression"):
+        options.append(f"y_column_name => ${len(values) + 1}")
+        values.append(label)
+    values.append(algorithm)
+    options.append(f"algorithm => ${len(values)}::text::pgml.algorithm")
+    for option, value, kind in (
+        ("hyperparams", json.dumps(parameters) if parameters else None, "jsonb"),
+        ("preprocess", json.dumps(preprocess) if preprocess else None, "jsonb"),
+        ("test_size", float(share) if share else None, "real"),
+    ):
+        if value is not None:
+            values.append(value)
+            options.append(f"{option} => ${len(values)}::{kind}")
+    if "deploy" not in given:
+        options.append("automatic_deploy => false")
+    answer = await page.ask.act(
+        f"SELECT pgml.train_async($1, $2, $3, {', '.join(options)}) AS id",
+        *values,
+    )
+    if answer.fault:
+        return await table(page, answer.fault, given)
+    return page.go(f"/jobs/{answer.first['id']}")
+
+
+JOBS = """
+    SELECT j.id, j.role, j.project, j.algorithm, j.status, j.created_at, j.started_at, j.ended_at, j.model_id,
+           j.deployed, j.sqlstate, j.message, j.detail, j.hint, a.phase, a.rounds_done, a.rounds_total, a.rows,
+           a.seconds_left,
+           extract(epoch FROM coalesce(j.ended_at, clock_timestamp()) - j.started_at)::float8 AS seconds
+    FROM pgml.jobs AS j LEFT JOIN pgml.activity AS a ON a.id = j.id
+"""
+
+
+async def jobs(page):
+    """Trainings that run, wait, or have ended."""
+    answer = await page.ask(f"{JOBS} ORDER BY j.id DESC LIMIT 50")
+    direct = await page.ask(
+        """
+        SELECT id, role, project, algorithm, phase, rounds_done, rounds_total, rows, started_at, seconds_left,
+               extract(epoch FROM clock_timestamp() - started_at)::float8 AS seconds
+        FROM pgml.activity WHERE id NOT IN (SELECT id FROM pgml.jobs)
+        """
+    )
+    live = bool(direct.rows) or any(row["status"] not in ENDED for row in answer.rows)
+    template = "jobs_part.html" if page.is_part else "jobs.html"
+    return page.show(template, here="jobs", answer=answer, direct=direct, live=live, ended=ENDED)
+
+
+ENDED = ("done", "failed", "cancelled")
+
+
+async def job(page, fault=None):
+    """One training: how far it is, and what came of it."""
+    answer = await page.ask(f"{JOBS} WHERE j.id = $1::bigint", page.number("job"))
+    if not answer.rows:
+        raise Missing
+    template = "job_part.html" if page.is_part else "job.html"
+    return page.show(
+        template, here="jobs", job=answer.first, answer=answer, live=answer.first["status"] not in ENDED, fault=fault
+    )
+
+
+async def cancel(page):
+    """Cancels a training."""
+    page.need_actions()
+    answer = await page.ask.act("SELECT pgml.cancel($1::bigint)", page.number("job"))
+    page.is_part = False
+    if answer.fault:
+        return await job(page, answer.fault)
+    return page.go(f"/jobs/{page.number('job')}")

@@ -1,0 +1,734 @@
+"""The console over real models: what each page shows and to whom, what it refuses, and how it looks in a browser."""
+
+import contextlib
+import html
+import os
+import re
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+
+from devkit.places import BUILD, ROOT
+from devkit.server import free_port
+from howdah_console.app import Settings, make_app
+from tests.conftest import fresh
+
+PASSWORD = "four words as one"
+SETUP = """
+SET SESSION AUTHORIZATION ana;
+SELECT pgml.load_dataset('breast_cancer'), pgml.load_dataset('diabetes'), pgml.load_dataset('iris');
+SELECT pgml.train('tumours', 'classification', 'pgml.breast_cancer', 'malignant', 'linear');
+SELECT pgml.train('tumours', algorithm => 'xgboost', hyperparams => '{"n_estimators": 20}');
+SELECT pgml.train('progress', 'regression', 'pgml.diabetes', 'target', 'xgboost', '{"n_estimators": 20}');
+SELECT pgml.train('progress', algorithm => 'ridge');
+SELECT pgml.train('flowers', 'classification', 'pgml.iris', 'target', 'xgboost');
+SELECT pgml.train('groups', 'clustering', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'kmeans',
+                  hyperparams => '{"n_clusters": 3}');
+SELECT pgml.train('parts', 'decomposition', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'pca',
+                  hyperparams => '{"n_components": 2}');
+SELECT setseed(0.5);
+CREATE TABLE customers (id bigint PRIMARY KEY, age integer, city text, "spend in CHF" numeric, joined date, churned boolean);
+INSERT INTO customers SELECT g, 18 + (g * 7919) % 60, (ARRAY['Basel', 'Bern', 'Genf', 'Zug'])[1 + (g * 31) % 4],
+       CASE WHEN g % 9 > 0 THEN round((random() * 100)::numeric, 2) END, date '2024-01-01' + (g % 700),
+       g * 7919 % 60 + random() * 30 > 45
+FROM generate_series(1, 4000) AS g;
+ANALYZE customers;
+SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'xgboost', '{"n_estimators": 30, "max_depth": 3}',
+                  search => 'grid', search_params => '{"learning_rate": [0.1, 0.3]}', search_args => '{"cv": 2}');
+"""
+VIEWS = {
+    "login": "/login",
+    "models": "/",
+    "project": "/projects/{tumours}",
+    "model": "/models/{tumours.xgboost}",
+    "search": "/models/{churn.xgboost}",
+    "regression": "/models/{progress.ridge}",
+    "clustering": "/models/{groups.kmeans}",
+    "decomposition": "/models/{parts.pca}",
+    "tables": "/train",
+    "table": "/train/table?relation=customers",
+    "try": "/models/{churn.xgboost}/try",
+    "trainings": "/jobs",
+    "sql": "/sql",
+}
+
+
+@contextlib.contextmanager
+def running(dsn, **settings):
+    """The console as it runs for users, on a port of its own; gives its address and the application."""
+    port = free_port()
+    app = make_app(Settings(dsn=dsn, port=port, **settings))
+    service = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="warning", access_log=False))
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        deadline = time.monotonic() + 60
+        while not service.started:
+            assert time.monotonic() < deadline and thread.is_alive()
+            time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}", app
+    finally:
+        service.should_exit = True
+        thread.join()
+
+
+class World:
+    """A database with models, a user who owns them, one who may see a project, one who may nothing, and two consoles."""
+
+    def __init__(self, database, reading, acting, app):
+        self.database = database
+        self.reading = reading
+        self.acting = acting
+        self.app = app
+        rows = database.sql("SELECT name, algorithm, id FROM pgml.trained_models ORDER BY id").splitlines()
+        self.ids = {".".join(row.split("|")[:2]): row.split("|")[2] for row in rows}
+        rows = database.sql("SELECT name, id FROM pgml.projects").splitlines()
+        self.ids |= dict(row.split("|") for row in rows)
+
+    def path(self, text):
+        """A path with ids in place of names."""
+        return re.sub(r"{([\w.]+)}", lambda match: self.ids[match[1]], text)
+
+
+@pytest.fixture(scope="module")
+def world(server):
+    with fresh(server, "console") as database:
+        users = "".join(f"CREATE ROLE {name} LOGIN PASSWORD '{PASSWORD}';" for name in ("ana", "ben", "eve"))
+        server.psql(users)
+        try:
+            rights = "GRANT CREATE ON SCHEMA public, pgml TO ana; GRANT INSERT ON pgml.projects TO ana;"
+            database.sql(rights)
+            database.sql(SETUP)
+            database.sql("SET SESSION AUTHORIZATION ana; SELECT pgml.grant('tumours', 'ben', 'see')")
+            dsn = f"postgresql://ana@127.0.0.1:{server.port}/console"
+            with running(dsn) as (reading, app), running(dsn, actions=True, sql_seconds=20) as (acting, _):
+                yield World(database, reading, acting, app)
+        finally:
+            database.sql("DROP OWNED BY ana, ben, eve CASCADE")
+            database.sql("DROP ROLE IF EXISTS ana, ben, eve")
+
+
+class Visitor:
+    """A browser without a screen: cookies, and the token of the forms."""
+
+    def __init__(self, world, address):
+        self.world = world
+        self.address = address
+        self.http = httpx.Client(base_url=address, timeout=60)
+        self.token = None
+
+    def get(self, path, **headers):
+        """A page."""
+        return self.http.get(self.world.path(path), headers=headers)
+
+    def part(self, path):
+        """What htmx fetches."""
+        return self.get(path, **{"HX-Request": "true"})
+
+    def post(self, path, fields=None, token=True, **headers):
+        """What a form sends."""
+        fields = {**({"csrf": self.token} if token else {}), **(fields or {})}
+        return self.http.post(self.world.path(path), data=fields, headers=headers)
+
+    def login(self, user, password=PASSWORD):
+        """Logs in, as far as the console lets it."""
+        page = self.get("/login")
+        token = re.search(r'name="csrf" value="([^"]+)"', page.text)[1]
+        answer = self.http.post("/login", data={"csrf": token, "user": user, "password": password})
+        if answer.status_code == 303:
+            self.token = re.search(r'name="csrf" value="([^"]+)"', self.get("/").text)[1]
+        return answer
+
+
+@pytest.fixture
+def visit(world):
+    """A logged-in visitor of a console: `visit("ben", acting=True)`; without a user, one who is not logged in."""
+    visitors = []
+
+    def come(user=None, acting=False):
+        visitor = Visitor(world, world.acting if acting else world.reading)
+        visitors.append(visitor)
+        if user:
+            assert visitor.login(user).status_code == 303
+        return visitor
+
+    yield come
+    for visitor in visitors:
+        visitor.http.close()
+
+
+def text_of(page):
+    """What a page says, without its tags."""
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.text)))
+
+
+# Logging in
+
+
+def test_nothing_is_shown_without_a_login(visit, world):
+    visitor = visit()
+    for path in [*VIEWS.values(), "/jobs/1", "/models/1/curves"]:
+        if path != "/login":
+            answer = visitor.get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
+    assert visitor.part("/jobs").headers["hx-redirect"] == "/login"
+    assert visitor.post("/sql/run", {"text": "SELECT 1"}, token=False).headers["location"] == "/login"
+
+
+def test_a_wrong_password_is_refused_and_not_repeated(visit):
+    answer = visit().login("ana", "guess-<b>")
+    assert answer.status_code == 403
+    assert "refused the user “ana”" in text_of(answer)
+    assert "guess" not in answer.text
+    assert visit().login("", "").status_code == 400
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(visit):
+    answer = visit().login("ana")
+    cookie = next(one for one in answer.headers.get_list("set-cookie") if PASSWORD not in one and "_login" not in one)
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie.replace("Strict", "strict")
+    assert "ana" not in cookie and PASSWORD not in cookie
+
+
+def test_a_login_needs_the_token_of_its_form(visit):
+    visitor = visit()
+    visitor.get("/login")
+    answer = visitor.post("/login", {"csrf": "x", "user": "ana", "password": PASSWORD}, token=False)
+    assert answer.status_code == 403
+
+
+def test_logging_out_ends_the_session(visit):
+    visitor = visit("ana")
+    cookies = dict(visitor.http.cookies)
+    assert visitor.post("/logout").status_code == 303
+    visitor.http.cookies.update(cookies)
+    assert visitor.get("/").headers["location"] == "/login"
+
+
+def test_a_session_without_clicks_ends(world, server):
+    with running(f"postgresql://127.0.0.1:{server.port}/console", idle_seconds=0.5) as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            visitor.login("ana")
+            assert visitor.get("/").status_code == 200
+            time.sleep(0.8)
+            assert visitor.get("/").headers["location"] == "/login"
+
+
+def test_a_server_that_asks_for_no_password_lets_nobody_in(world, server):
+    # Its socket trusts whoever comes, so anybody on the console's machine would be anybody in the database.
+    dsn = f"postgresql:///console?host={server.socket_folder}&port={server.port}"
+    with running(dsn) as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            answer = visitor.login("ana")
+            assert answer.status_code == 403
+            assert "did not ask for a password" in text_of(answer)
+
+
+def test_a_dsn_with_a_password_or_of_another_form_is_refused():
+    with pytest.raises(ValueError, match="has a password"):
+        Settings(dsn="postgresql://ana:secret@127.0.0.1/app")
+    with pytest.raises(ValueError, match="expected to be a URI"):
+        Settings(dsn="host=127.0.0.1 password=secret dbname=app")
+
+
+# What surrounds the pages
+
+
+def test_every_page_forbids_inline_code_and_has_none(visit):
+    visitor = visit("ana")
+    for path in [*VIEWS.values(), "/nothing"]:
+        answer = visitor.get(path)
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy, path
+        assert answer.headers["cache-control"] == "no-store"
+        assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:|https?://", answer.text), (
+            path
+        )
+
+
+def test_the_assets_of_a_page_are_its_own_and_small(visit):
+    visitor = visit("ana")
+    page = visitor.get("/").text
+    found = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+    sizes = {one: len(visitor.get(one).content) for one in found}
+    assert sum(size for one, size in sizes.items() if "uplot" not in one) < 200_000
+    assert visitor.get("/static/../app.py").status_code == 404
+
+
+def test_other_names_and_forms_of_other_sites_are_refused(visit):
+    visitor = visit("ana")
+    assert visitor.get("/", Host="evil.example").status_code == 421
+    assert visitor.post("/sql/run", {"text": "SELECT 1"}, Origin="https://evil.example").status_code == 403
+    assert visitor.post("/sql/run", {"text": "SELECT 1"}, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    assert visitor.post("/sql/run", {"text": "SELECT 1"}, token=False).status_code == 403
+    assert visitor.post("/sql/run", {"csrf": "x", "text": "SELECT 1"}).status_code == 403
+    assert visitor.post("/sql/run", {"text": "SELECT " + "1" * (1 << 20)}).status_code == 413
+
+
+def test_a_read_only_console_changes_nothing(visit, world):
+    visitor = visit("ana")
+    for path, fields in [
+        ("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]}),
+        ("/projects/{tumours}/rollback", {}),
+        ("/train", {"relation": "customers", "project": "x", "task": "classification", "label": "churned"}),
+        ("/jobs/1/cancel", {}),
+    ]:
+        answer = visitor.post(path, fields)
+        assert answer.status_code == 403 and "read-only" in text_of(answer), path
+    assert "Deploy</button>" not in visitor.get("/projects/{tumours}").text
+
+
+def test_a_server_that_is_away_is_said_in_words(world, server):
+    # A console of its own, whose connections are ended, and whose server then refuses new ones.
+    with running(f"postgresql://127.0.0.1:{server.port}/console") as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            visitor.login("ben")
+            server.psql(
+                "ALTER ROLE ben NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ben'"
+            )
+            try:
+                answer = visitor.get("/")
+                assert answer.status_code == 503
+                assert "not permitted to log in" in text_of(answer) or "away" in text_of(answer)
+            finally:
+                server.psql("ALTER ROLE ben LOGIN")
+
+
+# Models
+
+
+def test_the_overview_has_each_project_with_its_deployed_model(visit, world):
+    said = text_of(visit("ana").get("/"))
+    for name in ("tumours", "progress", "flowers", "groups", "parts", "churn"):
+        assert name in said
+    assert f"xgboost #{world.ids['tumours.xgboost']}" in said
+    assert "No project's name contains “zzz”" in text_of(visit("ana").get("/?find=zzz"))
+
+
+def test_visitors_see_what_they_may_see(visit):
+    said = text_of(visit("ben").get("/"))
+    # Everybody may predict by a new project, and so see its name.
+    assert re.search(r"flowers classification you may not see its models", said)
+    assert "tumours classification xgboost" in said
+    assert visit("ben").get("/models/{progress.ridge}").status_code == 404
+    said = text_of(visit("ben").get("/models/{tumours.xgboost}"))
+    assert "needs the privilege export" in said
+    said = text_of(visit("eve").get("/"))
+    assert said.count("you may not see its models") >= 6 and "F1" not in said
+
+
+def test_a_database_without_the_extension_says_what_to_do(world, server):
+    server.psql("CREATE DATABASE bare_console")
+    try:
+        with running(f"postgresql://127.0.0.1:{server.port}/bare_console") as (address, _):
+            visitor = Visitor(world, address)
+            with visitor.http:
+                visitor.login("ana")
+                assert "CREATE EXTENSION pgml" in visitor.get("/").text
+                for path in ("/train", "/jobs", "/sql"):
+                    assert visitor.get(path).status_code == 200
+                server.psql("CREATE EXTENSION pgml", "bare_console")
+                assert "No project yet" in text_of(visitor.get("/"))
+    finally:
+        server.psql("DROP DATABASE bare_console WITH (FORCE)")
+
+
+def test_a_project_has_its_models_side_by_side_and_why_they_were_deployed(visit, world):
+    visitor = visit("ana")
+    said = text_of(visitor.get("/projects/{tumours}"))
+    assert "xgboost" in said and "linear" in said and "newly trained" in said
+    compared = text_of(visitor.part("/projects/{tumours}/compare"))
+    value = world.database.sql(
+        "SELECT round((metrics->>'f1')::numeric, 3) FROM pgml.compare('tumours', 'pgml.breast_cancer') WHERE deployed"
+    )
+    assert value in compared
+
+
+def test_a_model_is_deployed_and_rolled_back_by_who_may(visit, world):
+    deployed = "SELECT algorithm FROM pgml.deployed_models WHERE name = 'tumours'"
+    refused = visit("ben", acting=True).post("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]})
+    assert "42501" in refused.text and world.database.sql(deployed) == "xgboost"
+    visitor = visit("ana", acting=True)
+    answer = visitor.post("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]})
+    assert "is deployed" in text_of(answer) and world.database.sql(deployed) == "linear"
+    answer = visitor.post("/projects/{tumours}/rollback")
+    assert "Rolled back" in text_of(answer) and world.database.sql(deployed) == "xgboost"
+
+
+def test_a_models_page_has_its_metrics_columns_and_origin(visit):
+    said = text_of(visit("ana").get("/models/{churn.xgboost}"))
+    for part in (
+        "ROC AUC",
+        "spend in CHF",
+        "max_depth",
+        "public.customers",
+        "Search for hyperparameters",
+        "Genf",
+        "4,000",
+    ):
+        assert part in said, part
+    said = text_of(visit("ana").get("/models/{progress.ridge}"))
+    assert "Coefficients" in said and "bmi" in said
+    for path in ("/models/{groups.kmeans}", "/models/{parts.pca}", "/models/{flowers.xgboost}"):
+        assert visit("ana").get(path).status_code == 200
+
+
+def test_the_curves_are_of_the_held_out_rows(visit, world):
+    page = visit("ana").part("/models/{tumours.xgboost}/curves")
+    rows = world.database.sql(
+        f"SELECT count FROM pgml.confusion_matrix({world.ids['tumours.xgboost']}, 'pgml.breast_cancer')"
+    )
+    assert re.findall(r"<strong>([\d,]+)</strong>", page.text) == rows.split()
+    assert page.text.count("data-chart=") == 3 and "held out are used" in page.text
+    page = visit("ana").part("/models/{flowers.xgboost}/curves")
+    assert page.text.count("data-chart=") == 3
+    page = visit("ana").part("/models/{progress.xgboost}/curves")
+    assert "Six in ten residuals" in text_of(page)
+
+
+def test_the_sql_that_a_page_shows_can_be_run(visit, world):
+    visitor = visit("ana")
+    values = {"c_age": "40", "c_city": "O'Hara \\ <x>", "c_spend in CHF": "", "c_joined": "2024-05-01"}
+    pages = [visitor.get(path) for path in VIEWS.values() if path not in ("/login", "/sql")]
+    pages += [
+        visitor.part("/projects/{tumours}/compare"),
+        visitor.part("/models/{tumours.xgboost}/curves"),
+        visitor.part("/models/{progress.ridge}/curves"),
+        visitor.post("/models/{churn.xgboost}/try", values),
+    ]
+    ran = 0
+    for page in pages:
+        for text in re.findall(r'<details class="sql">.*?</details>', page.text, re.DOTALL):
+            for statement in re.findall(r"<code>(.*?)</code>", text, re.DOTALL):
+                world.database.sql("SET SESSION AUTHORIZATION ana; " + html.unescape(statement))
+                ran += 1
+    assert ran > 30
+
+
+# Train
+
+
+def test_a_tables_columns_are_described(visit):
+    said = text_of(visit("ana").get("/train/table?relation=customers"))
+    assert "From a sample of 4,000 rows of about 4,000" in said
+    assert "11.1 %" in said and "Zug" in said
+    assert visit("ana").get("/train/table?relation=nothing").status_code == 404
+    assert visit("ana").get("/train/table?relation=pg_class;drop").status_code in (400, 404)
+    said = text_of(visit("ana").part("/train/hyperparameters?task=clustering&algorithm=xgboost"))
+    assert "n_clusters" in said
+
+
+def wait_for(visitor, path):
+    """The page of a training that has ended."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        page = visitor.part(path)
+        if "hx-trigger" not in page.text:
+            return page
+        time.sleep(0.2)
+    raise AssertionError("the training did not end")
+
+
+FORM = {
+    "relation": "customers",
+    "project": "console's own",
+    "task": "classification",
+    "label": "churned",
+    "algorithm": "xgboost",
+    "test_size": "0.2",
+    "deploy": "on",
+}
+
+
+def test_a_training_from_the_browser_ends_in_a_model(visit, world):
+    visitor = visit("ana", acting=True)
+    started = visitor.post("/train", {**FORM, "hp_n_estimators": "12", "hp_max_depth": "2", "out_joined": "on"})
+    assert started.status_code == 303, text_of(started)
+    page = wait_for(visitor, started.headers["location"])
+    assert "is trained and deployed" in text_of(page)
+    model = re.search(r"/models/(\d+)", page.text)[1]
+    hyperparameters, features = world.database.sql(
+        f"SELECT hyperparams, num_features FROM pgml.models WHERE id = {model}"
+    ).split("|")
+    assert '"n_estimators": 12' in hyperparameters and '"max_depth": 2' in hyperparameters
+    assert features == "3", "the key and the column that was left out are no features"
+    assert f"model #{model}" in text_of(visitor.get("/jobs"))
+
+
+def test_a_training_that_cannot_be_says_why(visit):
+    visitor = visit("ana", acting=True)
+    answer = visitor.post("/train", {**FORM, "label": ""})
+    assert answer.status_code == 400 and "Choose the label" in text_of(answer)
+    answer = visitor.post("/train", {**FORM, "test_size": "a quarter"})
+    assert "not 'a quarter'" in text_of(answer)
+    started = visitor.post("/train", {**FORM, "algorithm": "xgboost", "hp_max_depth": "-1"})
+    said = text_of(wait_for(visitor, started.headers["location"]) if started.status_code == 303 else started)
+    assert "max_depth" in said and "22023" in said
+
+
+def test_a_training_is_followed_and_cancelled(visit):
+    visitor = visit("ana", acting=True)
+    started = visitor.post("/train", {**FORM, "hp_n_estimators": "1000000"})
+    path = started.headers["location"]
+    deadline = time.monotonic() + 60
+    while "of 1,000,000 rounds" not in (page := visitor.part(path)).text:
+        assert time.monotonic() < deadline, text_of(page)
+        time.sleep(0.1)
+    assert "1 training" in text_of(visitor.get("/"))
+    assert visit("eve", acting=True).post(f"{path}/cancel").status_code in (200, 404)
+    assert visitor.post(f"{path}/cancel").status_code == 303
+    assert "cancelled" in text_of(wait_for(visitor, path))
+
+
+# Try
+
+
+def test_a_row_by_form_is_predicted_and_explained(visit, world):
+    values = {"c_age": "70", "c_city": "Bern", "c_spend in CHF": "12.5", "c_joined": "2024-05-01"}
+    page = visit("ana").post("/models/{churn.xgboost}/try", values)
+    said = text_of(page)
+    wanted = world.database.sql(
+        f"SELECT pgml.predict_label({world.ids['churn.xgboost']}, r) FROM (SELECT 70 AS age, 'Bern' AS city, "
+        "12.5 AS \"spend in CHF\", date '2024-05-01' AS joined) AS r"
+    )
+    assert f"Prediction {wanted} " in said
+    assert "SHAP" in said and "age = 70" in said and "margin" in said
+    page = visit("ana").post("/models/{churn.xgboost}/try", {**values, "c_age": "old"})
+    assert "22P02" in page.text
+
+
+def test_a_row_by_key_fills_the_form(visit, world):
+    age = world.database.sql("SELECT age FROM customers WHERE id = 17")
+    page = visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "17"})
+    assert f'name="c_age" value="{age}"' in page.text and "Prediction" in text_of(page)
+    assert "No row of" in text_of(visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "0"}))
+    assert "22P02" in visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "x"}).text
+
+
+def test_every_kind_of_model_can_be_tried(visit):
+    visitor = visit("ana")
+    for path, part in [
+        ("/models/{progress.xgboost}/try", "Nine rows in ten"),
+        ("/models/{progress.ridge}/try", "Nine rows in ten"),
+        ("/models/{groups.kmeans}/try", "Cluster"),
+        ("/models/{parts.pca}/try", "Components"),
+        ("/models/{flowers.xgboost}/try", "Why"),
+    ]:
+        page = visitor.get(path)
+        fields = dict(re.findall(r'name="(c_[^"]+)" value="([^"]*)"', page.text))
+        answer = text_of(visitor.post(path, fields))
+        assert part in answer, answer
+
+
+# SQL
+
+
+def test_sql_is_run_as_oneself(visit):
+    visitor = visit("ana")
+    said = text_of(visitor.post("/sql/run", {"text": "SELECT current_user AS me, 1.5 AS x, NULL::int AS y;"}))
+    assert "ana" in said and "1.5" in said and "1 row" in said
+    assert "42703" in visitor.post("/sql/run", {"text": "SELECT nothing"}).text
+    assert "42601" in visitor.post("/sql/run", {"text": "SELECT 1; SELECT 2"}).text
+    assert "42501" in visit("eve").post("/sql/run", {"text": "SELECT * FROM customers"}).text
+    assert "Seq Scan" in visitor.post("/sql/run", {"text": "SELECT * FROM customers", "plan": "1"}).text
+    assert "data-chart" in visitor.post("/sql/run", {"text": "SELECT g, g * g AS y FROM generate_series(1, 9) g"}).text
+    said = text_of(visitor.post("/sql/run", {"text": "SELECT g, '<b>' FROM generate_series(1, 100000) g"}))
+    assert "the first of more" in said and "<b>" in said
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "DELETE FROM customers",
+        "SET TRANSACTION READ WRITE",
+        "DO $$ BEGIN SET TRANSACTION READ WRITE; DELETE FROM customers; END $$",
+        "WITH x AS (DELETE FROM customers RETURNING *) SELECT * FROM x",
+        "SELECT set_config('transaction_read_only', 'off', false)",
+        "SELECT pgml.deploy(1)",
+    ],
+)
+def test_sql_of_a_read_only_console_cannot_write(visit, world, text):
+    answer = visit("ana").post("/sql/run", {"text": text})
+    assert 'class="fault"' in answer.text, text_of(answer)
+    assert world.database.sql("SELECT count(*) FROM customers") == "4000"
+
+
+def test_what_ends_a_transaction_does_not_open_the_next(visit, world):
+    visitor = visit("ana")
+    for text in (
+        "COMMIT",
+        "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+        "SET default_transaction_read_only = off",
+    ):
+        visitor.post("/sql/run", {"text": text})
+        assert "25006" in visitor.post("/sql/run", {"text": "DELETE FROM customers"}).text
+    assert world.database.sql("SELECT count(*) FROM customers") == "4000"
+
+
+def test_sql_with_actions_writes_what_the_user_may(visit, world):
+    visitor = visit("ana", acting=True)
+    assert "CREATE TABLE" in visitor.post("/sql/run", {"text": "CREATE TABLE written (a int)"}).text
+    assert "INSERT 0 2" in visitor.post("/sql/run", {"text": "INSERT INTO written VALUES (1), (2)"}).text
+    said = text_of(visitor.post("/sql/run", {"text": "DELETE FROM written RETURNING a"}))
+    assert "2 rows" in said and world.database.sql("SELECT count(*) FROM written") == "0"
+    assert "22012" in visitor.post("/sql/run", {"text": "SELECT 1 / 0"}).text
+
+
+def test_a_long_statement_ends_by_time_or_by_cancel(world, visit, server):
+    with running(f"postgresql://127.0.0.1:{server.port}/console", sql_seconds=0.5) as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            visitor.login("ana")
+            assert "57014" in visitor.post("/sql/run", {"text": "SELECT pg_sleep(60)"}).text
+    visitor = visit("ana", acting=True)
+    answers = []
+    slow = threading.Thread(
+        target=lambda: answers.append(visitor.post("/sql/run", {"text": "SELECT pg_sleep(60)", "run": "mine"}))
+    )
+    slow.start()
+    deadline = time.monotonic() + 30
+    while "asked the server" not in visitor.post("/sql/cancel", {"run": "mine"}).text:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    slow.join()
+    assert "Cancelled" in answers[0].text
+
+
+def test_a_result_can_be_saved_as_csv(visit):
+    answer = visit("ana").post(
+        "/sql/csv", {"text": 'SELECT g AS "a,b", \'x"\' AS c, NULL AS d FROM generate_series(1, 3000) g'}
+    )
+    lines = answer.text.splitlines()
+    assert answer.headers["content-type"].startswith("text/csv")
+    assert lines[:2] == ['"a,b",c,d', '1,"x""",'] and len(lines) == 3001
+    assert visit("ana").post("/sql/csv", {"text": "SELECT nothing"}).status_code == 400
+
+
+# In a browser
+
+CHROMIUM = shutil.which("chromium")
+SCREENS = {"desktop": ({"width": 1200, "height": 760}, "light"), "phone": ({"width": 390, "height": 780}, "dark")}
+# What the guide shows, from the desktop but for the last.
+IN_GUIDE = {"model-desktop", "table-desktop", "try-desktop", "project-phone"}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: `apt-get install chromium`")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def act(page, view):
+    """What makes a view show something."""
+    if view == "table":
+        page.check("input[name=label][value=churned]")
+    elif view == "try":
+        page.fill("[name=key]", "19")
+        page.click("button[name=load]")
+        page.wait_for_selector(".figure")
+    elif view == "sql":
+        text = "SELECT age, avg(churned::int)::float8 AS churned FROM customers GROUP BY age ORDER BY age"
+        page.fill("#text", text)
+        page.keyboard.press("Control+Enter")
+        page.wait_for_selector("#result .u-over")
+    elif view in ("model", "search", "regression"):
+        page.wait_for_selector(".u-over")
+    elif view == "project":
+        page.wait_for_selector("#compare table")
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_every_view_in_a_browser(browser, world, screen):
+    """Nothing is wider than the screen, axe finds nothing, and no script, style or request is refused."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    size, scheme = SCREENS[screen]
+    context = browser.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce")
+    page = context.new_page()
+    page.set_default_timeout(30_000)
+    complaints, faults = [], []
+    page.on("console", lambda message: message.type in ("error", "warning") and complaints.append(message.text))
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    shots = BUILD / "console"
+    shots.mkdir(exist_ok=True)
+    for view, path in VIEWS.items():
+        page.goto(world.acting + world.path(path))
+        act(page, view)
+        page.wait_for_timeout(200)
+        page.screenshot(path=shots / f"{view}-{screen}.png", full_page=True)
+        faults += [f"{view}: {one}" for one in complaints]
+        complaints.clear()
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            faults.append(f"{view}: wider than the screen")
+        for found in Axe().run(page).response["violations"]:
+            faults.append(f"{view}: {found['id']}: {found['nodes'][0]['target']}")
+        if os.environ.get("HOWDAH_PICTURES") and f"{view}-{screen}" in IN_GUIDE:
+            folder = ROOT / "docs" / "guide" / "console"
+            if view == "model":
+                page.evaluate(
+                    "document.querySelector('.figures').parentElement.previousElementSibling.scrollIntoView()"
+                )
+            page.screenshot(path=folder / f"{view}.png")
+        if view == "login":
+            page.fill("[name=user]", "ana")
+            page.fill("[name=password]", PASSWORD)
+            page.keyboard.press("Enter")
+            page.wait_for_url(world.acting + "/")
+    context.close()
+    assert not faults, "\n".join(faults)
+
+
+def test_a_newcomer_trains_in_the_browser_and_sees_the_curve(browser, world):
+    """From the first page to a ROC curve, by clicks alone."""
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(world.acting)
+    page.fill("[name=user]", "ana")
+    page.fill("[name=password]", PASSWORD)
+    page.click("text=Log in >> nth=-1")
+    page.click("nav >> text=Train >> nth=0")
+    page.click("text=customers")
+    page.check("input[name=label][value=churned]")
+    page.fill("[name=project]", "by clicks")
+    page.fill("[name=hp_n_estimators]", "15")
+    page.click("text=Train in the background")
+    page.click("text=See how good it is")
+    page.wait_for_selector("text=ROC curve")
+    page.wait_for_selector(".u-over")
+    page.close()
+
+
+def test_a_changed_value_changes_the_prediction(browser, world):
+    page = browser.new_page()
+    page.set_default_timeout(30_000)
+    page.goto(world.reading)
+    page.fill("[name=user]", "ana")
+    page.fill("[name=password]", PASSWORD)
+    page.keyboard.press("Enter")
+    page.wait_for_url(world.reading + "/")
+    page.goto(world.reading + world.path("/models/{churn.xgboost}/try"))
+    for age, wanted in (("76", "true"), ("19", "false")):
+        page.fill("[name=c_age]", age)
+        page.keyboard.press("Tab")
+        page.wait_for_selector(f".figure:text-is('{wanted}')")
+    page.close()
+
+
+def test_the_assets_name_their_versions_and_licences():
+    static = Path(ROOT / "console" / "howdah_console" / "static")
+    for name in ("htmx", "uplot"):
+        assert list(static.glob(f"{name}-*.min.js")) and (static / f"LICENSE-{name}").exists()
