@@ -78,12 +78,18 @@ struct Reading {
     ended: Option<Instant>,
     /// How long the last round took.
     took: Duration,
-    /// Failures since the last success, the last one, and by which way.
-    failures: u32,
-    failure: String,
-    failed_by: Option<Way>,
+    failures: Failures,
     /// There is nothing to do for a while though a round is due: nobody uses it, or there is no way.
     idle: bool,
+}
+
+/// Failures since the last success.
+#[derive(Default)]
+struct Failures {
+    count: u32,
+    last: String,
+    /// The way that the last one was met on.
+    by: Option<Way>,
 }
 
 /// A place that is waited for.
@@ -198,7 +204,7 @@ impl Reader {
             return reading.leave(&Epoll(self.poll.registry()), &self.shared);
         }
         if reading.berth.is_none() && knowledge.is_crowded() && reading.visit.is_some() {
-            reading.failures = reading.failures.max(MANY);
+            reading.failures.count = reading.failures.count.max(MANY);
             return self.fail(key, "the server has no room for one more connection".to_owned());
         }
         if reading.question.is_some() {
@@ -332,7 +338,7 @@ impl Reader {
         reading.yielded = false;
         let question = reading.question.insert(Question::new(knowledge.begin_round(), reading.fingerprint.clone()));
         reading.begun = Instant::now();
-        reading.failed_by = knowledge.way();
+        reading.failures.by = knowledge.way();
         let outcome = match &mut reading.visit {
             Some(visit) => visit.ask(question),
             None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, network)
@@ -390,11 +396,11 @@ impl Reader {
             }
             reading.digest = digest;
         }
-        if reading.failures > 0 {
+        if reading.failures.count > 0 {
             pooling::info!("{}: the catalog can be read again", reading.place);
         }
-        reading.failures = 0;
-        reading.failure.clear();
+        reading.failures.count = 0;
+        reading.failures.last.clear();
         knowledge.confirm(changes, reading.begun);
         // Said when the workers go by it, not before.
         if let (None, Some(rows)) = (reading.fingerprint.replace(answer.fingerprint), &answer.rows) {
@@ -411,10 +417,10 @@ impl Reader {
         let now = Instant::now();
         reading.took = now.saturating_duration_since(reading.begun);
         reading.ended = Some(now);
-        reading.failures = reading.failures.saturating_add(1);
-        if reading.failure != why {
+        reading.failures.count = reading.failures.count.saturating_add(1);
+        if reading.failures.last != why {
             pooling::warning!("{}: cannot read the catalog: {why}", reading.place);
-            reading.failure = why;
+            reading.failures.last = why;
         }
     }
 }
@@ -439,9 +445,7 @@ impl Reading {
             begun: Instant::now(),
             ended: None,
             took: Duration::ZERO,
-            failures: 0,
-            failure: String::new(),
-            failed_by: None,
+            failures: Failures::default(),
             idle: false,
         }
     }
@@ -470,10 +474,11 @@ impl Reading {
         }
         let Some(ended) = self.ended else { return self.begun };
         let knowledge = self.knowledge.upgrade();
-        if self.failures > 0 {
+        if self.failures.count > 0 {
             // Somebody has been let in otherwise since.
-            let other = knowledge.and_then(|knowledge| knowledge.way()).is_some_and(|way| self.failed_by != Some(way));
-            let doubled = RETRY * (1 << self.failures.saturating_sub(1).min(MANY));
+            let other =
+                knowledge.and_then(|knowledge| knowledge.way()).is_some_and(|way| self.failures.by != Some(way));
+            let doubled = RETRY * (1 << self.failures.count.saturating_sub(1).min(MANY));
             return if other { ended + RETRY } else { ended + doubled.min(PATIENCE) };
         }
         let after = match knowledge {
