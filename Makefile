@@ -5,7 +5,7 @@ PG_CONFIG ?= pg_config
 DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo up down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb docs install clean
+.PHONY: help setup build demo up console down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb docs install clean
 
 help: ## Say what each target does.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ demo: ## Train a model on a million flights and predict with it inside SQL, on a
 
 up: ## Leave a server running with the extension and the flights in it, and say how to connect.
 	@$(DEVKIT) up
+
+console: ## Show the models of the server of `make up` in a browser, until Ctrl-C.
+	@$(DEVKIT) console
 
 down: ## End the server that `make up` started.
 	@$(DEVKIT) down
@@ -52,7 +55,7 @@ fuzz: ## Fuzz the parsers; SECONDS=900 for the time of each (default 60), TARGET
 test-packages: ## Make the wheels and Debian packages and test them, in minutes; as root it installs packages and purges them.
 	@$(DEVKIT) test-packages $(ARGS)
 
-wheels: ## Make wheels in dist/: the Python driver, and howdah-server, a PostgreSQL with the extension; ONLY=server for one.
+wheels: ## Make wheels in dist/: the Python driver, howdah-server (a PostgreSQL with the extension), howdah-console; ONLY=server for one.
 	@$(DEVKIT) wheels $(if $(ONLY),--only $(ONLY))
 
 deb: ## Make Debian packages in dist/: howdah-pooler, and postgresql-N-pgml for each PostgreSQL of Debian's here.

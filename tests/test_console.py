@@ -5,14 +5,17 @@ import html
 import os
 import re
 import shutil
+import signal
 import threading
 import time
+import zipfile
 from pathlib import Path
 
 import httpx
 import pytest
 import uvicorn
 
+from devkit.console import console_wheel
 from devkit.places import BUILD, ROOT
 from devkit.server import free_port
 from howdah_console.app import Settings, make_app
@@ -732,3 +735,52 @@ def test_the_assets_name_their_versions_and_licences():
     static = Path(ROOT / "console" / "howdah_console" / "static")
     for name in ("htmx", "uplot"):
         assert list(static.glob(f"{name}-*.min.js")) and (static / f"LICENSE-{name}").exists()
+
+
+def test_a_server_that_hangs_does_not_hang_the_page(world, server):
+    with running(f"postgresql://127.0.0.1:{server.port}/console", page_seconds=0.5) as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            visitor.login("ben")
+            pids = [int(pid) for pid in server.psql("SELECT pid FROM pg_stat_activity WHERE usename = 'ben'").split()]
+            assert pids
+            for pid in pids:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                began = time.monotonic()
+                answer = visitor.get("/")
+                assert answer.status_code == 503 and "did not answer in time" in text_of(answer)
+                assert time.monotonic() - began < 20
+            finally:
+                for pid in pids:
+                    os.kill(pid, signal.SIGCONT)
+            assert visitor.get("/").status_code == 200
+
+
+def test_a_locked_table_is_said_in_words(world, server, visit):
+    visitor = visit("ana")
+    lock = threading.Thread(
+        target=lambda: world.database.sql(
+            "BEGIN; LOCK TABLE pgml.projects IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(4)"
+        )
+    )
+    lock.start()
+    held = "SELECT count(*) FROM pg_locks WHERE relation = 'pgml.projects'::regclass AND mode = 'AccessExclusiveLock'"
+    deadline = time.monotonic() + 30
+    while world.database.sql(held) == "0":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    answer = visitor.get("/")
+    assert "lock timeout" in text_of(answer)
+    lock.join()
+
+
+def test_the_wheel_has_all_that_the_console_needs(tmp_path):
+    with zipfile.ZipFile(console_wheel(tmp_path)) as wheel:
+        names = set(wheel.namelist())
+        metadata = next(wheel.read(name).decode() for name in names if name.endswith("/METADATA"))
+    package = ROOT / "console" / "howdah_console"
+    for part in ("*.py", "views/*.py", "templates/*", "static/*"):
+        assert {f"howdah_console/{path.relative_to(package)}" for path in package.glob(part)} <= names
+    for depended in ("howdah==", "jinja2>=", "starlette>=", "uvicorn>="):
+        assert f"Requires-Dist: {depended}" in metadata

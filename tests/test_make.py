@@ -27,7 +27,7 @@ def make(*arguments, **environment):
 
 def test_help_has_a_sentence_for_every_target():
     listed = re.findall(r"^make ([\w-]+) +\S.*\.$", make("help").stdout, re.MULTILINE)
-    wanted = ["help", "setup", "build", "demo", "up", "down", "fleet", "fleet-status", "fleet-down"]
+    wanted = ["help", "setup", "build", "demo", "up", "console", "down", "fleet", "fleet-status", "fleet-down"]
     wanted += ["test", "test-packages", "sanitize", "lint", "bench", "fuzz", "wheels", "deb", "docs"]
     wanted += ["install", "clean"]
     assert sorted(listed) == sorted(wanted)
@@ -36,7 +36,7 @@ def test_help_has_a_sentence_for_every_target():
 def test_one_of_the_packages_for_pip_can_be_asked_for():
     assert make("--dry-run", "wheels", "ONLY=server").stdout.endswith(" wheels --only server\n")
     done = make("wheels", "ONLY=both")
-    assert done.returncode != 0 and "choose from 'server', 'driver'" in done.stderr
+    assert done.returncode != 0 and "choose from 'server', 'driver', 'console'" in done.stderr
 
 
 def programs(folder, names):

@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import logging
 from pathlib import Path
 
 import jinja2
@@ -130,6 +131,10 @@ def page(view, seconds=None):
             return console.fault(request, session, Fault(str(error)), 403)
         except FAULTS as error:
             return console.fault(request, session, fault_of(error, allowed), 503)
+        except Exception:
+            logging.getLogger(__name__).exception("a page failed")
+            fault = Fault("The console made a mistake; its log has more.", "Please report it.")
+            return console.fault(request, session, fault, 500)
 
     return handle
 

@@ -143,7 +143,7 @@ def compact(value):
 def compact_value(value):
     """A value of JSON, a text without quotes."""
     if isinstance(value, float):
-        return number(value)
+        return f"{value:.6g}"
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
@@ -172,9 +172,24 @@ def class_order(name):
     return (0, float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (1, 0.0, name)
 
 
+MOMENTS = ("date", "timestamp", "timestamptz")
+
+
+def as_moment(seconds, kind):
+    """Seconds since 1970 as the date or time that a column of this type has."""
+    if seconds is None or not math.isfinite(seconds):
+        return ""
+    try:
+        found = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    except OverflowError:
+        return ""
+    return f"{found:%Y-%m-%d}" if kind == "date" else f"{found:%Y-%m-%d %H:%M:%S}"
+
+
 FILTERS = {
     "sentence": sentence,
     "number": number,
+    "number_or_text": lambda value: value if isinstance(value, str) else number(value),
     "count": count,
     "share": share,
     "duration": duration,

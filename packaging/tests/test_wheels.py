@@ -93,7 +93,10 @@ def test_no_path_of_this_machine_is_in_a_package(dist):
 
 
 def test_each_wheel_has_the_licences_of_what_is_linked_into_it(dist):
-    for package in dist.glob("*.whl"):
+    console = contents(next(dist.glob("howdah_console-*-py3-none-any.whl")))
+    licence = next(text for name, text in console.items() if name.endswith("dist-info/licenses/LICENSE")).decode()
+    assert "htmx" in licence and "Leon Sorokin" in licence
+    for package in set(dist.glob("*.whl")) - set(dist.glob("howdah_console-*")):
         of_server = package.name.startswith("howdah_server")
         licence = next(text for name, text in contents(package).items() if name.endswith("dist-info/licenses/LICENSE"))
         for crate in notices.linked("pgml", "pg18") if of_server else notices.linked("howdah"):

@@ -20,6 +20,7 @@ def arguments():
     install = commands.add_parser("install", help="install into the PostgreSQL of a pg_config")
     install.add_argument("pg_config")
     commands.add_parser("up", help="leave a server running, with the extension and the flights")
+    commands.add_parser("console", help="show the models of the server that `up` started in a browser")
     commands.add_parser("down", help="end the server that `up` started")
     fleet = commands.add_parser("fleet", help="leave a primary, replicas, poolers and HAProxy running")
     fleet.add_argument("--replicas", type=int, default=5)
@@ -39,7 +40,7 @@ def arguments():
     bench = commands.add_parser("bench", help="run the benches, build and packages included")
     bench.add_argument("bench", nargs=argparse.REMAINDER, help="arguments for bench/run")
     wheels = commands.add_parser("wheels", help="make the Python packages")
-    wheels.add_argument("--only", choices=["server", "driver"], help="one of the packages")
+    wheels.add_argument("--only", choices=["server", "driver", "console"], help="one of the packages")
     commands.add_parser("deb", help="make the Debian packages")
     commands.add_parser("docs", help="make the documentation's site")
     commands.add_parser("clean", help="end the server of `up` and remove all that was made")
@@ -118,6 +119,13 @@ def run_fleet_status(chosen):
     from devkit.fleet_up import status
 
     status(chosen.once)
+
+
+def run_console(_chosen):
+    """`make console`"""
+    from devkit.console import console
+
+    console()
 
 
 def run_fleet_down(_chosen):

@@ -51,7 +51,8 @@ def up(fill):
     step("the server is up; connect with one of")
     note(" ".join(server.psql_command(DATABASE)))
     note(server.url(DATABASE))
-    note(f"(port {server.port}, socket in {server.socket_folder}, log in {server.log}; `make down` ends it)")
+    note(f"(port {server.port}, socket in {server.socket_folder}, log in {server.log})")
+    note("`make console` shows its models in a browser; `make down` ends it")
 
 
 def down():

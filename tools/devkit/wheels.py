@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 
 from devkit import Problem, cargo, cpython, extension, postgres
+from devkit.console import console_wheel
 from devkit.notices import notices
 from devkit.places import ROOT, locked
 from devkit.release import build_for_packages
@@ -46,7 +47,12 @@ PostgreSQL 18 with machine learning in SQL (the extension pgml of Howdah), witho
 
 
 def wheels(only=None):
-    """The wheels of the server and those of the driver with its source distribution, or one of the two."""
+    """The wheels of the console, the server and the driver, with its source distribution; or those of one of them."""
+    if only in (None, "console"):
+        with timed("packing howdah-console"):
+            note(str(console_wheel(DIST)))
+    if only == "console":
+        return
     build_for_packages()
     if only != "driver":
         extension.build(postgres.tree(postgres.NEWEST).headers_config)

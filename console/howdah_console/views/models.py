@@ -4,7 +4,17 @@ import math
 
 from howdah_console import drawings
 from howdah_console.app import Missing
-from howdah_console.figures import METRICS, PRIMARY, SECONDARY, STRATEGIES, TIMES, class_order, parsed
+from howdah_console.figures import (
+    METRICS,
+    MOMENTS,
+    PRIMARY,
+    SECONDARY,
+    STRATEGIES,
+    TIMES,
+    as_moment,
+    class_order,
+    parsed,
+)
 
 MOST = 100
 # The metrics without what may be large.
@@ -252,10 +262,15 @@ def describe_column(column):
         shown["distinct"] = shown["distinct"] or len(categories)
     else:
         shown["counts"] = drawings.bins_of(statistics.get("quantiles") or [])
+        shown["top"] = []
+        if shown["type"] in MOMENTS:
+            for name in ("min", "mean", "max"):
+                shown[name] = as_moment(shown[name], shown["type"])
+            shown["std_dev"] = None if shown["std_dev"] is None else f"{shown['std_dev'] / 86400:,.0f} days"
+            return shown
         # A mean that is zero but for rounding.
         if shown["mean"] is not None and abs(shown["mean"]) < 1e-6 * (shown["std_dev"] or 0):
             shown["mean"] = 0
-        shown["top"] = []
     return shown
 
 
@@ -272,7 +287,7 @@ async def model(page):
         coefficients = await page.ask(
             """
             SELECT class, component, feature, coefficient FROM pgml.coefficients($1::bigint)
-            ORDER BY abs(coefficient) DESC LIMIT 40
+            ORDER BY abs(coefficient) DESC LIMIT 100
             """,
             found["id"],
         )
@@ -312,6 +327,7 @@ async def model(page):
         features=features,
         top=max((abs(row[by]) for row in features), default=1) or 1,
         coefficients=coefficients,
+        grid=grid_of(coefficients),
         steepest=max((abs(row["coefficient"]) for row in (coefficients.rows if coefficients else [])), default=1) or 1,
         usage=usage,
         described=described,
@@ -320,6 +336,18 @@ async def model(page):
         unasked=samples <= page.settings.rows_unasked,
         has_curves=data is not None and found["task"] in ("classification", "regression"),
     )
+
+
+def grid_of(coefficients):
+    """The centres of clusters, or components, as (their numbers, rows of (feature, values)); None for other models."""
+    rows = coefficients.rows if coefficients else []
+    if not rows or any(row["component"] is None for row in rows):
+        return None
+    places = sorted({row["component"] for row in rows})
+    values = {(row["feature"], row["component"]): row["coefficient"] for row in rows}
+    features = sorted({row["feature"] for row in rows}, key=lambda name: (name == "(intercept)", name))
+    lines = [(feature, [values.get((feature, place)) for place in places]) for feature in features]
+    return (places, lines) if len(places) <= 12 else None
 
 
 async def curves(page):

@@ -1,12 +1,11 @@
 """Try a model: a row by hand or from the table, its prediction, and why."""
 
-import datetime
 import math
 
 from howdah_console.app import Missing
 from howdah_console.ask import Fault
 from howdah_console.ask import name as identifier
-from howdah_console.figures import class_order
+from howdah_console.figures import MOMENTS, as_moment, class_order
 from howdah_console.views.models import find_model
 
 MOST_CATEGORIES = 40
@@ -30,7 +29,7 @@ def fields_of(columns):
             field["usual"] = by_size[0]
             if len(by_size) <= MOST_CATEGORIES:
                 field["choices"] = sorted(by_size)
-        elif column.get("size", 1) == 1 or kind in ("date", "timestamp", "timestamptz"):
+        elif column.get("size", 1) == 1 or kind in MOMENTS:
             quantiles = [value for value in statistics.get("quantiles") or [] if value is not None]
             middle = quantiles[len(quantiles) // 2] if quantiles else statistics.get("mean")
             field["low"], field["high"] = statistics.get("min"), statistics.get("max")
@@ -45,9 +44,8 @@ def typed(value, kind):
         return ""
     if kind in ("int2", "int4", "int8"):
         return str(round(value))
-    if kind in ("date", "timestamp", "timestamptz"):
-        moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value)
-        return f"{moment:%Y-%m-%d}" if kind == "date" else f"{moment:%Y-%m-%d %H:%M:%S}"
+    if kind in MOMENTS:
+        return as_moment(value, kind)
     if kind in ("float4", "float8", "numeric"):
         return f"{value:.4g}"
     return ""
