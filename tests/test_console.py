@@ -397,6 +397,33 @@ def test_the_curves_are_of_the_held_out_rows(visit, world):
     assert "Six in ten residuals" in text_of(page)
 
 
+def test_what_another_role_wrote_waits_for_a_click(visit, world):
+    """A superuser, say, who looks at a model must not run the query that it was trained on."""
+    world.database.sql(
+        """
+        SET SESSION AUTHORIZATION ana;
+        CREATE FUNCTION trap() RETURNS double precision LANGUAGE plpgsql AS
+            $$ BEGIN RAISE NOTICE 'caught %', current_user; RETURN random(); END $$;
+        SELECT pgml.train('trap', 'regression', '(SELECT age, trap() AS y FROM customers)', 'y', 'linear');
+        SELECT pgml.train('trap', algorithm => 'ridge');
+        SELECT pgml.grant('trap', 'ben', 'all');
+        GRANT SELECT ON customers TO ben;
+        """
+    )
+    world.ids["trap"] = world.database.sql("SELECT id FROM pgml.projects WHERE name = 'trap'")
+    model = world.database.sql("SELECT max(m.id) FROM pgml.trained_models m WHERE name = 'trap'")
+    ben = visit("ben")
+    for path in (f"/models/{model}", "/projects/{trap}"):
+        page = ben.get(path)
+        assert "ana wrote and which would run with your rights" in text_of(page).replace("  ", " ")
+        assert 'hx-trigger="load"' not in page.text
+    assert 'hx-trigger="load"' in visit("ana").get(f"/models/{model}").text
+    # No link leads to what the click asks for.
+    assert ben.get(f"/models/{model}/curves").status_code == 404
+    assert ben.get("/projects/{trap}/compare").status_code == 404
+    assert ben.part(f"/models/{model}/curves").status_code == 200
+
+
 def test_the_sql_that_a_page_shows_can_be_run(visit, world):
     visitor = visit("ana")
     values = {"c_age": "40", "c_city": "O'Hara \\ <x>", "c_spend in CHF": "", "c_joined": "2024-05-01"}

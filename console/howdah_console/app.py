@@ -55,6 +55,11 @@ class Page:
         if not self.settings.actions:
             raise Forbidden("This console is read-only. Start it with --actions to allow changes.")
 
+    def need_part(self):
+        """Raises unless a page asked for this part of it: a header of its own that no link can send."""
+        if not self.is_part:
+            raise Missing
+
     def show(self, template, status=200, **values):
         """The page of a template."""
         return self.console.show(template, status, request=self.request, session=self.session, **values)

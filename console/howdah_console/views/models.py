@@ -67,6 +67,28 @@ async def overview(page):
     )
 
 
+async def stranger_of(page, snapshot, metric=None):
+    """Whose code a reading of a snapshot's relation would run with the visitor's rights, or None.
+
+    A query or a view is what another role wrote, and so are policies and an aggregate as metric: a page asks before it
+    runs them. A table's rows, and what the visitor trained on, it reads by itself.
+    """
+    answer = await page.ask(
+        """
+        SELECT s.owner::text, s.owner::oid = (SELECT oid FROM pg_roles WHERE rolname = current_user) AS own,
+               CASE WHEN ltrim(s.relation_name) LIKE '(%' THEN false ELSE coalesce(
+                   (SELECT c.relkind IN ('r', 'p', 'm') AND NOT c.relrowsecurity FROM pg_class AS c
+                    WHERE c.oid = to_regclass(s.relation_name)), false) END AS plain
+        FROM pgml.snapshots AS s WHERE s.id = $1::bigint
+        """,
+        snapshot,
+    )
+    row = answer.first
+    if row is None or row["own"] or (row["plain"] and (metric is None or metric in METRICS)):
+        return None
+    return row["owner"]
+
+
 async def find_project(page):
     """The project that the address names, as (row, answer)."""
     answer = await page.ask(
@@ -83,7 +105,7 @@ async def project(page, done=None, fault=None):
     found = await find_project(page)
     models = await page.ask(
         f"""
-        SELECT m.id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
+        SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
                s.analysis->>'samples' AS samples, {METRICS_ONLY}
         FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
         WHERE m.project_id = $1::bigint
@@ -115,6 +137,7 @@ async def project(page, done=None, fault=None):
     better = max if METRICS.get(primary, ("", True))[1] else min
     newest = rows[0] if rows else None
     samples = int(newest["samples"] or 0) if newest else 0
+    stranger = await stranger_of(page, newest["snapshot_id"], found["metric"]) if newest else None
     return page.show(
         "project.html",
         here="models",
@@ -130,7 +153,8 @@ async def project(page, done=None, fault=None):
         strategies=STRATEGIES,
         relation=newest["relation_name"] if newest else None,
         samples=samples,
-        unasked=samples <= page.settings.rows_unasked,
+        stranger=stranger,
+        unasked=samples <= page.settings.rows_unasked and stranger is None,
         done=done,
         fault=fault,
     )
@@ -138,6 +162,7 @@ async def project(page, done=None, fault=None):
 
 async def compare(page):
     """The part of a project's page that measures all its models on the same rows now."""
+    page.need_part()
     found = await find_project(page)
     snapshot = await page.ask(
         """
@@ -311,6 +336,7 @@ async def model(page):
     primary = primary_of(found)
     names = [primary, *(name for name in METRICS if name != primary)]
     samples = (data or {}).get("samples") or 0
+    stranger = await stranger_of(page, found["snapshot_id"])
     return page.show(
         "model.html",
         here="models",
@@ -333,7 +359,8 @@ async def model(page):
         described=described,
         columns=[describe_column(column) for column in (data or {}).get("columns", [])],
         samples=samples,
-        unasked=samples <= page.settings.rows_unasked,
+        stranger=stranger,
+        unasked=samples <= page.settings.rows_unasked and stranger is None,
         has_curves=data is not None and found["task"] in ("classification", "regression"),
     )
 
@@ -352,6 +379,7 @@ def grid_of(coefficients):
 
 async def curves(page):
     """The part of a model's page that predicts the rows that the training held out."""
+    page.need_part()
     found, data, _, _ = await find_model(page)
     if data is None:
         raise Missing

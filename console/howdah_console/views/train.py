@@ -49,7 +49,7 @@ async def tables(page):
     answer = await page.ask(
         f"""
         SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.reltuples::bigint AS rows,
-               c.oid::regclass::text AS relation,
+               c.oid::regclass::text AS relation, pg_get_userbyid(c.relowner) AS owner,
                CASE WHEN c.relkind IN ('r', 'm') THEN pg_total_relation_size(c.oid) END AS bytes
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
