@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import httpx
+import pg8000.dbapi
 import pytest
 import uvicorn
 
@@ -20,6 +21,7 @@ from devkit.places import BUILD, ROOT
 from devkit.server import free_port
 from howdah_console.app import Settings, make_app
 from tests.conftest import fresh
+from tests.pooler.process import Pooler
 
 PASSWORD = "four words as one"
 SETUP = """
@@ -58,6 +60,7 @@ VIEWS = {
     "try": "/models/{churn.xgboost}/try",
     "trainings": "/jobs",
     "sql": "/sql",
+    "poolers": "/poolers",
 }
 
 
@@ -83,11 +86,11 @@ def running(dsn, **settings):
 class World:
     """A database with models, a user who owns them, one who may see a project, one who may nothing, and two consoles."""
 
-    def __init__(self, database, reading, acting, app):
+    def __init__(self, database, reading, acting, pooler):
         self.database = database
         self.reading = reading
         self.acting = acting
-        self.app = app
+        self.pooler = pooler
         rows = database.sql("SELECT name, algorithm, id FROM pgml.trained_models ORDER BY id").splitlines()
         self.ids = {".".join(row.split("|")[:2]): row.split("|")[2] for row in rows}
         rows = database.sql("SELECT name, id FROM pgml.projects").splitlines()
@@ -109,8 +112,13 @@ def world(server):
             database.sql(SETUP)
             database.sql("SET SESSION AUTHORIZATION ana; SELECT pgml.grant('tumours', 'ben', 'see')")
             dsn = f"postgresql://ana@127.0.0.1:{server.port}/console"
-            with running(dsn) as (reading, app), running(dsn, actions=True, sql_seconds=20) as (acting, _):
-                yield World(database, reading, acting, app)
+            rights = {"admin_users": "ana", "stats_users": "ben", "auth_type": "scram-sha-256", "default_pool_size": 1}
+            with Pooler(server, users={"ana": PASSWORD, "ben": PASSWORD}, **rights) as pooler:
+                # The second is not there.
+                poolers = tuple(f"postgresql://127.0.0.1:{port}/howdah" for port in (pooler.port, free_port()))
+                acts = {"actions": True, "sql_seconds": 20, "pooler_dsns": poolers}
+                with running(dsn) as (reading, _), running(dsn, **acts) as (acting, _):
+                    yield World(database, reading, acting, pooler)
         finally:
             database.sql("DROP OWNED BY ana, ben, eve CASCADE")
             database.sql("DROP ROLE IF EXISTS ana, ben, eve")
@@ -642,6 +650,41 @@ def test_a_result_can_be_saved_as_csv(visit):
     assert visit("ana").post("/sql/csv", {"text": "SELECT nothing"}).status_code == 400
 
 
+# Poolers
+
+
+def test_a_pooler_is_shown_as_it_is(world, visit):
+    visitor = visit("ana", acting=True)
+    with pg8000.dbapi.connect("ana", "127.0.0.1", "console", world.pooler.port, PASSWORD) as busy:
+        busy.cursor().execute("BEGIN")
+        assert "Asking the pooler" in text_of(visitor.get("/poolers"))
+        said = text_of(visitor.part("/poolers/0"))
+        assert "howdah-pooler" in said and "console ana 1 of 1" in said and "transaction" in said
+        said = text_of(visitor.part("/poolers/0/clients"))
+        assert "Clients by application" in said and "console ana 1" in said
+        assert "cannot be asked" in text_of(visitor.part("/poolers/1"))
+        assert "no such page" in visitor.part("/poolers/2").text
+        assert visitor.get("/poolers/0").status_code == 404
+
+
+def test_a_pooler_is_paused_by_its_admins_alone(visit):
+    htmx = {"HX-Request": "true"}
+    asked = {"command": "pause", "database": "console"}
+    assert "admin" in text_of(visit("ben", acting=True).post("/poolers/0", asked, **htmx))
+    assert 'class="fault"' in visit("eve", acting=True).part("/poolers/0").text
+    ana = visit("ana", acting=True)
+    for verb in ("pause", "resume", "reconnect", "reload"):
+        answer = ana.post("/poolers/0", {"command": verb, "database": "console"}, **htmx)
+        assert "done." in text_of(answer), text_of(answer)
+        assert ("paused" in answer.text) == (verb == "pause")
+    assert "no such page" in ana.post("/poolers/0", {"command": "shutdown"}, **htmx).text
+    assert ana.post("/poolers/0", {"command": "pause"}, token=False).status_code == 403
+
+
+def test_without_poolers_the_page_says_how(visit):
+    assert "--pooler" in visit("ana").get("/poolers").text
+
+
 # In a browser
 
 CHROMIUM = shutil.which("chromium")
@@ -677,6 +720,10 @@ def act(page, view):
         page.wait_for_selector("#result .u-over")
     elif view in ("model", "search", "regression"):
         page.wait_for_selector(".u-over")
+    elif view == "poolers":
+        page.click("#clients-0 button")
+        page.wait_for_selector("#clients-0 table")
+        page.wait_for_selector("#pooler-1 .fault")
     elif view == "project":
         page.wait_for_selector("#compare table")
 

@@ -19,6 +19,13 @@ def arguments(words=None):
         "Whoever opens it logs in with a user and password of the database.",
     )
     parser.add_argument("dsn", metavar="DSN", help="the database, such as postgresql://127.0.0.1:5432/app")
+    parser.add_argument(
+        "--pooler",
+        metavar="DSN",
+        action="append",
+        default=[],
+        help="the console of a howdah-pooler or PgBouncer, such as postgresql://127.0.0.1:6432/howdah (again for more)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     parser.add_argument("--port", type=int, default=8484, help="the port to listen on (default: %(default)s)")
     parser.add_argument(
@@ -44,6 +51,7 @@ def main(words=None):
     try:
         settings = Settings(
             dsn=chosen.dsn,
+            pooler_dsns=tuple(chosen.pooler),
             port=chosen.port,
             names=(*LOOPBACK, chosen.host, *chosen.name),
             actions=chosen.actions,

@@ -146,7 +146,7 @@ def page(view, seconds=None):
 
 def make_app(settings):
     """The console as an ASGI application."""
-    from howdah_console.views import login, models, sql, train, tryout
+    from howdah_console.views import login, models, poolers, sql, train, tryout
 
     console = Console(settings)
 
@@ -180,6 +180,10 @@ def make_app(settings):
         get("/jobs", train.jobs),
         get("/jobs/{job}", train.job),
         post("/jobs/{job}/cancel", train.cancel),
+        get("/poolers", poolers.show),
+        get("/poolers/{pooler}", poolers.pooler),
+        post("/poolers/{pooler}", poolers.command),
+        get("/poolers/{pooler}/clients", poolers.clients),
         get("/sql", sql.show),
         post("/sql/run", sql.run),
         post("/sql/cancel", sql.cancel),

@@ -21,17 +21,22 @@ class Settings:
     sql_seconds: float = 30
     # A table of more rows is read only when the visitor asks for it, and by a sample.
     rows_unasked: int = 100_000
+    # DSNs of the consoles of poolers; what each becomes is (target, place).
+    pooler_dsns: tuple[str, ...] = ()
     idle_seconds: float = 30 * 60
     secure: bool = False
     target: str = field(init=False)
     user: str = field(init=False)
     place: str = field(init=False)
+    poolers: tuple[tuple[str, str], ...] = field(init=False)
 
     def __post_init__(self):
         target, user, place = read_dsn(self.dsn)
         object.__setattr__(self, "target", target)
         object.__setattr__(self, "user", user)
         object.__setattr__(self, "place", place)
+        poolers = [read_dsn(dsn) for dsn in self.pooler_dsns]
+        object.__setattr__(self, "poolers", tuple((target, place) for target, _, place in poolers))
 
     def means(self):
         """What visitors may do."""

@@ -154,7 +154,7 @@ async def project(page, done=None, fault=None):
         relation=newest["relation_name"] if newest else None,
         samples=samples,
         stranger=stranger,
-        unasked=samples <= page.settings.rows_unasked and stranger is None,
+        unasked=samples <= page.settings.rows_unasked and stranger is None and len(rows) <= 20,
         done=done,
         fault=fault,
     )
