@@ -14,8 +14,8 @@ classification, have [a page of their own](xgboost-hyperparameters.md). In SQL, 
 page is made from the table in `crates/learn/src/family/mod.rs`.
 
 *Categories*: whether columns of text are taken as they are; otherwise each category becomes a feature (one-hot), unless
-`preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise NULL is an error, unless `preprocess`
-replaces it. *Weights*: whether a column may give the weight of each row (the role `weight`). With such an algorithm, and with
+`preprocess` says otherwise. *Missing*: whether NULL is taken as a missing value; otherwise it is imputed, as
+`preprocess` says or by the median. *Weights*: whether a column may give the weight of each row (the role `weight`). With such an algorithm, and with
 XGBoost's, a classification also has the hyperparameter `class_weight`. `\"balanced\"` weighs each class by the inverse of its
 frequency among the training rows, as scikit-learn's `compute_class_weight`. An object, such as `{\"spam\": 5}`, gives the weights
 of classes; a class that the object does not name has the weight 1. Class weights are multiplied by the weights of the rows.
