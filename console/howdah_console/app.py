@@ -109,7 +109,8 @@ def page(view, seconds=None):
     @functools.wraps(view)
     async def handle(request):
         console = request.app.state.console
-        session = console.sessions.find(request.cookies.get(console.cookie, ""))
+        by_itself = request.method == "GET" and request.headers.get("hx-request") == "true"
+        session = console.sessions.find(request.cookies.get(console.cookie, ""), clicked=not by_itself)
         if session is None:
             if request.headers.get("hx-request") == "true":
                 return Response(status_code=204, headers={"HX-Redirect": "/login"})

@@ -51,8 +51,72 @@ def waterfall(steps, low, high, base):
     return Markup(
         f'<svg class="waterfall {kind}" width="100%" height="16" aria-hidden="true">'
         f'<line x1="{scale(base):.2f}%" x2="{scale(base):.2f}%" y1="0" y2="16"/>'
-        f'<rect x="{left:.2f}%" width="{max(right - left, 0.4):.2f}%" y="2" height="12" rx="1"/></svg>'
+        + (
+            f'<rect x="{left:.2f}%" width="{max(right - left, 0.4):.2f}%" y="2" height="12" rx="1"/>'
+            if high != low
+            else ""
+        )
+        + "</svg>"
     )
+
+
+def parallel(rows):
+    """The combinations of a search as lines over an axis for each hyperparameter and one for the score, or nothing."""
+    names = list(rows[0]["params"]) if rows else []
+    drawn = [row for row in rows if row["score"] is not None]
+    if not 1 <= len(names) <= 8 or len(drawn) < 3:
+        return ""
+    axes = [Axis(name, [row["params"].get(name) for row in drawn]) for name in names]
+    axes.append(Axis("mean score", [row["score"] for row in drawn]))
+    step = 640 / (len(axes) - 1)
+    parts = []
+    # The best last, above the others.
+    for place, row in reversed(list(enumerate(drawn))):
+        values = [*(row["params"].get(name) for name in names), row["score"]]
+        heights = [axis.height(value) for axis, value in zip(axes, values, strict=True)]
+        points = " ".join(f"{60 + step * at:.1f},{height:.1f}" for at, height in enumerate(heights))
+        parts.append(f'<polyline class="{"best" if place == 0 else "one"}" points="{points}"/>')
+    for at, axis in enumerate(axes):
+        x = 60 + step * at
+        parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="36" y2="190"/>')
+        parts.append(f'<text class="name" x="{x:.1f}" y="18">{escape(axis.name)}</text>')
+        parts += [f'<text x="{x:.1f}" y="{y:.1f}">{escape(label)}</text>' for y, label in axis.ends()]
+    return Markup(
+        '<svg class="parallel" viewBox="0 0 760 216" width="760" height="216" role="img" '
+        f'aria-label="Combinations of the search; the best is drawn thicker">{"".join(parts)}</svg>'
+    )
+
+
+class Axis:
+    """An axis of `parallel`: numbers by size, by their logarithm if they spread over decades, all else in order."""
+
+    def __init__(self, name, values):
+        self.name = name
+        numbers = [value for value in values if isinstance(value, (int, float)) and not isinstance(value, bool)]
+        self.order = None
+        if len(numbers) < len(values):
+            self.order = sorted({str(value) for value in values})
+            self.least, self.most, self.log = 0, max(len(self.order) - 1, 1), False
+        else:
+            self.least, self.most = min(numbers), max(numbers)
+            self.log = self.least > 0 and self.most / self.least >= 30
+
+    def height(self, value):
+        """Where a value lies, from the top of the picture."""
+        if self.order is not None:
+            value = self.order.index(str(value))
+        least, most = self.least, self.most
+        if self.log:
+            value, least, most = math.log(value), math.log(least), math.log(most)
+        return 113 if least == most else 190 - 154 * (value - least) / (most - least)
+
+    def ends(self):
+        """The labels at the two ends, with their places."""
+        if self.order is not None:
+            return [(208, self.order[0][:14]), *([(32, self.order[-1][:14])] if len(self.order) > 1 else [])]
+        if self.least == self.most:
+            return [(208, f"{self.least:.4g}")]
+        return [(208, f"{self.least:.4g}"), (32, f"{self.most:.4g}")]
 
 
 def bins_of(values, bins=BINS):
@@ -97,4 +161,4 @@ def chart(series, x, y, **more):
     return json.dumps({"lines": lines, "x": x, "y": y, **more})
 
 
-GLOBALS = {"histogram": histogram, "bar": bar, "waterfall": waterfall}
+GLOBALS = {"histogram": histogram, "bar": bar, "waterfall": waterfall, "parallel": parallel}

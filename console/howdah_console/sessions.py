@@ -46,13 +46,14 @@ class Sessions:
         self._sessions = {}
         self._logins = asyncio.Semaphore(LOGINS_AT_ONCE)
 
-    def find(self, secret):
-        """The session of a cookie, or None if there is none or it has ended."""
+    def find(self, secret, clicked=True):
+        """The session of a cookie, or None. It lives on by clicks, not by what pages ask for by themselves."""
         session = self._sessions.get(secret)
         if session is None or self._ended(session):
             self.logout(secret)
             return None
-        session.used = time.monotonic()
+        if clicked:
+            session.used = time.monotonic()
         return session
 
     async def login(self, user, password):

@@ -37,7 +37,7 @@ class Pooler:
             self.fault = Fault(str(error), getattr(error, "hint", None) or hint, error.sqlstate or "")
             return self
         except FAULTS as error:
-            self.fault = Fault(f"The pooler at {self.place} cannot be asked: {fault_of(error).message}", str(error))
+            self.fault = Fault(f"The pooler of {self.place} does not answer. Is it running?", str(error))
             return self
         try:
             for command in commands:
