@@ -863,3 +863,13 @@ def test_the_wheel_has_all_that_the_console_needs(tmp_path):
         assert {f"howdah_console/{path.relative_to(package)}" for path in package.glob(part)} <= names
     for depended in ("howdah==", "jinja2>=", "starlette>=", "uvicorn>="):
         assert f"Requires-Dist: {depended}" in metadata
+
+
+def test_a_large_table_is_read_when_asked(world, server):
+    with running(f"postgresql://127.0.0.1:{server.port}/console", rows_unasked=100) as (address, _):
+        visitor = Visitor(world, address)
+        with visitor.http:
+            visitor.login("ana")
+            for path in ("/models/{tumours.xgboost}", "/projects/{tumours}"):
+                page = visitor.get(path)
+                assert "The training had 569 rows" in text_of(page) and 'hx-trigger="load"' not in page.text

@@ -20,7 +20,7 @@ class Settings:
     page_seconds: float = 5
     sql_seconds: float = 30
     # A table of more rows is read only when the visitor asks for it, and by a sample.
-    rows_unasked: int = 100_000
+    rows_unasked: int = 1_000_000
     # DSNs of the consoles of poolers; what each becomes is (target, place).
     pooler_dsns: tuple[str, ...] = ()
     idle_seconds: float = 30 * 60
