@@ -48,12 +48,13 @@ def arguments(words=None):
 def main(words=None):
     """Runs the console until it is interrupted."""
     chosen = arguments(words)
+    host = f"[{chosen.host}]" if ":" in chosen.host else chosen.host
     try:
         settings = Settings(
             dsn=chosen.dsn,
             pooler_dsns=tuple(chosen.pooler),
             port=chosen.port,
-            names=(*LOOPBACK, chosen.host, *chosen.name),
+            names=(*LOOPBACK, host, *chosen.name),
             actions=chosen.actions,
             sql_seconds=chosen.timeout,
             secure=chosen.secure,
@@ -66,7 +67,7 @@ def main(words=None):
             "put a proxy with TLS in front of it",
             file=sys.stderr,
         )
-    print(f"howdah-console: http://{chosen.host}:{chosen.port}/ ({settings.means()}; Ctrl-C ends it)", flush=True)
+    print(f"howdah-console: http://{host}:{chosen.port}/ ({settings.means()}; Ctrl-C ends it)", flush=True)
     # Addresses are not logged: nothing of a visitor's goes to a file.
     uvicorn.run(
         make_app(settings),
