@@ -178,6 +178,11 @@ class Commands:
             if _is_misfit(second):
                 raise error from error.__cause__
             raise
+        except errors.ProgrammingError:
+            # It says how a list is compared with.
+            if "= any(" in str(error):
+                raise error from error.__cause__
+            raise
 
     def _query_once(self, text: str, args: tuple[Any, ...], types: tuple[int, ...] = ()) -> tuple[Any, Any]:
         known = self._known.get((text, types) if types else text)
