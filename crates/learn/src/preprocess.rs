@@ -864,10 +864,13 @@ fn encoding_of(raw: &Raw<'_>, native: bool) -> Result<Encode, Error> {
 
 /// Whether the values of the training rows are needed.
 fn wants_values(raw: &Raw<'_>, encode: &Encode) -> bool {
-    *encode != Encode::OneHot
-        && (raw.spec.scale != Scale::Preserve
-            || !matches!(raw.spec.impute, None | Some(Impute::Error | Impute::Zero | Impute::Constant(_)))
-                && !(raw.categories.is_some() && raw.spec.impute == Some(Impute::Mode)))
+    // The most frequent category is counted apart.
+    let known = match raw.spec.impute {
+        None | Some(Impute::Error | Impute::Zero | Impute::Constant(_)) => true,
+        Some(Impute::Mode) => raw.categories.is_some(),
+        Some(_) => false,
+    };
+    *encode != Encode::OneHot && (raw.spec.scale != Scale::Preserve || !known)
 }
 
 fn mean(values: &[f32]) -> f64 {

@@ -236,9 +236,10 @@ fn reader_of(model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> 
         .map(|attribute| ResultColumn {
             name: match attribute.attisdropped {
                 true => String::new(),
-                // SAFETY: the catalog's names end with a zero byte.
                 false => {
-                    unsafe { std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()) }.to_string_lossy().into_owned()
+                    // SAFETY: the catalog's names end with a zero byte.
+                    let name = unsafe { std::ffi::CStr::from_ptr(attribute.attname.data.as_ptr()) };
+                    name.to_string_lossy().into_owned()
                 }
             },
             type_oid: attribute.atttypid,

@@ -302,7 +302,7 @@ impl Reader {
     fn settle(&mut self) {
         let Some(hashes) = &mut self.hashes else { return };
         let rows = hashes.rows.len() as u64;
-        if rows % SETTLING != 0 {
+        if !rows.is_multiple_of(SETTLING) {
             return;
         }
         let open: Vec<String> = hashes.open().map(str::to_owned).collect();
@@ -855,7 +855,7 @@ impl Data {
         if present.is_empty() {
             return Ok(Vec::new());
         }
-        let mut view = View::new(self, split, false, u64::MAX).as_read();
+        let mut view = View::new(self, split, false, u64::MAX).with_codes();
         let width = view.width();
         while let Some(part) = view.chunk()? {
             for row in part.features.chunks_exact(width) {

@@ -95,7 +95,7 @@ impl<'a> View<'a> {
     }
 
     /// The same rows, with categories by their codes of appearance.
-    pub fn as_read(mut self) -> View<'a> {
+    pub fn with_codes(mut self) -> View<'a> {
         self.categories.clear();
         self
     }
