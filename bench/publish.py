@@ -63,7 +63,7 @@ SETTINGS = {
     "distributed": ["bench/distributed.py"],
 }
 # Of each bench, so many figures stand in the summary.
-HEADLINES = 4
+HEADLINES = 3
 # Of a result, what has its own place on the page; the rest says how it was taken.
 TOLD = {"bench", "quick", "taken", "commit", "machine", "cases", "tables", "plots", "left_out", "found"}
 

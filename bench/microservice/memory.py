@@ -27,9 +27,8 @@ def tell(report, found, target):
     for name, values in whole.items():
         if name != HOWDAH:
             bound = {"target": target} if name == "Flask + Redis" else {}
-            if name.startswith("Flask + Redis"):
-                preload = "" if name.endswith("preloaded") else " without gunicorn's preload"
-                bound["headline"] = f"memory ÷ {name}{preload}"
+            if name == "Flask + Redis, preloaded":
+                bound["headline"] = f"memory ÷ {name}"
             case = f"memory: {HOWDAH} / {name}"
             report.add(case, ratios(whole[HOWDAH], values), at_most=True, contest=name != AWAKE, **bound)
     report.plot("memory", f"Memory under {CLIENTS} clients", "", "MB", parts, kind="stack")
