@@ -625,6 +625,30 @@ def test_sql_with_actions_writes_what_the_user_may(visit, world):
     assert "22012" in visitor.post("/sql/run", {"text": "SELECT 1 / 0"}).text
 
 
+def test_long_statements_leave_the_pages_alone(world, visit):
+    visitor = visit("ana", acting=True)
+    slow = [
+        threading.Thread(
+            target=visitor.post, args=("/sql/run", {"text": "SELECT pg_sleep(60)", "run": f"slow {number}"})
+        )
+        for number in range(8)
+    ]
+    for thread in slow:
+        thread.start()
+    asleep = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(60)' AND state = 'active'"
+    deadline = time.monotonic() + 30
+    while world.database.sql(asleep) != "8":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert visitor.get("/").status_code == 200
+    assert "8 statements of yours are running" in text_of(visitor.post("/sql/run", {"text": "SELECT 1"}))
+    for number in range(8):
+        visitor.post("/sql/cancel", {"run": f"slow {number}"})
+    for thread in slow:
+        thread.join()
+    assert "1 row" in text_of(visitor.post("/sql/run", {"text": "SELECT 1"}))
+
+
 def test_a_long_statement_ends_by_time_or_by_cancel(world, visit, server):
     with running(f"postgresql://127.0.0.1:{server.port}/console", sql_seconds=0.5) as (address, _):
         visitor = Visitor(world, address)

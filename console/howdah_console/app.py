@@ -103,8 +103,10 @@ class Console:
         )
 
 
-def page(view, seconds=None):
-    """The handler of a view: `await view(page)`, with a session, a connection and, for a POST, the right token."""
+def page(view, connects=True):
+    """The handler of a view: `await view(page)`, with a session, one of its connections if the view wants it and, for
+    a POST, the right token.
+    """
 
     @functools.wraps(view)
     async def handle(request):
@@ -123,8 +125,10 @@ def page(view, seconds=None):
                 return console.fault(request, session, Fault("The form is larger than 1 MB."), 413)
             if not is_token(fields.pop("csrf", None) or request.headers.get("x-csrf-token"), session.csrf):
                 return console.fault(request, session, Fault("This form is outdated: load the page again."), 403)
-        allowed = seconds or console.settings.page_seconds
+        allowed = console.settings.page_seconds
         try:
+            if not connects:
+                return await view(Page(console, request, session, None, fields))
             async with session.pool.acquire(timeout=5) as connection:
                 return await view(Page(console, request, session, Ask(connection, allowed), fields))
         except Missing:
@@ -186,9 +190,10 @@ def make_app(settings):
         post("/poolers/{pooler}", poolers.command),
         get("/poolers/{pooler}/clients", poolers.clients),
         get("/sql", sql.show),
-        post("/sql/run", sql.run),
+        # Statements that take long have connections of their own: pages, and cancelling, need those of the session.
+        Route("/sql/run", page(sql.run, connects=False), methods=["POST"]),
         post("/sql/cancel", sql.cancel),
-        post("/sql/csv", sql.csv),
+        Route("/sql/csv", page(sql.csv, connects=False), methods=["POST"]),
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     app = Starlette(routes=routes, middleware=[Middleware(shield.Shield, settings=settings)], lifespan=lifespan)

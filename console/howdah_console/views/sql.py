@@ -10,12 +10,16 @@ import secrets
 import howdah
 from starlette.responses import StreamingResponse
 
+from howdah_console.app import Forbidden
 from howdah_console.ask import FAULTS, Answer, Fault, fault_of
 from howdah_console.figures import cell
 
 MOST_ROWS = 500
 MOST_CSV = 1_000_000
 MOST_POINTS = 5000
+# Statements of one session at once.
+MOST_RUNNING = 8
+CANCEL_ATTEMPTS = 20
 # What a cell shows at most.
 WIDEST = 300
 NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
@@ -34,8 +38,10 @@ async def show(page):
 @contextlib.asynccontextmanager
 async def transaction(page, token):
     """A connection of its own, in a transaction that is read-only unless actions are allowed."""
-    connection = await page.console.sessions.connect_apart(page.session, page.settings.sql_seconds)
     running = page.session.running
+    if len(running) >= MOST_RUNNING:
+        raise Forbidden(f"{MOST_RUNNING} statements of yours are running: cancel one, or wait for its end.")
+    connection = await page.console.sessions.connect_apart(page.session, page.settings.sql_seconds)
     running[token] = connection.get_server_pid()
     try:
         await connection.execute("BEGIN READ WRITE" if page.settings.actions else "BEGIN READ ONLY")
@@ -58,7 +64,6 @@ async def run(page):
     if page.form.get("plan"):
         text = "EXPLAIN " + text
     answer, outcome, more, columns = Answer(text), "", False, []
-    # The page's own connection is free for others meanwhile.
     began = asyncio.get_running_loop().time()
     try:
         async with transaction(page, token) as connection:
@@ -130,9 +135,14 @@ def plot(columns, rows):
 
 async def cancel(page):
     """Asks the server to stop the statement that runs."""
-    process = page.session.running.get(page.form.get("run", ""))
-    if process is not None:
+    running, token = page.session.running, page.form.get("run", "")
+    process = running.get(token)
+    # A server process that is between two statements ignores the signal, so it is asked until it has stopped.
+    for _ in range(CANCEL_ATTEMPTS):
+        if process is None or running.get(token) != process:
+            break
         await page.ask("SELECT pg_cancel_backend($1::int)", process)
+        await asyncio.sleep(0.1)
     return page.show("sql_cancelled.html", found=process is not None)
 
 

@@ -80,19 +80,8 @@ async def show(page):
     """The form, filled with what is usual."""
     found, fields, key, relation = await prepared(page)
     values = {field["name"]: field["usual"] for field in fields or []}
-    return page.show(
-        "try.html",
-        here="models",
-        model=found,
-        fields=fields,
-        key=key,
-        relation=relation,
-        values=values,
-        given_key="",
-        result=None,
-        loaded=None,
-        fault=None,
-    )
+    given = {"values": values, "given_key": "", "result": None, "loaded": None, "fault": None}
+    return page.show("try.html", here="models", model=found, fields=fields, key=key, relation=relation, **given)
 
 
 async def run(page):
@@ -116,19 +105,8 @@ async def run(page):
     fault = fault or (loaded.fault if loaded else None)
     result = None if fault else await predict(page, found, fields, values)
     template = "try_result.html" if page.is_part and not page.form.get("load") else "try.html"
-    return page.show(
-        template,
-        here="models",
-        model=found,
-        fields=fields,
-        key=key,
-        relation=relation,
-        values=values,
-        given_key=given_key,
-        result=result,
-        loaded=loaded,
-        fault=fault,
-    )
+    given = {"values": values, "given_key": given_key, "result": result, "loaded": loaded, "fault": fault}
+    return page.show(template, here="models", model=found, fields=fields, key=key, relation=relation, **given)
 
 
 async def predict(page, model, fields, values):

@@ -1,6 +1,6 @@
 //! The fields that are read from an X.509 certificate: the common name, the hash that SCRAM binds to, the validity, the
-//! public key, and what says who has issued it. The reader of DER works on slices and never reads past their ends. Whether a certificate is trusted is
-//! decided elsewhere.
+//! public key, and what says who has issued it. The reader of DER works on slices and never reads past their ends. Whether
+//! a certificate is trusted is decided elsewhere.
 
 use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
@@ -100,7 +100,8 @@ impl<'a> Certificate<'a> {
             serial = fields.next()?;
         }
         let _ = serial;
-        let _algorithm = fields.expect(SEQUENCE)?;
+        // The algorithm outside is not signed: it must be the one inside.
+        fields.expect(SEQUENCE).filter(|algorithm| *algorithm == signature_algorithm)?;
         let issuer = fields.expect(SEQUENCE)?;
         let validity = fields.expect(SEQUENCE)?;
         let subject = fields.expect(SEQUENCE)?;
