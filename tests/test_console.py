@@ -2,6 +2,7 @@
 
 import contextlib
 import html
+import json
 import os
 import re
 import shutil
@@ -56,6 +57,7 @@ VIEWS = {
     "clustering": "/models/{groups.kmeans}",
     "decomposition": "/models/{parts.pca}",
     "tables": "/train",
+    "upload": "/train/upload",
     "table": "/train/table?relation=customers",
     "try": "/models/{churn.xgboost}/try",
     "trainings": "/jobs",
@@ -378,6 +380,25 @@ def test_a_model_is_deployed_and_rolled_back_by_who_may(visit, world):
     assert "Rolled back" in text_of(answer) and world.database.sql(deployed) == "xgboost"
 
 
+def test_a_model_is_put_on_trial_and_deleted_by_who_may(visit, world):
+    visitor = visit("ana", acting=True)
+    world.database.sql(
+        "SET SESSION AUTHORIZATION ana; SELECT pgml.train('tumours', algorithm => 'ridge', automatic_deploy => false)"
+    )
+    other = world.database.sql("SELECT max(id) FROM pgml.models")
+    deny = visit("ben", acting=True)
+    assert "42501" in deny.post(f"/models/{other}/trial", {"strategy": "shadow"}).text
+    assert "42501" in deny.post(f"/models/{other}/delete").text
+    assert "not 'half'" in text_of(visitor.post(f"/models/{other}/trial", {"strategy": "canary", "share": "half"}))
+    page = visitor.post(f"/models/{other}/trial", {"strategy": "canary", "share": "12.5"})
+    assert "on trial as canary for 12.5 % of the keys" in text_of(visitor.get(page.headers["location"]))
+    assert "The trial has ended" in text_of(visitor.post("/projects/{tumours}/rollback"))
+    page = visitor.post(f"/models/{other}/delete")
+    assert page.headers["location"] == world.path("/projects/{tumours}")
+    assert visitor.get(f"/models/{other}").status_code == 404
+    assert visitor.get("/models/{tumours.xgboost}").status_code == 200
+
+
 def test_a_models_page_has_its_metrics_columns_and_origin(visit):
     said = text_of(visit("ana").get("/models/{churn.xgboost}"))
     for part in (
@@ -531,6 +552,23 @@ def test_a_training_is_followed_and_cancelled(visit):
     assert "cancelled" in text_of(wait_for(visitor, path))
 
 
+def test_a_search_is_asked_for_by_several_values(visit, world):
+    visitor = visit("ana", acting=True)
+    search = {**FORM, "search": "grid", "cv": "2", "hp_max_depth": "1, 3", "hp_n_estimators": "9"}
+    page = wait_for(visitor, visitor.post("/train", search).headers["location"])
+    model = re.search(r"/models/(\d+)", page.text)[1]
+    row = world.database.sql(
+        f"SELECT search, search_params, search_args, hyperparams FROM pgml.models WHERE id = {model}"
+    )
+    kind, tried, arguments, chosen = row.split("|")
+    assert (kind, tried, arguments) == ("grid", '{"max_depth": [1, 3]}', '{"cv": 2}') and '"n_estimators": 9' in chosen
+    answer = visitor.post("/train", {**search, "hp_max_depth": "[1, 3]"})
+    assert answer.status_code == 400 and "something to try" in text_of(answer)
+    started = visitor.post("/train", {**search, "cv": "many"})
+    said = text_of(wait_for(visitor, started.headers["location"]) if started.status_code == 303 else started)
+    assert 'search_args "cv" cannot be "many"' in said
+
+
 # Try
 
 
@@ -661,9 +699,10 @@ def test_a_long_statement_ends_by_time_or_by_cancel(world, visit, server):
         target=lambda: answers.append(visitor.post("/sql/run", {"text": "SELECT pg_sleep(60)", "run": "mine"}))
     )
     slow.start()
-    deadline = time.monotonic() + 30
-    while "asked the server" not in visitor.post("/sql/cancel", {"run": "mine"}).text:
+    deadline = time.monotonic() + 15
+    while slow.is_alive():
         assert time.monotonic() < deadline
+        visitor.post("/sql/cancel", {"run": "mine"})
         time.sleep(0.05)
     slow.join()
     assert "Cancelled" in answers[0].text
@@ -714,6 +753,77 @@ def test_without_poolers_the_page_says_how(visit):
     assert "--pooler" in visit("ana").get("/poolers").text
 
 
+# Upload
+
+PENGUINS = b"""species;Body mass (g);flipper;2007;sex;seen on;seen on
+Adelie;3750;181.5;007;NA;2007-11-11;2007-11-11 10:30
+Gentoo;4500;NA;012;female;2007-11-12;2007-11-12 11:00:01+02
+"Chin;strap";3800;190;011;male;2007-11-13;2007-11-13 09:00Z
+"""
+
+
+def look(visitor, text, **chosen):
+    """What the console takes a file for: {column: type}, and the page."""
+    fields = {"sample": text.decode(), "whole": "1", "file": "some file.csv", **chosen}
+    page = visitor.post("/train/upload/look", fields, **{"HX-Request": "true"})
+    names = re.findall(r'class="column" value="([^"]*)"', page.text)
+    types = re.findall(r'class="type".*?<option selected>([^<]+)</option>', page.text, re.DOTALL)
+    return dict(zip(names, types, strict=True)), page
+
+
+def upload(visitor, text, columns, **chosen):
+    """Sends a file as the browser does."""
+    plan = {"delimiter": ",", "encoding": "UTF8", "missing": "", "header": True, "schema": "public", **chosen}
+    plan = json.dumps({**plan, "columns": list(columns.items())})
+    headers = {"X-CSRF-Token": visitor.token, "HX-Request": "true", "X-Plan": plan}
+    return visitor.http.post("/train/upload", content=text, headers=headers)
+
+
+def test_a_files_columns_and_types_are_inferred(visit):
+    visitor = visit("ana", acting=True)
+    found, page = look(visitor, PENGUINS)
+    assert found == {
+        "species": "text",
+        "body_mass_g": "bigint",
+        "flipper": "double precision",
+        "_2007": "text",
+        "sex": "text",
+        "seen_on": "date",
+        "seen_on_2": "text",
+    }
+    assert re.search(r'<option value="NA" selected>', page.text) and 'value="some_file"' in page.text
+    assert look(visitor, b"1,2\n3,4\n")[0] == {"column_1": "bigint", "column_2": "bigint"}
+    assert look(visitor, b"1,2\n3,4\n", header="1")[0] == {"_1": "bigint", "_2": "bigint"}
+    assert "empty" in look(visitor, b"")[1].text
+    assert visit("ana").get("/train/upload").status_code == 403
+    said = look(visit("eve", acting=True), PENGUINS)[1]
+    assert "no schema that you may make a table in" in text_of(said)
+
+
+def test_a_file_becomes_a_table_or_nothing(visit, world):
+    visitor = visit("ana", acting=True)
+    found, _ = look(visitor, PENGUINS)
+    plan = {"table": "Pen's guins", "delimiter": ";", "missing": "NA"}
+    answer = upload(visitor, PENGUINS, found, **plan)
+    assert answer.headers["hx-redirect"].startswith("/train/table?relation="), answer.text
+    rows = world.database.sql('SELECT species, flipper, _2007 FROM "Pen\'s guins" ORDER BY _2007').splitlines()
+    assert rows == ["Adelie|181.5|007", "Chin;strap|190|011", "Gentoo||012"]
+    assert "Chin;strap" in text_of(visitor.get(answer.headers["hx-redirect"]))
+    assert "42P07" in upload(visitor, PENGUINS, found, **plan).text
+    answer = upload(visitor, PENGUINS, found | {"sex": "bigint"}, **{**plan, "table": "not_made"})
+    assert "22P02" in answer.text and "line 3, column sex" in text_of(answer)
+    assert world.database.sql("SELECT to_regclass('not_made') IS NULL") == "t"
+    assert "42501" in upload(visit("eve", acting=True), PENGUINS, found, **{**plan, "table": "not_made"}).text
+    assert "not complete" in upload(visitor, PENGUINS, {"a": "int); DROP TABLE customers; --"}, table="x").text
+    latin = "name\nZürich\n".encode("latin-1")
+    assert "22021" in upload(visitor, latin, {"name": "text"}, table="towns").text
+    upload(visitor, latin, {"name": "text"}, table="towns", encoding="WIN1252")
+    assert world.database.sql("SELECT name FROM towns") == "Zürich"
+    many = b"a,b\n" + b"".join(b"%d,%d.5\n" % (row, row) for row in range(300_000))
+    upload(visitor, many, {"a": "bigint", "b": "double precision"}, table="many")
+    assert world.database.sql("SELECT count(*), sum(b)::bigint FROM many") == "300000|45000000000"
+
+
 # In a browser
 
 CHROMIUM = shutil.which("chromium")
@@ -744,9 +854,12 @@ def act(page, view):
         page.wait_for_selector(".figure")
     elif view == "sql":
         text = "SELECT age, avg(churned::int)::float8 AS churned FROM customers GROUP BY age ORDER BY age"
-        page.fill("#text", text)
+        page.fill(".cell textarea", text)
         page.keyboard.press("Control+Enter")
-        page.wait_for_selector("#result .u-over")
+        page.wait_for_selector(".result .u-over")
+    elif view == "upload":
+        page.set_input_files("#file", {"name": "Penguins (2024).csv", "mimeType": "text/csv", "buffer": PENGUINS})
+        page.wait_for_selector("#plan table")
     elif view in ("model", "search", "regression"):
         page.wait_for_selector(".u-over")
     elif view == "poolers":
@@ -818,20 +931,89 @@ def test_a_newcomer_trains_in_the_browser_and_sees_the_curve(browser, world):
     page.close()
 
 
-def test_a_changed_value_changes_the_prediction(browser, world):
-    page = browser.new_page()
-    page.set_default_timeout(30_000)
-    page.goto(world.reading)
-    page.fill("[name=user]", "ana")
-    page.fill("[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(world.reading + "/")
-    page.goto(world.reading + world.path("/models/{churn.xgboost}/try"))
+@pytest.fixture
+def tab(browser, world):
+    """A tab of the browser in which ana is logged in: `tab(path)`, with actions or without."""
+    contexts = []
+
+    def open_tab(path, acting=False):
+        address = world.acting if acting else world.reading
+        context = browser.new_context()
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        page.goto(address)
+        page.fill("[name=user]", "ana")
+        page.fill("[name=password]", PASSWORD)
+        page.keyboard.press("Enter")
+        page.wait_for_url(address + "/")
+        page.goto(address + world.path(path))
+        return page
+
+    yield open_tab
+    for context in contexts:
+        context.close()
+
+
+def test_a_file_is_uploaded_in_the_browser(tab, world):
+    page = tab("/train/upload", acting=True)
+    page.set_input_files("#file", {"name": "penguins.csv", "mimeType": "text/csv", "buffer": PENGUINS})
+    page.wait_for_selector("#plan table")
+    page.select_option("[name=header]", "0")
+    page.wait_for_selector(".column[value=column_1]")
+    page.select_option("[name=header]", "1")
+    page.wait_for_selector(".column[value=species]")
+    page.select_option(".type >> nth=0", "bigint")
+    page.click("text=Make the table")
+    page.wait_for_selector("#outcome >> text=22P02")
+    page.select_option(".type >> nth=0", "text")
+    page.click("text=Make the table")
+    page.wait_for_selector("h1 >> text=Train from penguins")
+    assert world.database.sql("SELECT count(*) FROM penguins") == "3"
+
+
+def test_a_notebook_is_kept_in_the_browser_and_saved_as_a_file(tab, tmp_path):
+    page = tab("/sql")
+    page.on("dialog", lambda dialog: dialog.accept("my first" if dialog.type == "prompt" else ""))
+    page.fill(".cell textarea", "SELECT 1 AS one")
+    page.click("#add")
+    page.fill(".cell textarea >> nth=1", "SELECT 'two' AS two;")
+    page.click(".run >> nth=1")
+    page.wait_for_selector(".result >> nth=1 >> text=two")
+    page.click(".run >> nth=0")
+    page.wait_for_selector(".result >> nth=0 >> text=one")
+    page.click("[data-notebook=save]")
+    with page.expect_download() as download:
+        page.click("[data-notebook=download]")
+    assert download.value.suggested_filename == "my first.sql"
+    download.value.save_as(tmp_path / "saved.sql")
+    assert (tmp_path / "saved.sql").read_text() == "SELECT 1 AS one;\n\n-- %%\nSELECT 'two' AS two;\n"
+    page.click(".remove >> nth=0")
+    page.reload()
+    page.select_option("#notebook", "my first")
+    page.wait_for_function("document.querySelector('.cell textarea').value.includes('two')")
+    assert page.locator("#cells .cell").count() == 1
+    page.click("[data-notebook=delete]")
+    page.set_input_files("#open", tmp_path / "saved.sql")
+    page.wait_for_selector("#cells .cell >> nth=1")
+    assert page.locator("#notebook option").count() == 1
+
+
+def test_a_slider_changes_the_prediction(tab):
+    page = tab("/models/{churn.xgboost}/try")
+    for keys, wanted, age in (("End", "true", "77"), ("Home", "false", "18")):
+        page.focus("[data-slides=c_age]")
+        page.keyboard.press(keys)
+        page.wait_for_selector(f".figure:text-is('{wanted}')")
+        assert page.input_value("[name=c_age]") == age
+
+
+def test_a_changed_value_changes_the_prediction(tab):
+    page = tab("/models/{churn.xgboost}/try")
     for age, wanted in (("76", "true"), ("19", "false")):
         page.fill("[name=c_age]", age)
         page.keyboard.press("Tab")
         page.wait_for_selector(f".figure:text-is('{wanted}')")
-    page.close()
 
 
 def test_the_assets_name_their_versions_and_licences():

@@ -103,9 +103,9 @@ class Console:
         )
 
 
-def page(view, connects=True):
+def page(view, connects=True, is_form=True):
     """The handler of a view: `await view(page)`, with a session, one of its connections if the view wants it and, for
-    a POST, the right token.
+    a POST, the right token and the fields, unless the body is a file.
     """
 
     @functools.wraps(view)
@@ -120,7 +120,7 @@ def page(view, connects=True):
         fields = {}
         if request.method == "POST":
             try:
-                fields = await form(request)
+                fields = await form(request) if is_form else {}
             except shield.TooLarge:
                 return console.fault(request, session, Fault("The form is larger than 1 MB."), 413)
             if not is_token(fields.pop("csrf", None) or request.headers.get("x-csrf-token"), session.csrf):
@@ -151,7 +151,7 @@ def page(view, connects=True):
 
 def make_app(settings):
     """The console as an ASGI application."""
-    from howdah_console.views import login, models, poolers, sql, train, tryout
+    from howdah_console.views import login, models, poolers, sql, train, tryout, upload
 
     console = Console(settings)
 
@@ -176,11 +176,16 @@ def make_app(settings):
         post("/projects/{project}/rollback", models.rollback),
         get("/models/{model}", models.model),
         get("/models/{model}/curves", models.curves),
+        post("/models/{model}/trial", models.trial),
+        post("/models/{model}/delete", models.delete),
         get("/models/{model}/try", tryout.show),
         post("/models/{model}/try", tryout.run),
         get("/train", train.tables),
         get("/train/table", train.table),
         get("/train/hyperparameters", train.hyperparameters),
+        get("/train/upload", upload.show),
+        post("/train/upload/look", upload.look),
+        Route("/train/upload", page(upload.make, connects=False, is_form=False), methods=["POST"]),
         post("/train", train.start),
         get("/jobs", train.jobs),
         get("/jobs/{job}", train.job),

@@ -172,6 +172,7 @@ def class_order(name):
     return (0, float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (1, 0.0, name)
 
 
+NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 MOMENTS = ("date", "timestamp", "timestamptz")
 
 

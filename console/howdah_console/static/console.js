@@ -76,9 +76,9 @@ document.addEventListener("click", async (event) => {
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "text") {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.matches(".cell textarea")) {
     event.preventDefault();
-    document.getElementById("run").click();
+    event.target.closest(".cell").querySelector(".run").click();
   }
 });
 
@@ -87,4 +87,17 @@ document.addEventListener("change", (event) => {
   if (!task || event.target.name !== "label" || !event.target.dataset.task || task.value === event.target.dataset.task) return;
   task.value = event.target.dataset.task;
   htmx.trigger(task, "change");
+});
+
+// A slider and the field beside it, which is what the form sends.
+document.addEventListener("input", (event) => {
+  const slides = event.target.dataset?.slides;
+  if (slides) {
+    const field = event.target.form.elements[slides];
+    field.value = event.target.value;
+    field.dispatchEvent(new Event("change", { bubbles: true }));
+    return;
+  }
+  const slider = event.target.closest("label")?.querySelector("[data-slides]");
+  if (slider && event.target.value) slider.value = event.target.value;
 });

@@ -1,9 +1,11 @@
 """Projects and their models: what is deployed, how good it is, and why."""
 
 import math
+import re
 
 from howdah_console import drawings
 from howdah_console.app import Missing
+from howdah_console.ask import Fault
 from howdah_console.figures import (
     METRICS,
     MOMENTS,
@@ -203,8 +205,43 @@ async def rollback(page):
     """Deploys the model before, or ends a trial."""
     page.need_actions()
     found = await find_project(page)
+    trials = await page.ask("SELECT model_id FROM pgml.trials WHERE project_id = $1::bigint", found["id"])
     answer = await page.ask.act("SELECT * FROM pgml.deploy($1, 'rollback')", found["name"])
-    return await project(page, done=None if answer.fault else "Rolled back to the model before.", fault=answer.fault)
+    done = "The trial has ended." if trials.rows else "Rolled back to the model before."
+    return await project(page, done=None if answer.fault else done, fault=answer.fault)
+
+
+async def trial(page):
+    """Puts a model on trial beside the deployed one: as a canary for a share of the keys, or as a shadow."""
+    page.need_actions()
+    found, _, _, _ = await find_model(page)
+    if page.form.get("strategy") == "canary":
+        share = page.form.get("share", "").strip()
+        if not re.fullmatch(r"\d{1,3}(\.\d+)?", share):
+            return await model(page, fault=Fault(f"The share of the keys is a number of per cent, not {share!r}."))
+        answer = await page.ask.act(
+            "SELECT * FROM pgml.deploy($1, 'canary', model_id => $2::bigint, share => $3::float8)",
+            found["project"],
+            found["id"],
+            float(share) / 100,
+        )
+    else:
+        answer = await page.ask.act(
+            "SELECT * FROM pgml.deploy($1, 'shadow', model_id => $2::bigint)", found["project"], found["id"]
+        )
+    if answer.fault:
+        return await model(page, fault=answer.fault)
+    return page.go(f"/projects/{found['project_id']}")
+
+
+async def delete(page):
+    """Deletes a model."""
+    page.need_actions()
+    found, _, _, _ = await find_model(page)
+    answer = await page.ask.act("SELECT pgml.delete_model($1::bigint)", found["id"])
+    if answer.fault:
+        return await model(page, fault=answer.fault)
+    return page.go(f"/projects/{found['project_id']}")
 
 
 async def find_model(page):
@@ -299,7 +336,7 @@ def describe_column(column):
     return shown
 
 
-async def model(page):
+async def model(page, fault=None):
     """One model: its metrics, what it learnt from, and what it was made with."""
     found, data, answer, snapshot = await find_model(page)
     importance = await page.ask(
@@ -339,7 +376,9 @@ async def model(page):
     stranger = await stranger_of(page, found["snapshot_id"])
     return page.show(
         "model.html",
+        200 if fault is None else 400,
         here="models",
+        fault=fault,
         model=found,
         data=data,
         answer=answer,

@@ -8,11 +8,11 @@ import json
 import secrets
 
 import howdah
-from starlette.responses import StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from howdah_console.app import Forbidden
 from howdah_console.ask import FAULTS, Answer, Fault, fault_of
-from howdah_console.figures import cell
+from howdah_console.figures import NUMBERS, cell
 
 MOST_ROWS = 500
 MOST_CSV = 1_000_000
@@ -22,7 +22,6 @@ MOST_RUNNING = 8
 CANCEL_ATTEMPTS = 20
 # What a cell shows at most.
 WIDEST = 300
-NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 EXAMPLE = """SELECT p.name AS project, m.algorithm, m.metrics->>'f1' AS f1, m.created_at
 FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
 ORDER BY m.id DESC"""
@@ -143,7 +142,8 @@ async def cancel(page):
             break
         await page.ask("SELECT pg_cancel_backend($1::int)", process)
         await asyncio.sleep(0.1)
-    return page.show("sql_cancelled.html", found=process is not None)
+    # What ran says how it ended.
+    return Response(status_code=204)
 
 
 async def csv(page):

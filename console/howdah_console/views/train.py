@@ -8,12 +8,13 @@ from howdah_console import drawings
 from howdah_console.app import Missing
 from howdah_console.ask import Fault
 from howdah_console.ask import name as identifier
+from howdah_console.figures import NUMBERS
 
 SAMPLE = 5000
 MOST_TABLES = 300
 MOST_COLUMNS = 200
-NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 TASKS = ("classification", "regression", "clustering", "decomposition")
+SEARCHES = ("grid", "random")
 # What most people change of each algorithm; the rest is below a fold.
 USUAL = (
     "n_estimators",
@@ -221,6 +222,23 @@ def read_value(text):
         return text
 
 
+def values_to_try(text):
+    """The values of a hyperparameter for a search, separated by commas; None for a single one, such as `[10, 5]`."""
+    if isinstance(read_value(text), list) or "," not in text:
+        return None
+    return [read_value(one.strip()) for one in text.split(",") if one.strip()]
+
+
+def search_of(given, typed):
+    """The search that the form asks for, of what was typed for the hyperparameters: (kind, values, arguments)."""
+    kind = given.get("search", "")
+    if kind not in SEARCHES:
+        return None, {}, {}
+    tried = {name: values for name, text in typed.items() if (values := values_to_try(text))}
+    names = ["cv"] if kind == "grid" else ["cv", "n_iter"]
+    return kind, tried, {name: read_value(given[name]) for name in names if given.get(name, "").strip()}
+
+
 async def start(page):
     """Queues the training of the form."""
     page.need_actions()
@@ -231,11 +249,18 @@ async def start(page):
         return await table(page, Fault("Name the project that the model is for."), given)
     if task in ("classification", "regression") and not label:
         return await table(page, Fault("Choose the label: the column that is to be predicted."), given)
-    parameters = {
-        name.removeprefix("hp_"): read_value(value.strip())
+    typed = {
+        name.removeprefix("hp_"): value.strip()
         for name, value in given.items()
         if name.startswith("hp_") and value.strip()
     }
+    search, tried, arguments = search_of(given, typed)
+    if search and not tried:
+        fault = Fault(
+            "Give the search something to try.", "Several values, separated by commas, for at least one hyperparameter."
+        )
+        return await table(page, fault, given)
+    parameters = {name: read_value(text) for name, text in typed.items() if name not in tried}
     share = given.get("test_size", "").strip()
     if share and not re.fullmatch(r"\d*\.?\d+", share):
         return await table(
@@ -253,6 +278,9 @@ async def start(page):
         ("hyperparams", json.dumps(parameters) if parameters else None, "jsonb"),
         ("preprocess", json.dumps(preprocess) if preprocess else None, "jsonb"),
         ("test_size", float(share) if share else None, "real"),
+        ("search", search, "text::pgml.search"),
+        ("search_params", json.dumps(tried) if search else None, "jsonb"),
+        ("search_args", json.dumps(arguments) if search else None, "jsonb"),
     ):
         if value is not None:
             values.append(value)

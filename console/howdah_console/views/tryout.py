@@ -5,7 +5,7 @@ import math
 from howdah_console.app import Missing
 from howdah_console.ask import Fault
 from howdah_console.ask import name as identifier
-from howdah_console.figures import MOMENTS, as_moment, class_order
+from howdah_console.figures import MOMENTS, NUMBERS, as_moment, class_order
 from howdah_console.views.models import find_model
 
 MOST_CATEGORIES = 40
@@ -23,7 +23,15 @@ def fields_of(columns):
         statistics = statistics[0] if isinstance(statistics, list) and statistics else statistics or {}
         categories = statistics.get("categories") or {}
         kind = column.get("pg_type") or "text"
-        field = {"name": column["name"], "type": kind, "choices": None, "low": None, "high": None, "usual": ""}
+        field = {
+            "name": column["name"],
+            "type": kind,
+            "choices": None,
+            "low": None,
+            "high": None,
+            "usual": "",
+            "slider": None,
+        }
         if categories and (kind in ("text", "varchar", "bpchar", "bool") or statistics.get("mean") is None):
             by_size = sorted(categories, key=lambda one: -categories[one]["members"])
             field["usual"] = by_size[0]
@@ -34,8 +42,22 @@ def fields_of(columns):
             middle = quantiles[len(quantiles) // 2] if quantiles else statistics.get("mean")
             field["low"], field["high"] = statistics.get("min"), statistics.get("max")
             field["usual"] = typed(middle, kind)
+            field["slider"] = slider_of(field["low"], field["high"], kind)
         fields.append(field)
     return fields
+
+
+def slider_of(low, high, kind):
+    """The ends and the step of a number's slider, in about a hundred round steps; None without one."""
+    if kind not in NUMBERS or low is None or high is None or not 0 < high - low < math.inf:
+        return None
+    step = 10 ** math.floor(math.log10((high - low) / 50))
+    step = max(1, step) if kind.startswith("int") else step
+    return {
+        "step": f"{step:g}",
+        "low": f"{math.floor(low / step) * step:.12g}",
+        "high": f"{math.ceil(high / step) * step:.12g}",
+    }
 
 
 def typed(value, kind):

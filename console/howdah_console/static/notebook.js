@@ -1,0 +1,99 @@
+// Notebooks of statements: kept in the browser, saved and opened as .sql files whose cells are apart by lines of `-- %%`.
+"use strict";
+
+const KEY = "howdah-notebooks";
+const cells = document.getElementById("cells");
+const chosen = document.getElementById("notebook");
+const texts = () => [...cells.querySelectorAll("textarea")].map((area) => area.value);
+
+function kept() {
+  try {
+    return JSON.parse(localStorage.getItem(KEY)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+function keep(notebooks) {
+  try {
+    localStorage.setItem(KEY, JSON.stringify(notebooks));
+  } catch {
+    alert("The browser has no room left for notebooks: download this one.");
+  }
+}
+
+function list(name) {
+  const names = ["", ...Object.keys(kept()).sort()];
+  chosen.replaceChildren(...names.map((one) => new Option(one || "(not saved)", one, false, one === name)));
+}
+
+function number() {
+  cells.querySelectorAll("textarea").forEach((area, at) => area.setAttribute("aria-label", `Statement ${at + 1}`));
+  cells.querySelectorAll(".remove").forEach((button) => { button.hidden = cells.children.length === 1; });
+}
+
+function add(text) {
+  const cell = document.getElementById("cell").content.firstElementChild.cloneNode(true);
+  cell.querySelector("textarea").value = text;
+  // The server knows a running statement by this.
+  cell.elements.run.value = [...crypto.getRandomValues(new Uint32Array(3))].join("-");
+  cells.append(cell);
+  htmx.process(cell);
+  number();
+  return cell;
+}
+
+function show(all) {
+  cells.replaceChildren();
+  (all.length ? all : [""]).forEach(add);
+}
+
+function save() {
+  if (chosen.value) keep({ ...kept(), [chosen.value]: texts() });
+}
+
+const acts = {
+  save() {
+    const name = prompt("The name of the notebook:", chosen.value)?.trim();
+    if (!name) return;
+    keep({ ...kept(), [name]: texts() });
+    list(name);
+  },
+  download() {
+    const file = texts().map((text) => text.trim().replace(/;?$/, ";\n")).join("\n-- %%\n");
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([file], { type: "application/sql" }));
+    link.download = `${chosen.value || "notebook"}.sql`;
+    link.click();
+    URL.revokeObjectURL(link.href);
+  },
+  delete() {
+    if (!chosen.value || !confirm(`Delete the notebook ${chosen.value} from this browser?`)) return;
+    const { [chosen.value]: _, ...others } = kept();
+    keep(others);
+    list("");
+  },
+};
+
+document.addEventListener("click", (event) => {
+  acts[event.target.dataset.notebook]?.();
+  if (event.target.id === "add") add("").querySelector("textarea").focus();
+  if (event.target.classList.contains("remove")) {
+    event.target.closest(".cell").remove();
+    number();
+    save();
+  }
+});
+cells.addEventListener("input", save);
+chosen.addEventListener("change", () => { if (chosen.value) show(kept()[chosen.value]); });
+document.getElementById("open").addEventListener("change", async (event) => {
+  const [file] = event.target.files;
+  if (!file) return;
+  list("");
+  show((await file.text()).split(/^-- %%.*$/m).map((text) => text.trim()).filter(Boolean));
+  event.target.value = "";
+});
+
+document.getElementById("notebooks").hidden = document.getElementById("add").hidden = false;
+list("");
+number();
