@@ -255,7 +255,8 @@ def test_plans_tell_nothing_of_values_that_are_hidden(database, models):
         SELECT pgml.train('queried', 'regression', '(SELECT x, y FROM line WHERE x < 9)', 'y', 'xgboost', '{"n_estimators": 2}');
         SELECT pgml.revoke('queried', 'public', 'all');
         INSERT INTO pgml.projects (name, task) SELECT 'filler ' || g, 'regression' FROM generate_series(1, 100) g;
-        ANALYZE pgml.projects, pgml.models, pgml.deployments, pgml.snapshots, pgml.files, pgml.privileges, pgml.trials
+        ANALYZE pgml.projects, pgml.models, pgml.deployments, pgml.snapshots, pgml.files, pgml.privileges, pgml.trials,
+            pgml.learning_curves
     """)
     assert database.sql("SELECT tablename, attname FROM pg_stats WHERE schemaname = 'pgml'") == ""
     with database.connect() as own:

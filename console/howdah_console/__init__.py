@@ -5,4 +5,4 @@ the database, and shows what it asked; `views/` a file for each part; `figures.p
 pictures.
 """
 
-__version__ = "3.3.0"
+__version__ = "3.4.0"

@@ -336,6 +336,13 @@ FROM pgml.calibration_curve('flowers', 'flowers', bins => 4) WHERE class = 'vers
 SELECT label, quantile, round(residual::numeric) AS residual
 FROM pgml.residual_quantiles('sugar', 'pgml.diabetes', ARRAY[0.05, 0.5, 0.95]);
 
+--- learning_curve
+SELECT l.round, l.part, l.metric, round(l.value::numeric, 2) AS value
+FROM pgml.deployed_models d, pgml.learning_curve(d.id) l WHERE d.name = 'flowers' AND l.round IN (1, 10)
+ORDER BY l.part, l.round;
+-- error
+SELECT pgml.learning_curve(1000);
+
 --- feature_importance
 SELECT feature, round(gain::numeric, 1) AS gain, weight, round(cover::numeric, 1) AS cover FROM pgml.feature_importance('flowers');
 

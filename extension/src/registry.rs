@@ -6,6 +6,7 @@
 
 use std::ffi::CStr;
 
+use learn::curve::Curve;
 use pgrx::datum::DatumWithOid;
 use pgrx::spi::{SpiHeapTupleData, SpiResult, SpiTupleTable};
 use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
@@ -56,12 +57,17 @@ fn outdated() -> Error {
     .hint("Run ALTER EXTENSION pgml UPDATE. Predictions go on meanwhile.")
 }
 
-/// Whether the registry has the table `trials`, which it has not before pgml 3.2.0. One of that name that another role
-/// made is not the registry's: its triggers would run with the rights of the registry's owner.
-fn has_trials() -> Result<bool> {
-    let trials = find_relation(c"trials");
-    Ok(trials != pg_sys::InvalidOid && owner_of(trials) == owner_of(relation_oid(c"projects")?))
+/// Whether the registry has a table that it has not in older versions of pgml. One of that name that another role made is
+/// not the registry's: its triggers would run with the rights of the registry's owner.
+fn has(table: &CStr) -> Result<bool> {
+    let found = find_relation(table);
+    Ok(found != pg_sys::InvalidOid && owner_of(found) == owner_of(relation_oid(c"projects")?))
 }
+
+/// The table of trials, since pgml 3.2.0.
+const TRIALS: &CStr = c"trials";
+/// That of learning curves, since pgml 3.4.0.
+const CURVES: &CStr = c"learning_curves";
 
 /// Oid of a table of the registry.
 pub fn relation_oid(name: &CStr) -> Result<pg_sys::Oid> {
@@ -281,7 +287,7 @@ pub fn keep_snapshot(id: i64) -> Result<bool> {
 
 /// Records that a model is on trial, in place of any other of the project: a canary with its share, or a shadow.
 pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f64>) -> Result<()> {
-    if !has_trials()? {
+    if !has(TRIALS)? {
         return Err(outdated());
     }
     keep_model(project_id, model_id)?;
@@ -297,7 +303,7 @@ pub fn set_trial(project_id: i64, model_id: i64, strategy: &str, share: Option<f
 
 /// Ends the trial in a project, of this model if it is given; whether there was one.
 pub fn end_trial(project_id: i64, model_id: Option<i64>) -> Result<bool> {
-    if !has_trials()? {
+    if !has(TRIALS)? {
         return Ok(false);
     }
     let ended: Vec<i64> = update(
@@ -586,6 +592,42 @@ pub fn set_residuals(model_id: i64, residuals: &serde_json::Value) -> Result<()>
     Ok(())
 }
 
+/// Records the learning curve of a model; the tables of before pgml 3.4.0 have no room for that.
+pub fn insert_curve(model_id: i64, curve: &Curve) -> Result<()> {
+    if curve.series.is_empty() || !has(CURVES)? {
+        return Ok(());
+    }
+    for series in &curve.series {
+        let (rounds, values): (Vec<i32>, Vec<f64>) =
+            series.points.iter().map(|(round, value)| (i32::try_from(*round).unwrap_or(i32::MAX), *value)).unzip();
+        update(
+            "INSERT INTO pgml.learning_curves (model_id, part, metric, rounds, \"values\") VALUES ($1, $2, $3, $4, $5)",
+            &[
+                argument(model_id),
+                argument(series.part.name()),
+                argument(series.metric.as_str()),
+                argument(rounds),
+                argument(values),
+            ],
+            |_| Ok(()),
+        )?;
+    }
+    Ok(())
+}
+
+/// A series of a stored learning curve: part, metric, rounds and values.
+pub type StoredSeries = (String, String, Vec<i32>, Vec<f64>);
+
+/// The learning curve of a model, as it is stored.
+pub fn learning_curve(model_id: i64) -> Result<Vec<StoredSeries>> {
+    select(
+        "SELECT part, metric, rounds, \"values\" FROM pgml.learning_curves
+         WHERE model_id OPERATOR(pg_catalog.=) $1 ORDER BY metric, part USING OPERATOR(pg_catalog.>)",
+        &[argument(model_id)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?, value(tuple, 3)?, value(tuple, 4)?)),
+    )
+}
+
 /// Bytes of a part of a file: small enough for every client and for COPY.
 const PART_BYTES: usize = 64 << 20;
 
@@ -651,6 +693,7 @@ fn dependents(table: &CStr) -> &'static [&'static str] {
             "DELETE FROM pgml.trials WHERE model_id OPERATOR(pg_catalog.=) $1",
             "DELETE FROM pgml.deployments WHERE model_id OPERATOR(pg_catalog.=) $1",
             "DELETE FROM pgml.files WHERE model_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.learning_curves WHERE model_id OPERATOR(pg_catalog.=) $1",
         ],
         b"snapshots" => &["UPDATE pgml.models SET snapshot_id = NULL WHERE snapshot_id OPERATOR(pg_catalog.=) $1"],
         _ => &[],
@@ -662,6 +705,10 @@ pub fn forget_dependents(table: &CStr, id: i64) -> Result<()> {
     let _owner = AsOwner::begin()?;
     Spi::connect_mut(|_| {
         for statement in dependents(table) {
+            // The tables of before pgml 3.4.0.
+            if statement.contains("pgml.learning_curves") && !has(CURVES)? {
+                continue;
+            }
             let statement = std::ffi::CString::new(*statement).map_err(|error| Error::invalid(error.to_string()))?;
             // SAFETY: connected to SPI; the arrays have the one element that the statement takes. As the system's own
             // referential checks do it, a transaction with one snapshot for all its statements looks for rows that were

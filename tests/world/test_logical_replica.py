@@ -10,7 +10,7 @@ from devkit.server import SUPERUSER, Server
 
 PUBLICATION = """
     CREATE PUBLICATION models FOR TABLE pgml.projects, pgml.snapshots, pgml.models, pgml.files, pgml.deployments,
-        pgml.privileges, pgml.trials
+        pgml.privileges, pgml.trials, pgml.learning_curves
 """
 
 

@@ -216,8 +216,9 @@ impl Trees<'_> {
         }
     }
 
+    /// Adds what one tree says of a row to `sums`.
     #[inline]
-    fn add(&self, tree: usize, row: &[f32], sums: &mut [f64]) {
+    pub fn add(&self, tree: usize, row: &[f32], sums: &mut [f64]) {
         let leaf = self.leaf(tree, row);
         if self.size == 1 {
             sums[tree % self.outputs] += self.values[leaf];

@@ -10,6 +10,7 @@
 //! * [`preprocess`]: what is done to columns before an algorithm sees them.
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
+//! * [`curve`]: how good a model was after each round of its training.
 //! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
 //! * [`foreign`]: models that other libraries have saved.
 //! * [`lightgbm`]: the LightGBM engine: the library by `dlopen`.
@@ -17,6 +18,7 @@
 
 #![warn(missing_docs)]
 
+pub mod curve;
 mod error;
 mod families;
 pub mod family;

@@ -8,6 +8,7 @@ mod coefficients;
 mod curves;
 mod drift;
 mod importance;
+mod learning_curve;
 mod metrics;
 mod rows;
 mod sided;

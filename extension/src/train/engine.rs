@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use learn::family::{self, Control, FAMILIES, Family, Given, Problem};
+use bytes::Bytes;
+use learn::curve::{self, Curve, Part, Sample};
+use learn::family::{self, Control, FAMILIES, Family, Given, Predict, Problem, Stored};
 use learn::preprocess::Pipeline;
 use learn::split::Split;
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, Params, Task as LearnTask};
@@ -95,6 +97,8 @@ pub struct Prepared<'a> {
     pub base: Option<&'a Base>,
     /// Rounds to take, whatever the hyperparameters say of when to stop.
     pub rounds: Option<u32>,
+    /// Whether the learning curve is asked for.
+    pub curve: bool,
 }
 
 impl Prepared<'_> {
@@ -158,6 +162,8 @@ pub struct Fitted {
     pub warnings: Vec<String>,
     /// The rounds that were found best on the held-out rows, where the training stopped early by them.
     pub rounds: Option<u32>,
+    /// The learning curve, if it was asked for and there are rounds.
+    pub curve: Curve,
 }
 
 /// Finds the engine of an algorithm and checks the hyperparameters.
@@ -361,13 +367,19 @@ impl Engine for Learner {
             }
             Ok(())
         };
-        let mut model = family::fit(self.family, &problem, &self.given, &mut Control::new(&mut ask))?;
-        let bytes = model.to_bytes(&[
+        let mut control = Control::new(&mut ask);
+        let mut model = family::fit(self.family, &problem, &self.given, &mut control)?;
+        let bytes = Bytes::from(model.to_bytes(&[
             (model_meta::ATTRIBUTE.to_owned(), meta.to_json()),
             (model_meta::ALGORITHM.to_owned(), self.family.name.to_owned()),
-        ])?;
+        ])?);
+        let mut curve = Curve::default();
+        if rows.curve && all.one_hot.is_empty() && rows.data.labels.len() == 1 {
+            let opened = Stored::read(bytes.clone())?.open()?;
+            curve = all.curve(rows, opened.as_ref(), &mut control)?;
+        }
         *rows.kept.borrow_mut() = Some(Box::new(all));
-        Ok(Fitted { model: bytes, warnings: std::mem::take(&mut model.warnings), rounds: None })
+        Ok(Fitted { model: bytes.into(), warnings: std::mem::take(&mut model.warnings), rounds: None, curve })
     }
 }
 
@@ -425,6 +437,43 @@ impl Gathered {
             all.only_classes_of_rows(classes)?;
         }
         Ok(all)
+    }
+
+    /// How good the model was after each round, on some of these rows and some of those that are held out.
+    fn curve(&self, rows: &Prepared<'_>, model: &dyn Predict, control: &mut Control<'_>) -> Result<Curve> {
+        if model.rounds() < 2 {
+            return Ok(Curve::default());
+        }
+        let most = curve::sample_rows(model.rounds());
+        let (mut features, mut labels) = (Vec::new(), Vec::new());
+        let one_in = self.rows.div_ceil(most).max(1);
+        for row in (0..self.rows).step_by(one_in) {
+            features.extend_from_slice(self.features.get(row * self.width..(row + 1) * self.width).unwrap_or(&[]));
+            labels.extend(self.labels.get(row));
+        }
+        let (mut others, mut truths) = (Vec::new(), Vec::new());
+        let spread = rows.split.spread_tests(most as u64);
+        // Classes that the model does not know are no part of its curve.
+        let known: Vec<Option<f32>> = rows.data.class_names().iter().map(|name| self.number_of(name)).collect();
+        let mut view = rows.view_of(&spread, true, most as u64);
+        while let Some(part) = view.chunk()? {
+            for (row, label) in part.features.chunks_exact(self.width.max(1)).zip(part.labels) {
+                let label = if known.is_empty() { Some(*label) } else { known.get(*label as usize).copied().flatten() };
+                if let Some(label) = label {
+                    others.extend_from_slice(row);
+                    truths.push(label);
+                }
+            }
+            interrupts::check();
+        }
+        let train = Sample { part: Part::Train, features: &features, labels: &labels };
+        let test = Sample { part: Part::Test, features: &others, labels: &truths };
+        Ok(curve::of_model(model, &[train, test], control)?)
+    }
+
+    /// The number of a class that has training rows.
+    fn number_of(&self, class: &str) -> Option<f32> {
+        self.classes.iter().position(|own| own.text == class).map(|number| number as f32)
     }
 
     /// Of classes without a training row nothing can be learnt, and the model does not know them: leaves them out, and
@@ -635,7 +684,9 @@ impl Engine for Xgboost {
             base.check(&prepared.meta, &params)?;
         }
         let from = prepared.base.map(|base| base.bytes.as_slice());
-        let trained = kept.1.go_on(from, &params, &attributes, &mut |round| {
+        let mut curve = Curve::default();
+        let asked = prepared.curve.then_some(&mut curve);
+        let trained = kept.1.go_on(from, &params, &attributes, asked, &mut |round| {
             // Between rounds the library is not on the stack: an ERROR may come from here.
             interrupts::check();
             cut::check()?;
@@ -651,7 +702,11 @@ impl Engine for Xgboost {
         warnings.extend(trained.warnings);
         *prepared.kept.borrow_mut() = Some(kept);
         let rounds = trained.best_iteration.map(|_| trained.rounds);
-        Ok(Fitted { model: trained.model, warnings, rounds })
+        // A single round is no curve.
+        if trained.rounds_trained < 2 {
+            curve = Curve::default();
+        }
+        Ok(Fitted { model: trained.model, warnings, rounds, curve })
     }
 }
 

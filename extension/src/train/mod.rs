@@ -212,7 +212,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
     }
     let begun = Instant::now();
-    let fitted = fit(&plan, &data, &split, engine.as_ref(), base.as_ref(), None)?;
+    let fitted = fit(&plan, &data, &split, engine.as_ref(), base.as_ref(), Fit::First)?;
     let fit_time = begun.elapsed();
     for warning in &fitted.warnings {
         report::warning(warning);
@@ -302,6 +302,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     if let Some(residuals) = residuals {
         registry::set_residuals(model_id, &residuals)?;
     }
+    registry::insert_curve(model_id, &fitted.curve)?;
     match &whole {
         None => registry::insert_file(model_id, engine.path(), &fitted.model)?,
         Some(whole) => {
@@ -382,17 +383,30 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
     Ok(())
 }
 
-/// Trains on the training rows of a split, in as many rounds as are given, or as the hyperparameters say.
+/// Which fit of a training it is.
+#[derive(Clone, Copy)]
+enum Fit {
+    /// On the rows that are not held out, in as many rounds as the hyperparameters say; the learning curve is its.
+    First,
+    /// On all rows, in as many rounds as are given.
+    Again(Option<u32>),
+}
+
+/// Trains on the training rows of a split.
 fn fit(
     plan: &Plan,
     data: &Data,
     split: &Split,
     engine: &dyn Engine,
     base: Option<&Base>,
-    rounds: Option<u32>,
+    which: Fit,
 ) -> Result<Fitted> {
     let mut often = EverySecond::default();
-    let mut prepared = Prepared { base, rounds, ..ready(plan, data, split, engine)? };
+    let (rounds, curve) = match which {
+        Fit::First => (None, true),
+        Fit::Again(rounds) => (rounds, false),
+    };
+    let mut prepared = Prepared { base, rounds, curve, ..ready(plan, data, split, engine)? };
     if let Some(base) = base {
         base.prepare(&mut prepared.meta);
     }
@@ -411,7 +425,7 @@ fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine)
         engine.class_weight().map(|asked| asked.of_classes(data, split).map(|weights| (asked.clone(), weights)));
     let class_weight = class_weight.transpose()?;
     let meta = ModelMeta { pipeline, ..data.meta() };
-    Ok(Prepared { data, split, meta, class_weight, kept: RefCell::default(), base: None, rounds: None })
+    Ok(Prepared { data, split, meta, class_weight, kept: RefCell::default(), base: None, rounds: None, curve: false })
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.

@@ -10,7 +10,7 @@ use super::base::Base;
 use super::columns::Data;
 use super::engine::{Engine, Fitted};
 use super::roles::Roles;
-use super::{Plan, Request, fit, report};
+use super::{Fit, Plan, Request, fit, report};
 use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::guc::{self, Refit};
@@ -68,7 +68,7 @@ pub fn run(
     let all = Split::none(data.spool.rows());
     let again = || {
         let base = base.map(Base::whole).transpose()?;
-        fit(plan, data, &all, engine, base.as_ref(), rounds)
+        fit(plan, data, &all, engine, base.as_ref(), Fit::Again(rounds))
     };
     match again() {
         Ok(fitted) => Ok(Some(fitted)),

@@ -210,6 +210,26 @@ pub trait Predict: Send + Sync {
         Vec::new()
     }
 
+    /// How many rounds it was trained in, where it is what each has added; 0 where it is not.
+    fn rounds(&self) -> usize {
+        0
+    }
+
+    /// Predicts whole rows as if the training had ended after each of these rounds, which are in order, from 1 to
+    /// `rounds()`: `take` gets the round and `values()` numbers for each row.
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] where the training is to end, [`Error::Memory`].
+    fn predict_staged(
+        &self,
+        _rows: &[f32],
+        _at: &[u32],
+        _control: &mut Control<'_>,
+        _take: &mut dyn FnMut(u32, &[f32]),
+    ) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// About how many multiplications or comparisons a prediction takes, to plan and to check for interrupts by.
     fn work(&self) -> usize {
         self.width() * self.values()

@@ -8,6 +8,7 @@ use super::library::{Library, take_log};
 use super::matrix::Matrix;
 use super::{ColumnKind, Columns, Params, Task};
 use crate::Error;
+use crate::curve::{Curve, Part};
 use crate::rows::{Chunk, Rows, Stop};
 
 /// A metric on the evaluation rows.
@@ -149,11 +150,12 @@ impl<'l> Matrices<'l> {
         attributes: &[(String, String)],
         progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
     ) -> Result<Trained, Error> {
-        self.go_on(None, params, attributes, progress)
+        self.go_on(None, params, attributes, None, progress)
     }
 
     /// As [`train`](Matrices::train); with a model of the same columns, outputs and objective, in XGBoost's JSON or UBJ,
-    /// the rounds are added to its own, as XGBoost's `train` does with `xgb_model`.
+    /// the rounds are added to its own, as XGBoost's `train` does with `xgb_model`. The metrics of the rounds are added to
+    /// `curve`, those on the training rows too.
     ///
     /// # Errors
     /// As of [`train`]; [`Error::Refused`] for a model that the library cannot read.
@@ -162,6 +164,7 @@ impl<'l> Matrices<'l> {
         from: Option<&[u8]>,
         params: &Params,
         attributes: &[(String, String)],
+        mut curve: Option<&mut Curve>,
         progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
     ) -> Result<Trained, Error> {
         debug_assert!(self.serve(params, &self.columns), "the matrices are of other hyperparameters");
@@ -197,6 +200,12 @@ impl<'l> Matrices<'l> {
                 Some(eval) => booster.evaluate(round, eval)?,
                 None => Vec::new(),
             };
+            if let Some(curve) = &mut curve {
+                metrics.iter().for_each(|metric| curve.add(trained, Part::Test, &metric.name, metric.value));
+                if curve.keeps(trained) {
+                    measure_training(&booster, round, matrix, curve)?;
+                }
+            }
             let report = Round { round: trained, total: params.rounds(), metrics: &metrics, elapsed: first.elapsed() };
             stoppable(|| progress(&report))?;
             if let Some(patience) = &mut patience {
@@ -209,6 +218,11 @@ impl<'l> Matrices<'l> {
             }
         }
 
+        if let Some(curve) = curve
+            && !curve.keeps(trained)
+        {
+            measure_training(&booster, trained.saturating_sub(1), matrix, curve)?;
+        }
         let mut rounds = trained;
         let mut finished = booster;
         if let Some(best) = patience.as_ref().map(|patience| patience.best) {
@@ -241,6 +255,14 @@ impl<'l> Matrices<'l> {
             warnings: take_log(),
         })
     }
+}
+
+/// Adds the metrics on the training rows, whose predictions the library keeps, to a curve.
+fn measure_training(booster: &Booster<'_>, round: u32, rows: &Matrix<'_>, curve: &mut Curve) -> Result<(), Error> {
+    for metric in booster.evaluate(round, rows)? {
+        curve.add(round + 1, Part::Train, &metric.name, metric.value);
+    }
+    Ok(())
 }
 
 /// There must be rows to stop by.

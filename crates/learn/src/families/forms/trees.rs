@@ -5,7 +5,7 @@ use forest::double::{Grove, Link, Node, Noted, Trees};
 use forest::{Explainer, importance};
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Splits, Stored};
+use crate::family::{Array, Control, Form, Meaning, Model, Predict, Splits, Stored};
 
 /// Stored as `nodes` (four numbers a node, see [`Node`]), `roots`, `values` (of the leaves), `categories`, `covers` (one
 /// a node, or none), `gains` (the same; models of before have no such array), `base` (one an output), `weights` (one a tree for a median, or none), and the settings `width`,
@@ -145,16 +145,49 @@ impl Opened {
             self.weights.iter().enumerate().map(|(tree, weight)| (self.values[trees.leaf(tree, row)], *weight));
         let mut answers: Vec<(f64, f64)> = answers.collect();
         answers.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let half = 0.5 * answers.iter().map(|(_, weight)| weight).sum::<f64>();
-        let mut reached = 0.0;
-        for (answer, weight) in &answers {
-            reached += weight;
-            if reached >= half {
-                return *answer;
-            }
-        }
-        answers.last().map_or(0.0, |(answer, _)| *answer)
+        middle(&answers)
     }
+
+    /// Trees of a round: one for each output, or one for all.
+    fn trees_of_round(&self) -> usize {
+        if self.size == 1 { self.base.len() } else { 1 }
+    }
+
+    /// What the sums are divided by after each round: of trees that are averaged their number, of those that vote (whose
+    /// largest value is the tree's weight) the part of the votes.
+    fn divisors(&self) -> Vec<f64> {
+        let rounds = self.rounds();
+        if self.divisor == 1.0 || self.divisor == rounds as f64 {
+            let averaged = self.divisor != 1.0;
+            return (1..=rounds).map(|round| if averaged { round as f64 } else { 1.0 }).collect();
+        }
+        let trees = self.trees();
+        let mut reached = 0.0;
+        let sums: Vec<f64> = trees
+            .roots
+            .windows(2)
+            .map(|tree| {
+                let leaf = trees.nodes[tree[0] as usize..tree[1] as usize].iter().find(|node| node.is_leaf());
+                let values = leaf.map_or(&[][..], |leaf| &trees.values[leaf.left as usize..][..self.size]);
+                reached += values.iter().copied().fold(0.0, f64::max);
+                reached
+            })
+            .collect();
+        sums.iter().map(|sum| self.divisor * sum / reached).collect()
+    }
+}
+
+/// The least of these answers, in order, that at least half of the weights do not exceed.
+fn middle(answers: &[(f64, f64)]) -> f64 {
+    let half = 0.5 * answers.iter().map(|(_, weight)| weight).sum::<f64>();
+    let mut reached = 0.0;
+    for (answer, weight) in answers {
+        reached += weight;
+        if reached >= half {
+            return *answer;
+        }
+    }
+    answers.last().map_or(0.0, |(answer, _)| *answer)
 }
 
 impl Predict for Opened {
@@ -225,6 +258,56 @@ impl Predict for Opened {
             });
         }
         Explainer::of_trees(&self.trees(), &self.covers, self.width, &self.base, self.divisor).map(|one| vec![one])
+    }
+
+    fn rounds(&self) -> usize {
+        self.trees().len() / self.trees_of_round()
+    }
+
+    fn predict_staged(
+        &self,
+        rows: &[f32],
+        at: &[u32],
+        control: &mut Control<'_>,
+        take: &mut dyn FnMut(u32, &[f32]),
+    ) -> Result<(), Error> {
+        let (trees, outputs, per_row) = (self.trees(), self.base.len(), self.values());
+        let (count, divisors) = (rows.len() / self.width, self.divisors());
+        let (mut sums, mut values, mut scores) = (Vec::new(), Vec::new(), vec![0.0; outputs]);
+        room::reserve(&mut sums, count * outputs)?;
+        room::reserve(&mut values, count * per_row)?;
+        sums.resize(count * outputs, 0.0);
+        values.resize(count * per_row, 0.0);
+        // Where the median is asked for: what the trees so far say of each row, in order.
+        let mut answers: Vec<Vec<(f64, f64)>> = vec![Vec::new(); if self.weights.is_empty() { 0 } else { count }];
+        let mut next = 0;
+        for round in at {
+            let end = *round as usize * self.trees_of_round();
+            for tree in next..end.min(trees.len()) {
+                control.check()?;
+                for (row, sums) in rows.chunks_exact(self.width).zip(sums.chunks_exact_mut(outputs)) {
+                    trees.add(tree, row, sums);
+                }
+                for (row, answers) in rows.chunks_exact(self.width).zip(&mut answers) {
+                    let answer = self.values[trees.leaf(tree, row)];
+                    let place = answers.partition_point(|(other, _)| *other <= answer);
+                    answers.insert(place, (answer, self.weights[tree]));
+                }
+            }
+            next = end;
+            let divisor = divisors.get(*round as usize - 1).copied().unwrap_or(self.divisor);
+            for (row, (sums, values)) in sums.chunks_exact(outputs).zip(values.chunks_exact_mut(per_row)).enumerate() {
+                for ((score, sum), base) in scores.iter_mut().zip(sums).zip(self.base.iter()) {
+                    *score = base + sum / divisor;
+                }
+                if let (Some(answers), Some(score)) = (answers.get(row), scores.first_mut()) {
+                    *score = self.base[0] + middle(answers);
+                }
+                self.link.apply(self.scale, &mut scores, values);
+            }
+            take(*round, &values);
+        }
+        Ok(())
     }
 
     fn work(&self) -> usize {
