@@ -349,11 +349,12 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
         timeout: Optional[float] = None,
         use_cache: bool = False,
         record_class: Optional[type[Any]] = None,
+        by_name: bool = True,
     ) -> prepared_stmt.PreparedStatement[Any]:
         self._check_open()
         if name is None:
             name = self._config.statement_cache_size > 0
-        text, names = named.find(query)
+        text, names = named.find(query) if by_name else (query, ())
         statement = await self._statements.get(
             text, timeout, named=name, use_cache=use_cache, record_class=record_class
         )

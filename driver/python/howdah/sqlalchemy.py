@@ -204,6 +204,13 @@ class _Date(AsyncpgDate):
         return lambda value: value.date() if isinstance(value, datetime.datetime) else value
 
 
+class _Connection(howdah.Connection[Any]):
+    """A connection to which `:name` is no parameter: SQLAlchemy has put numbers in place of those that are."""
+
+    async def prepare(self, query: str, **options: Any) -> Any:
+        return await self._prepare(query, by_name=False, **options)
+
+
 class HowdahAsyncDialect(PGDialect_asyncpg):
     """`postgresql+howdah_async`: for `create_async_engine`.
 
@@ -219,6 +226,7 @@ class HowdahAsyncDialect(PGDialect_asyncpg):
     def create_connect_args(self, url: Any) -> Any:
         """Turn a URL into the arguments of :func:`howdah.connect`."""
         arguments, options = super().create_connect_args(url)  # type: ignore[no-untyped-call]
+        options.setdefault("connection_class", _Connection)
         return arguments, _with_libpq_options(options)
 
     @classmethod

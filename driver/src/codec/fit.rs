@@ -12,8 +12,8 @@
 //! | `time`, `timetz` | a `datetime` | refused | cut off | misfit |
 //! | `timestamptz` | a naive `datetime`, a `date` | the machine's zone | the machine's zone | misfit |
 //!
-//! Arrays, ranges, composites and the rows of COPY are made of these. A misfit is for the synchronous interface, which
-//! has the server take the value for what it is, as psycopg does (`dbapi/_declared.py`).
+//! Arrays, ranges, composites and the rows of COPY are made of these. Typed are the statements of the synchronous
+//! interface, which declares what its values are (`dbapi/_declared.py`): a misfit is refused.
 
 use pyo3::prelude::*;
 

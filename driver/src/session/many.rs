@@ -3,16 +3,23 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyIterator, PyString, PyTuple};
 
 use super::flight::{Batch, Flight, Total, Verb};
 use super::op::{Op, Started};
-use super::program::{MISFIT, Program};
+use super::program::Program;
 use super::request::Request;
 use super::statement::Statement;
 use super::{Exclusive, Session, outgoing};
+
+const BOOL: u32 = 16;
+const INT8: u32 = 20;
+const INT2: u32 = 21;
+const INT4: u32 = 23;
+const FLOAT8: u32 = 701;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
@@ -26,17 +33,20 @@ pub(crate) struct Many {
     program: Arc<Program>,
     limit: u32,
     next: usize,
-    /// Declares the types of a list that does not fit the statement's, if anything does.
+    /// Gives the types of a list's values, where they are declared.
     declare: Option<Py<PyAny>>,
-    /// The types that were declared last, and how values are written for them.
-    declared: Option<(Vec<u32>, Program)>,
+    /// The types that were declared last, 0 for one that the server infers.
+    types: Vec<u32>,
+    /// How values are written for these if they are not the statement's: it has no name then.
+    other: Option<Program>,
 }
 
 #[pymethods]
 impl Session {
     /// Binds of many argument lists, each executed, all or none.
     ///
-    /// `declare` gives the types of an argument list that does not fit the statement's, and the list for these, or None.
+    /// `declare` gives the types of an argument list, and the list for these: the statement is parsed again, without a
+    /// name, for a list of other types.
     #[pyo3(signature = (state, args, portal_name, timeout, return_rows, declare=None))]
     fn bind_execute_many<'py>(
         slf: &Bound<'py, Self>,
@@ -75,7 +85,8 @@ impl Session {
             limit: if rows { 0 } else { 1 },
             next: 0,
             declare: declare.map(|declare| declare.clone_ref(py)),
-            declared: None,
+            types: statement.get().declared_of_all(),
+            other: None,
         };
         // The first piece is written before anything is promised, so that a bad first argument costs nothing.
         let mut piece = Vec::new();
@@ -175,11 +186,10 @@ impl Many {
                 Ok(tuple) => tuple.into_any(),
                 Err(other) => other.into_inner(),
             };
-            // A statement without a name is gone once another one was declared in its place.
-            if name.is_empty() && self.declared.is_some() {
-                self.write_declared(py, out, &list, None)?;
-            } else if let Err(error) = self.program.bind(py, out, b"", &name, &list, Some(self.next)) {
-                self.write_declared(py, out, &list, Some(error))?;
+            let list = self.declared(py, out, &name, list)?;
+            match &self.other {
+                Some(other) => other.bind(py, out, b"", b"", &list, Some(self.next))?,
+                None => self.program.bind(py, out, b"", &name, &list, Some(self.next))?,
             }
             outgoing::execute(out, b"", self.limit);
             self.next += 1;
@@ -189,40 +199,74 @@ impl Many {
         }
     }
 
-    /// Appends an argument list that does not fit the statement, for one of the same text whose parameters are declared
-    /// to be of the types of the values.
-    #[cold]
-    fn write_declared(
+    /// Declares the types of an argument list, if they are others than the last one's; the list for them.
+    ///
+    /// An integer goes by the type of the last one that needs at least as many bytes.
+    fn declared<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         out: &mut Vec<u8>,
-        list: &Bound<'_, PyAny>,
-        refused: Option<PyErr>,
-    ) -> PyResult<()> {
-        let is_misfit = |error: &PyErr| {
-            error.value(py).getattr(intern!(py, MISFIT)).is_ok_and(|misfit| misfit.is(PyBool::new(py, true)))
-        };
-        let statement = self.statement.get();
-        let declare = match (&self.declare, refused.as_ref().is_none_or(is_misfit)) {
-            (Some(declare), true) => declare,
-            _ => return refused.map_or(Ok(()), Err),
-        };
-        let declared = declare.call1(py, (list,))?.extract::<Option<(Vec<u32>, Bound<'_, PyTuple>)>>(py)?;
-        let (types, list) = match (declared, &refused) {
-            (Some(declared), _) => declared,
-            (None, Some(_)) => return refused.map_or(Ok(()), Err),
-            (None, None) => (
-                vec![0; list.len()?],
-                list.try_iter()?.collect::<PyResult<Vec<_>>>().and_then(|values| PyTuple::new(py, values))?,
-            ),
-        };
-        if self.declared.as_ref().is_none_or(|(known, _)| *known != types) {
-            let query = statement.query(py)?;
-            outgoing::parse_as(out, b"", &query, &types);
-            let program = statement.program_for(py, &types)?;
-            self.declared = Some((types, program));
+        name: &[u8],
+        list: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let Some(declare) = &self.declare else { return Ok(list) };
+        let Ok(values) = list.cast::<PyTuple>() else { return Ok(list) };
+        // Of a wrong number is told who writes them.
+        if values.len() != self.types.len() || values.iter_borrowed().zip(&self.types).all(|(v, &oid)| suits(&v, oid)) {
+            return Ok(list);
         }
-        let Some((_, program)) = &self.declared else { return Ok(()) };
-        program.bind(py, out, b"", b"", list.as_any(), Some(self.next)).map_err(|error| refused.unwrap_or(error))
+        let (types, list) = declare.call1(py, (values,))?.extract::<(Vec<u32>, Bound<'_, PyAny>)>(py)?;
+        let types: Vec<u32> = types
+            .into_iter()
+            .zip(&self.types)
+            .zip(values.iter_borrowed())
+            .map(|((new, &last), value)| if value.is_none() || holds(last, new) { last } else { new })
+            .collect();
+        if types == self.types {
+            return Ok(list);
+        }
+        let statement = self.statement.get();
+        let first = statement.declared_of_all();
+        if types == first && !name.is_empty() {
+            self.other = None;
+        } else {
+            // What the server has inferred it would infer again; only a parameter that was declared it has not.
+            let inferred = |((&oid, &first), &parameter)| if oid == 0 && first == 0 { parameter } else { oid };
+            let whole: Vec<u32> = types.iter().zip(&first).zip(statement.parameters()).map(inferred).collect();
+            outgoing::parse_as(out, b"", &statement.query(py)?, &whole);
+            self.other = Some(statement.program_for(py, &whole)?);
+        }
+        self.types = types;
+        Ok(list)
     }
+}
+
+/// Whether a value is surely of the type, or of any.
+#[inline]
+fn suits(value: &Borrowed<'_, '_, PyAny>, oid: u32) -> bool {
+    if value.is_none() {
+        return true;
+    }
+    match oid {
+        0 => value.is_exact_instance_of::<PyString>(),
+        BOOL => value.is_exact_instance_of::<PyBool>(),
+        FLOAT8 => value.is_exact_instance_of::<PyFloat>(),
+        INT2 | INT4 | INT8 if value.is_exact_instance_of::<PyInt>() => {
+            let mut overflow = 0;
+            // SAFETY: the object is an int, so the call cannot fail otherwise than by overflow.
+            let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &mut overflow) };
+            overflow == 0
+                && match oid {
+                    INT2 => i16::try_from(number).is_ok(),
+                    INT4 => i32::try_from(number).is_ok(),
+                    _ => true,
+                }
+        }
+        _ => false,
+    }
+}
+
+/// Whether one type is that of integers of at least as many bytes as the other's.
+fn holds(wide: u32, narrow: u32) -> bool {
+    matches!((wide, narrow), (INT4 | INT8, INT2) | (INT8, INT4))
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
@@ -16,9 +15,6 @@ use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::matrix::{REALS, Reals};
 use crate::record::Descriptor;
 use crate::record::form::Form;
-
-/// The attribute of an error that says that the value would fit another type.
-pub(super) const MISFIT: &str = "_misfit";
 
 /// The hint to who gives a list where one value is wanted.
 const ONE_VALUE: &str =
@@ -210,17 +206,14 @@ impl Program {
             };
             if let Some(error) = error {
                 out.truncate(begin + 4);
-                let typed = self.settings.is_typed() && !codec.is_custom();
-                if typed && arg.is_instance_of::<PyString>() {
+                if self.settings.is_typed() && !codec.is_custom() && arg.is_instance_of::<PyString>() {
                     // What the server makes of a text is the server's to say.
                     UNKNOWN
                         .encode(py, arg, out, &self.settings)
                         .map_err(|error| refused(py, error, codec, arg, position, element))?;
                     texts.push(position);
                 } else {
-                    let error = refused(py, error, codec, arg, position, element);
-                    error.value(py).setattr(intern!(py, MISFIT), typed)?;
-                    return Err(error);
+                    return Err(refused(py, error, codec, arg, position, element));
                 }
             }
         }

@@ -222,6 +222,13 @@ impl Statement {
         self.declared.as_deref().unwrap_or_default()
     }
 
+    /// The same for each parameter.
+    pub fn declared_of_all(&self) -> Vec<u32> {
+        let mut types = self.declared().to_vec();
+        types.resize(self.parameters().len(), 0);
+        types
+    }
+
     /// How the values of parameters of such types are written, whatever the server says of the statement: text where
     /// the type is 0. Its rows are not read.
     pub fn program_for(&self, py: Python<'_>, types: &[u32]) -> PyResult<Program> {

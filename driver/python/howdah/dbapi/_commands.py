@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Optional, TypeVar
 
 from .. import connection, exceptions
@@ -29,9 +30,14 @@ _UNLOGGED = contextlib.nullcontext()
 _PATIENCE = 5
 
 
-def _is_misfit(error: errors.DataError) -> bool:
-    """Whether a value would fit another type than the one that the server infers."""
-    return bool(getattr(error.__cause__, "_misfit", False))
+def _declare(args: tuple[Any, ...]) -> tuple[tuple[int, ...], Sequence[Any]]:
+    """The types of arguments, none where the server infers all, and what is sent for them."""
+    if not args:
+        return (), args
+    if len(args) > _MOST_VALUES:
+        raise ProgrammingError(f"a query takes at most {_MOST_VALUES} values, {len(args)} were given")
+    types, given = _declared.declare(args)
+    return types if any(types) else (), given
 
 
 def _described(statement: Any) -> Optional[list[Column]]:
@@ -141,9 +147,7 @@ class Commands:
         """Run a statement: its rows, its tag, whether these are all rows; and its description."""
         begins = not self._autocommit and self._begin()
         try:
-            return self._query_once(text, args, _declared.of_times(args) if args else ())
-        except errors.DataError as error:
-            return self._as_they_are(error, args, lambda types, args: self._query_once(text, args, types))
+            return self._query_once(text, args)
         except errors.NotSupportedError as error:
             if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
                 raise
@@ -155,43 +159,20 @@ class Commands:
                 # Nothing else was done yet in it.
                 self._finish("ROLLBACK")
         self._begin()
-        return self._query_once(text, args, _declared.of_times(args))
+        return self._query_once(text, args)
 
     def _query_logged(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """The same, for those who log commands."""
         with self._time_and_log(text, args):
             return self._query(text, args)
 
-    def _as_they_are(
-        self, error: errors.DataError, args: tuple[Any, ...], run: Callable[[tuple[int, ...], tuple[Any, ...]], _T]
-    ) -> _T:
-        """Run what was refused again, if values did not fit the types that the server infers: with their own types."""
-        declared = _declared.declare(args) if _is_misfit(error) else None
-        if declared is None:
-            raise error
-        self._begin()
-        try:
-            types, args = declared
-            return run(types if any(types) else (), args)
-        except errors.DataError as second:
-            # The first says what the server has wanted.
-            if _is_misfit(second):
-                raise error from error.__cause__
-            raise
-        except errors.ProgrammingError:
-            # It says how a list is compared with.
-            if "= any(" in str(error):
-                raise error from error.__cause__
-            raise
-
-    def _query_once(self, text: str, args: tuple[Any, ...], types: tuple[int, ...] = ()) -> tuple[Any, Any]:
+    def _query_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        types, given = _declare(args)
         known = self._known.get((text, types) if types else text)
         if known is None or known[0].closed:
             known = self._prepare(text, types)
         statement, wanted, description = known
         if len(args) != wanted:
-            if len(args) > _MOST_VALUES:
-                raise ProgrammingError(f"a query takes at most {_MOST_VALUES} values, {len(args)} were given")
             raise ProgrammingError(
                 f"the query takes {wanted} value{'' if wanted == 1 else 's'}, "
                 f"{len(args)} {'was' if len(args) == 1 else 'were'} given"
@@ -199,7 +180,7 @@ class Commands:
         # Nobody else has the connection meanwhile, so nobody closes the statement.
         operation = None
         try:
-            done, answer, operation = self._session.ask(statement, args, self._timeout)
+            done, answer, operation = self._session.ask(statement, given, self._timeout)
             if not done:
                 answer = self._loop.complete(resume(operation, answer))
         except BaseException as error:
@@ -219,6 +200,8 @@ class Commands:
 
     def _prepare(self, text: str, types: tuple[int, ...]) -> tuple[Any, int, Any]:
         placeholders.refuse_copy(text)
+        # A type would make a parameter of what the query does not have.
+        types = types[: placeholders.count(text)] if types else ()
         statement = self._run(self._inner._statements.get(text, None, record_class=tuple, types=types))
         found = statement, len(statement._get_parameters()), _described(statement)
         if statement.name:
@@ -244,21 +227,18 @@ class Commands:
     def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a query: its columns, and its description."""
         self._begin()
-
-        def run(types: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
-            statement, _, description = self._statement(text, types)
-            return self._run(self._session.columns(statement, args, [], self._timeout)), description
-
+        types, given = _declare(args)
         with self._logged(text, args):
-            try:
-                return run(_declared.of_times(args), args)
-            except errors.DataError as error:
-                return self._as_they_are(error, args, run)
+            statement, _, description = self._statement(text, types)
+            return self._run(self._session.columns(statement, given, [], self._timeout)), description
 
     def _many(self, text: str, rows: Iterable[tuple[Any, ...]]) -> int:
-        """Run a command for many argument lists; how many rows it changed."""
+        """Run a command for many argument lists, of which there is one; how many rows it changed."""
+        rest = iter(rows)
+        first = next(rest)
+        rows = itertools.chain((first,), rest)
         self._begin()
-        statement = self._statement(text)[0]
+        statement = self._statement(text, _declare(first)[0])[0]
         with self._logged(text, rows):
             asked = self._session.bind_execute_many(statement, rows, "", self._timeout, False, _declared.declare)
             return int(self._run(asked) or 0)
@@ -274,24 +254,18 @@ class Commands:
         if self._autocommit and not self._session.is_in_transaction():
             raise ProgrammingError("a streaming cursor needs a transaction: use connection.transaction()")
         self._begin()
-
-        def run(types: tuple[int, ...], args: tuple[Any, ...]) -> tuple[Any, Any]:
+        types, given = _declare(args)
+        with self._logged(text, args):
             statement, _, description = self._statement(text, types)
             statement.touch()
             name = self._inner._get_unique_id("portal")
             statement.attach()
             try:
-                self._run(self._session.bind(statement, args, name, None))
+                self._run(self._session.bind(statement, given, name, None))
             except BaseException:
                 statement.detach()
                 raise
             return (statement, name), description
-
-        with self._logged(text, args):
-            try:
-                return run(_declared.of_times(args), args)
-            except errors.DataError as error:
-                return self._as_they_are(error, args, run)
 
     def _advance(self, portal: tuple[Any, str], count: int) -> tuple[list[Any], bool]:
         """The next rows of a portal, and whether there are more."""

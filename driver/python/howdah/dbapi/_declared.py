@@ -1,8 +1,8 @@
-"""The types that values have by themselves, for parameters whose type, as the server infers it, they do not fit.
+"""The types that values are declared to be of, by psycopg's rules, in one table.
 
-The server infers a parameter's type from the query: in `qty * %s` it is that of `qty`. A value that fits is sent as
-that type. One that does not (`driver/src/codec/fit.rs` has the table) is declared to be of its own type, by psycopg's
-rules, and the server computes with it or casts it: `qty * 0.5` is done in `float8`, and a number is stored as text.
+A statement is parsed with the types of its values: `qty * 0.5` is done in `float8`, `abs(2)` in `int2`, and a number is
+stored as text. Of what has no type here the server infers it from the query: of a `str`, as of a literal in quotes, and
+of values that only some column's type knows, such as composites. `driver/src/codec/fit.rs` has what does not fit that.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ _ARRAYS = {
     _TIMESTAMPTZ: 1185,
     _INTERVAL: 1187,
 }
-_RANGES = {_INT4: 3904, _INT8: 3926, _NUMERIC: 3906, _TIMESTAMP: 3908, _TIMESTAMPTZ: 3910, _DATE: 3912}
+_RANGES = {_NUMERIC: 3906, _TIMESTAMP: 3908, _TIMESTAMPTZ: 3910, _DATE: 3912}
 # Numbers that a list may mix: those on the right hold those on the left.
 _NUMBERS = (_INT2, _INT4, _INT8, _NUMERIC)
 
 _OF_CLASS: dict[type, int] = {
+    type(None): _UNKNOWN,
     bool: _BOOL,
     float: _FLOAT8,
     decimal.Decimal: _NUMERIC,
@@ -65,9 +66,6 @@ _OF_CLASS: dict[type, int] = {
     ipaddress.IPv4Network: _CIDR,
     ipaddress.IPv6Network: _CIDR,
 }
-_TIMES = (datetime.date, datetime.time, datetime.timedelta)
-# What most values are, none of them a time.
-_PLAIN = frozenset((int, str, float, bool, type(None), decimal.Decimal, uuid.UUID))
 # NumPy's, which need not be there.
 _OF_NUMPY = {
     "bool": _BOOL,
@@ -89,29 +87,27 @@ _OF_NUMPY = {
 _QUOTED = re.compile(r'[\s{}",\\]|^$|^null$', re.IGNORECASE)
 
 
-def declare(values: Sequence[Any]) -> Optional[tuple[tuple[int, ...], tuple[Any, ...]]]:
-    """The types of values, 0 for what the server infers, and the values for them; None where that changes nothing."""
-    if not values:
-        return None
-    types, own = zip(*map(_declared, values))
-    return (types, own) if any(types) or any(one is not other for one, other in zip(values, own)) else None
-
-
-def of_times(values: Sequence[Any]) -> tuple[int, ...]:
-    """The types of values of which those of dates and times are declared at once, the others inferred.
-
-    What the server infers for `now() - %s` is a moment, and nothing for `date_trunc('day', %s)`.
-    """
-    if _PLAIN.issuperset(map(type, values)):
-        return ()
-    types = tuple([_scalar(value) if isinstance(value, _TIMES) else _UNKNOWN for value in values])
-    return types if any(types) else ()
+def declare(values: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[Any]]:
+    """The types of values, 0 for what the server infers, and what is sent for the values."""
+    types = []
+    own: Optional[list[Any]] = None
+    for place, value in enumerate(values):
+        kind = type(value)
+        if kind is int:
+            types.append(_integer(value))
+        elif kind in _OF_CLASS:
+            types.append(_OF_CLASS[kind])
+        else:
+            found, sent = _declared(value)
+            types.append(found)
+            if sent is not value:
+                own = list(values) if own is None else own
+                own[place] = sent
+    return tuple(types), values if own is None else tuple(own)
 
 
 def _declared(value: Any) -> tuple[int, Any]:
     """A value's type, and what is sent for it."""
-    if value is None:
-        return _UNKNOWN, None
     if isinstance(value, enum.Enum):
         return _declared(value.value)
     if isinstance(value, (list, set, frozenset)):
@@ -148,6 +144,9 @@ def _integer(value: int) -> int:
 
 
 def _list(value: list[Any]) -> tuple[int, Any]:
+    if any(isinstance(element, Range) for element in value):
+        # It may be a range of many pieces.
+        return _UNKNOWN, value
     found = {element for element, _ in _elements(value)}
     if not found or (found == {_UNKNOWN} and all(isinstance(element, str) for _, element in _elements(value))):
         # Of what type it is the server infers, as of a text.
@@ -186,8 +185,14 @@ def _plain(value: list[Any]) -> list[Any]:
 
 def _range(value: Range[Any]) -> tuple[int, Any]:
     found = {_declared(bound)[0] for bound in (value.lower, value.upper) if bound is not None}
-    if not found:
-        return _UNKNOWN, "empty" if value.isempty else "(,)"
-    if found <= set(_NUMBERS):
-        found = {max(_INT4, *found, key=_NUMBERS.index)}
+    if found <= set(_NUMBERS[:3]):
+        # The server casts no range of integers to one of other integers.
+        return _UNKNOWN, _range_literal(value)
     return (_RANGES.get(found.pop(), _UNKNOWN) if len(found) == 1 else _UNKNOWN), value
+
+
+def _range_literal(value: Range[Any]) -> str:
+    if value.isempty:
+        return "empty"
+    lower, upper = ("" if bound is None else str(int(bound)) for bound in (value.lower, value.upper))
+    return f"{'[' if value.lower_inc else '('}{lower},{upper}{']' if value.upper_inc else ')'}"

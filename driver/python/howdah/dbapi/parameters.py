@@ -94,6 +94,11 @@ def _by_position(number: int, row: Any) -> tuple[Any, ...]:
     return tuple(row)
 
 
+def count(query: str) -> int:
+    """How many parameters a query has, by the highest of its numbers."""
+    return max((int(found["number"]) for found in named.parts(query) if found["number"] is not None), default=0)
+
+
 def refuse_copy(query: str) -> None:
     """Refuse COPY with the client, which needs methods of its own."""
     if _copy_with_client(query):

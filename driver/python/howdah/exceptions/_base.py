@@ -67,6 +67,9 @@ FORMAT_HINT = "Parameters are `$1`, `$2` or `:name` here; `%s` and `%(name)s` ar
 _NAMED = re.compile(r":[^\W\d]\w*")
 _FORMAT = re.compile(r"%(?:s\b|\(\w+\)s)")
 _NUMBERED = re.compile(r"\$\d+")
+_ANY_HINT = "Compare with the values of a list by `= any(...)` in place of `in ...`."
+# How the message ends when one value is compared with an array, in any language.
+_WITH_ARRAY = re.compile(r"[^\]] = \S+\[\]\Z")
 _AFTER_IN = re.compile(r"\bin\s*\Z", re.IGNORECASE)
 
 
@@ -81,7 +84,7 @@ def _syntax_hint(query: str, position: str) -> Optional[str]:
     if _FORMAT.match(query, place):
         return FORMAT_HINT
     if _NUMBERED.match(query, place) and _AFTER_IN.search(query, 0, place):
-        return "Compare with the values of a list by `= any(...)` in place of `in ...`."
+        return _ANY_HINT
     return None
 
 
@@ -174,6 +177,8 @@ class PostgresMessage(metaclass=PostgresMessageMeta):
             hint = _syntax_hint(query, attributes["position"])
             if hint is not None:
                 attributes["hint"] = hint
+        if sqlstate == "42883" and _WITH_ARRAY.search(text):
+            attributes["hint"] = _ANY_HINT
         return found, text, attributes
 
     def as_dict(self) -> dict[str, str]:
