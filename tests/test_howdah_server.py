@@ -222,6 +222,19 @@ def test_a_server_ends_in_good_order_with_its_command(house, command, number):
         assert list(house.folder.iterdir()) == []
 
 
+def test_the_console_says_what_it_lacks(house):
+    assert "holds no server" in house.refused("console", "d")
+    house.server("up", "d")
+    assert "where the server does not listen: howdah-server down d && howdah-server up --port" in house.refused(
+        "console", "d"
+    )
+    house.server("down", "d")
+    assert "the server is down: howdah-server up --port 5433 d" in house.refused("console", "d")
+    house.server("up", "d", "--port", free_port())
+    assert "No module named 'howdah_console'" in (said := house.refused("console", "d", "--actions"))
+    assert said.endswith("pip install howdah-console")
+
+
 def test_what_cannot_be_is_said_in_a_sentence(house):
     def make(name, *files):
         for file, content in files:

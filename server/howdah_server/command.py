@@ -5,6 +5,7 @@ import os
 import shlex
 import signal
 import sys
+import urllib.parse
 
 import howdah_server
 from howdah_server import demo
@@ -34,9 +35,13 @@ def arguments(words):
         "status", help=f"say whether the server of DIR runs (exit status {NOT_RUNNING}: it does not)"
     )
     psql = commands.add_parser("psql", help="open psql on the server of DIR")
-    for command in (up, run, down, status, psql):
+    console = commands.add_parser("console", help="show the models of DIR in a browser, by howdah-console, until Ctrl-C")
+    for command in (up, run, down, status, psql, console):
         command.add_argument("dir", metavar="DIR", help="the folder that holds the server")
     psql.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="options of psql")
+    console.add_argument(
+        "options", nargs=argparse.REMAINDER, metavar="...", help="options of howdah-console, such as --actions"
+    )
     return parser.parse_args(words)
 
 
@@ -117,6 +122,27 @@ def run_psql(chosen):
         raise Problem(f"the server is down: howdah-server up {shlex.quote(chosen.dir)} starts it")
     command = server.psql_command(*chosen.options)
     os.execve(command[0], command, environment())
+
+
+def run_console(chosen):
+    """`howdah-server console DIR`"""
+    server = known(chosen.dir)
+    folder = shlex.quote(chosen.dir)
+    if server.pid() is None:
+        raise Problem(f"the server is down: howdah-server up --port 5433 {folder} starts it")
+    if server.url is None:
+        raise Problem(
+            "the console logs in by TCP, where the server does not listen: "
+            f"howdah-server down {folder} && howdah-server up --port 5433 {folder}"
+        )
+    try:
+        from howdah_console.__main__ import main as run
+    except ModuleNotFoundError as error:
+        raise Problem(f"{error}: the console is a package of its own: pip install howdah-console") from error
+    parts = urllib.parse.urlsplit(server.url)
+    print(f"Log in as {parts.username}, with the password in {server.folder / 'password'}, or as any role with one.")
+    sys.stdout.flush()
+    run([f"postgresql://{parts.username}@{parts.hostname}:{parts.port}{parts.path}", *chosen.options])
 
 
 def known(folder):

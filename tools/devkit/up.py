@@ -52,7 +52,7 @@ def up(fill):
     note(" ".join(server.psql_command(DATABASE)))
     note(server.url(DATABASE))
     note(f"(port {server.port}, socket in {server.socket_folder}, log in {server.log})")
-    note("`make console` shows its models in a browser; `make down` ends it")
+    note("`make console` shows its models at http://127.0.0.1:8484/; `make down` stops the server")
 
 
 def down():
