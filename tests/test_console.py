@@ -342,6 +342,42 @@ def test_visitors_see_what_they_may_see(visit):
     assert said.count("you may not see its models") >= 6 and "F1" not in said
 
 
+def test_thousands_of_models_and_projects_are_listed_in_part(world, server):
+    with fresh(server, "many") as database:
+        database.sql(
+            """
+            SELECT pgml.load_dataset('iris');
+            SELECT pgml.train('flowers', 'classification', 'pgml.iris', 'target', 'xgboost', '{"n_estimators": 2}');
+            UPDATE pgml.projects SET owner = 'ana'::regrole;
+            INSERT INTO pgml.projects (name, task, owner)
+                SELECT 'p' || g, task, owner FROM pgml.projects, generate_series(1, 2000) AS g;
+            INSERT INTO pgml.models (project_id, snapshot_id, num_features, algorithm, runtime, hyperparams, status, metrics,
+                                     search_params, search_args)
+                SELECT CASE WHEN g % 2 = 0 THEN project_id ELSE project_id + g % 2000 END, snapshot_id, num_features,
+                       algorithm, runtime, hyperparams, status, metrics, search_params, search_args
+                FROM pgml.models, generate_series(1, 10000) AS g;
+            INSERT INTO pgml.deployments (project_id, model_id, strategy)
+                SELECT project_id, max(id), 'new_score' FROM pgml.models GROUP BY project_id;
+            INSERT INTO pgml.deployments (project_id, model_id, strategy)
+                SELECT project_id, min(id), 'rollback' FROM pgml.models GROUP BY project_id;
+            """
+        )
+        flowers, first = database.sql(
+            "SELECT p.id, min(m.id) FROM pgml.projects AS p JOIN pgml.models AS m "
+            "ON m.project_id = p.id WHERE name = 'flowers' GROUP BY p.id"
+        ).split("|")
+        with running(f"postgresql://127.0.0.1:{server.port}/many") as (address, _):
+            visitor = Visitor(world, address)
+            with visitor.http:
+                visitor.login("ana")
+                page = visitor.get("/")
+                assert "The latest 100 projects" in text_of(page) and len(page.text) < 200_000
+                assert "p1999" in text_of(visitor.get("/?find=1999"))
+                page = visitor.get(f"/projects/{flowers}")
+                assert "The latest 100 models" in text_of(page) and len(page.text) < 200_000
+                assert f"xgboost #{first} deployed" in text_of(page)
+
+
 def test_a_database_without_the_extension_says_what_to_do(world, server):
     server.psql("CREATE DATABASE bare_console")
     try:

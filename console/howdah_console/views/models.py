@@ -105,16 +105,6 @@ async def find_project(page):
 async def project(page, done=None, fault=None):
     """A project's models side by side, what was deployed when, and why."""
     found = await find_project(page)
-    models = await page.ask(
-        f"""
-        SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
-               s.analysis->>'samples' AS samples, {METRICS_ONLY}
-        FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
-        WHERE m.project_id = $1::bigint
-        ORDER BY m.id DESC LIMIT {MOST}
-        """,
-        found["id"],
-    )
     deployments = await page.ask(
         """
         SELECT d.id, d.model_id, m.algorithm, d.strategy::text, d.created_at
@@ -123,6 +113,20 @@ async def project(page, done=None, fault=None):
         ORDER BY d.id DESC LIMIT 20
         """,
         found["id"],
+    )
+    deployed = deployments.first["model_id"] if deployments.first else None
+    models = await page.ask(
+        f"""
+        SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
+               s.analysis->>'samples' AS samples, {METRICS_ONLY}
+        FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        WHERE m.project_id = $1::bigint
+          AND (m.id = $2::bigint OR m.id IN (SELECT id FROM pgml.models WHERE project_id = $1::bigint
+                                             ORDER BY id DESC LIMIT {MOST}))
+        ORDER BY m.id DESC
+        """,
+        found["id"],
+        deployed,
     )
     trials = await page.ask(
         "SELECT model_id, strategy::text, share, created_at FROM pgml.trials WHERE project_id = $1::bigint", found["id"]
@@ -147,7 +151,8 @@ async def project(page, done=None, fault=None):
         models=models,
         rows=rows,
         deployments=deployments,
-        deployed=deployments.first["model_id"] if deployments.first else None,
+        deployed=deployed,
+        most=MOST,
         trials=trials,
         primary=primary,
         others=others,
