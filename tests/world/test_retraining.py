@@ -88,6 +88,15 @@ def test_another_order_of_the_same_rows_is_the_same_split(world):
     )
     assert f"f1 {metrics[1]:.6f}, and {metrics[0]:.6f} of deployed model" in decision, decision
     assert "rows that neither was trained on" in decision
+    kept = world.sql(
+        "SELECT metrics->>'decision' FROM pgml.trained_models JOIN pgml.models USING (id) WHERE name = 'order' ORDER BY id"
+    )
+    assert kept.splitlines() == [
+        "the project had no deployed model",
+        decision.removeprefix("Comparing the new model: "),
+    ]
+    world.sql("SELECT pgml.train('order', automatic_deploy => false)")
+    assert world.sql("SELECT metrics ? 'decision' FROM pgml.models ORDER BY id DESC LIMIT 1") == "f"
 
 
 def test_rows_keep_their_sides(world):

@@ -61,29 +61,34 @@ impl Rival {
 }
 
 /// Takes the new model, of this algorithm, and its metrics on its own test rows.
-pub fn is_better(
+pub fn decide(
     (project, algorithm): (&Project, &str),
     metric: &Metric,
     (new, metrics): (&Scorer, &Map<String, Value>),
     rival: Option<&Rival>,
     data: &Data,
     split: &Split,
-) -> Result<bool> {
-    let Some(deployed) = registry::deployed_model(project.id)? else { return Ok(true) };
+) -> Result<Decision> {
+    let Some(deployed) = registry::deployed_model(project.id)? else {
+        return Ok(Decision { better: true, reason: "the project had no deployed model".to_owned() });
+    };
     let name = metric.name();
     let Some(own) = metric.of(metrics) else {
-        report::warning(&format!(
-            "the new model has no {name}{}: model {deployed} stays deployed",
-            if split.test_rows() == 0 { ", because there are no test rows" } else { "" }
+        return Ok(Decision::warned(
+            false,
+            format!(
+                "the new model has no {name}{}: model {deployed} stays deployed",
+                if split.test_rows() == 0 { ", because there are no test rows" } else { "" }
+            ),
         ));
-        return Ok(false);
     };
     let bytes = names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?;
     let Some(current) = Scorer::new(&bytes, data)? else {
-        report::info(&format!(
+        let reason = format!(
             "Deployed model {deployed} cannot read these rows, whose columns are others: the new model replaces it"
-        ));
-        return Ok(true);
+        );
+        report::info(&reason);
+        return Ok(Decision { better: true, reason });
     };
     let shared = data.before.as_ref().filter(|_| rival.is_some_and(|rival| rival.id == deployed));
     let shared = shared.map(|before| split.both(before)).filter(|shared| shared.test_rows() >= FEWEST_SHARED);
@@ -119,17 +124,19 @@ pub fn is_better(
         return Ok(takes_no_missing(deployed));
     }
     let Some(current) = recorded(project, deployed, metric, data)? else {
-        report::warning(&format!(
-            "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new model \
-             replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+        return Ok(Decision::warned(
+            true,
+            format!(
+                "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new model \
+                 replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+            ),
         ));
-        return Ok(true);
     };
     let better = metric.at_least_as_good(own, current);
     let shared = shared.map_or(0, |shared| shared.test_rows());
-    say(
+    Ok(Decision::compared(
         better,
-        &format!(
+        format!(
             "{name} {own:.6}, and {current:.6} of deployed model {deployed}, each on the rows that its own training held out ({}): {}",
             match shared {
                 0 => format!("fewer than {FEWEST_SHARED} rows are known that neither was trained on"),
@@ -137,8 +144,32 @@ pub fn is_better(
             },
             outcome(better, deployed)
         ),
-    );
-    Ok(better)
+    ))
+}
+
+/// Whether a new model replaces the deployed one, and why or why not, in words.
+pub struct Decision {
+    pub better: bool,
+    pub reason: String,
+}
+
+impl Decision {
+    /// Says the reason as a warning.
+    fn warned(better: bool, reason: String) -> Decision {
+        report::warning(&reason);
+        Decision { better, reason }
+    }
+
+    /// Says the reason, as a warning where the deployed model stays.
+    fn compared(better: bool, reason: String) -> Decision {
+        let text = format!("Comparing the new model: {reason}");
+        if better {
+            report::info(&text)
+        } else {
+            report::warning(&text)
+        }
+        Decision { better, reason }
+    }
 }
 
 /// How much better the new model is than the deployed one, by a metric, on rows that neither was trained on.
@@ -179,7 +210,7 @@ impl Difference {
 
 /// By the rows that neither was trained on: by the first difference or, where that is within the noise, by the second, if there
 /// is one. `more` rows than the deployed one the new one has read, if it is of the same algorithm.
-fn by_shared(first: &Difference, second: Option<&Difference>, deployed: i64, rows: u64, more: u64) -> bool {
+fn by_shared(first: &Difference, second: Option<&Difference>, deployed: i64, rows: u64, more: u64) -> Decision {
     let better = second.unwrap_or(first).is_better();
     let by_more = !better && first.is_noise() && more > 0;
     let outcome = match by_more {
@@ -192,11 +223,10 @@ fn by_shared(first: &Difference, second: Option<&Difference>, deployed: i64, row
         format!("; {scores} ({between})")
     });
     let second = second.unwrap_or_default();
-    say(
+    Decision::compared(
         better || by_more,
-        &format!("{scores}, on the {rows} rows that neither was trained on ({between}){second}: {outcome}"),
-    );
-    better || by_more
+        format!("{scores}, on the {rows} rows that neither was trained on ({between}){second}: {outcome}"),
+    )
 }
 
 fn outcome(better: bool, deployed: i64) -> String {
@@ -206,17 +236,14 @@ fn outcome(better: bool, deployed: i64) -> String {
     }
 }
 
-fn say(better: bool, what: &str) {
-    let text = format!("Comparing the new model: {what}");
-    if better { report::info(&text) } else { report::warning(&text) }
-}
-
-fn takes_no_missing(deployed: i64) -> bool {
-    report::warning(&format!(
-        "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the new model \
-         replaces it"
-    ));
-    true
+fn takes_no_missing(deployed: i64) -> Decision {
+    Decision::warned(
+        true,
+        format!(
+            "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the new model \
+             replaces it"
+        ),
+    )
 }
 
 fn recorded(project: &Project, model_id: i64, metric: &Metric, data: &Data) -> Result<Option<f64>> {

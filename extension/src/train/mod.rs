@@ -286,6 +286,20 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         }
         registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
     }
+    let decision = match request.automatic_deploy {
+        true => Some(compare::decide(
+            (&project, engine.algorithm()),
+            &metric,
+            (&scorer, &metrics),
+            rival.as_ref(),
+            &data,
+            &split,
+        )?),
+        false => None,
+    };
+    if let Some(decision) = &decision {
+        metrics.insert("decision".into(), json!(decision.reason));
+    }
     registry::insert_model(&NewModel {
         id: model_id,
         project_id: project.id,
@@ -310,15 +324,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
         }
     }
-    let deployed = request.automatic_deploy
-        && compare::is_better(
-            (&project, engine.algorithm()),
-            &metric,
-            (&scorer, &metrics),
-            rival.as_ref(),
-            &data,
-            &split,
-        )?;
+    let deployed = decision.is_some_and(|decision| decision.better);
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
         let doubts = doubts::of(&metrics);
