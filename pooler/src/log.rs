@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PIPE_BUF;
@@ -77,11 +77,12 @@ pub fn warn_only() {
     log().warnings_only = true;
 }
 
-/// Writes one line.
-fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
+/// Writes one line; gives its time.
+fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> Duration {
+    let date = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut log = log();
     if log.warnings_only && level == Level::Log {
-        return;
+        return date;
     }
     let line = log.form(level, subject, text);
     log.write(&line);
@@ -92,6 +93,7 @@ fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
             None => syslog.send(severity, text),
         }
     }
+    date
 }
 
 impl Log {

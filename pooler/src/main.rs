@@ -21,6 +21,7 @@ use mio::{Poll, Token, Waker};
 use pooling::config::{Config, Shutdown};
 use pooling::derive::{Queue, Secrets};
 use pooling::io::{Listening, Wake};
+use pooling::log::{Level, event};
 use pooling::model::keys::WorkerId;
 use pooling::shared::{Ending, Mailbox, Message, Shared, Wakers};
 use pooling::sync::lock;
@@ -227,7 +228,9 @@ fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String
         Ok(paths) => {
             // Requests to cancel what its clients do arrive here from now on.
             *lock(&shared.succession.before) = paths;
-            info!("took over the listening sockets; the old pooler ends when its last client has left");
+            let done =
+                format_args!("took over the listening sockets; the old pooler ends when its last client has left");
+            event(Level::Log, None, "takeover", ("", ""), done);
             let shared = shared.clone();
             let adopts = move || adopt::adopt(before, &shared);
             thread::Builder::new().name("clients".to_owned()).spawn(adopts).map_err(text)?;

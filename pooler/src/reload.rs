@@ -13,6 +13,7 @@ use crate::notify;
 use pooling::config::Config;
 use pooling::config::value::AuthType;
 use pooling::hba::Hba;
+use pooling::log::{Level, event};
 use pooling::shared::{Message, Shared};
 use pooling::sync::lock;
 
@@ -46,7 +47,9 @@ fn read_again(shared: &Shared, occasion: Occasion) -> Result<(), String> {
     let mut config = match read {
         Ok(config) => config,
         Err(trouble) => {
-            pooling::warning!("the configuration could not be read again, so the old one stays in force: {trouble}");
+            let text =
+                format_args!("the configuration could not be read again, so the old one stays in force: {trouble}");
+            event(Level::Warning, None, "refused reload", ("", ""), text);
             outcome.failed += 1;
             outcome.trouble = Some(trouble.clone());
             return Err(trouble);
@@ -72,7 +75,7 @@ fn read_again(shared: &Shared, occasion: Occasion) -> Result<(), String> {
     }
     shared.board.reload();
     shared.tell_all(|| Message::Reload);
-    pooling::info!("{} was read again", path.display());
+    event(Level::Log, None, "reload", ("", ""), format_args!("{} was read again", path.display()));
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::catalog::Catalog;
+use crate::normalized::Normalized;
 use crate::shape::{Refusal, Shaper};
 use crate::verdict::{Kind, Reason, Verdict};
 use crate::{command, parse, statement};
@@ -51,7 +52,7 @@ impl Hasher for Same {
 }
 
 impl Classifier {
-    /// Remembers up to `limit` shapes (at least one); a shape costs about 400 bytes. Until [`Classifier::set_catalog`]
+    /// Remembers up to `limit` shapes (at least one); a shape costs about 400 bytes and its text. Until [`Classifier::set_catalog`]
     /// no query is known to be a read.
     pub fn new(limit: usize) -> Self {
         let catalog = Arc::new(Catalog::default());
@@ -131,6 +132,7 @@ impl Classifier {
         };
         verdict.route = shape.route;
         verdict.shape = Some(shape.key);
+        verdict.normalized = Some(Arc::new(Normalized::of(self.shaper.canonical())));
         let verdict = Arc::new(verdict);
         let place = self.place(shape.key);
         match self.slots.get_mut(place) {

@@ -33,6 +33,7 @@ mod classifier;
 mod command;
 pub mod configure;
 mod judge;
+mod normalized;
 pub mod parameter;
 pub mod pinning;
 pub mod server_state;
@@ -42,6 +43,7 @@ pub mod verdict;
 
 pub use catalog::{Catalog, Malformed};
 pub use classifier::{Classifier, Same};
+pub use normalized::Normalized;
 pub use pinning::Reasons;
 pub use shape::Route;
 pub use statement::Words;

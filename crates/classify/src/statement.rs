@@ -38,6 +38,7 @@ pub fn verdict(statements: &[Parsed<'_>], catalog: &Catalog) -> Verdict {
         stale: false,
         route: None,
         shape: None,
+        normalized: None,
         generation: catalog.generation(),
     };
     for statement in statements {
@@ -94,6 +95,7 @@ pub fn opaque(sql: &[u8], reason: Reason, catalog: &Catalog) -> Verdict {
         stale: false,
         route: None,
         shape: None,
+        normalized: None,
         generation: catalog.generation(),
     };
     verdict.pins = words.pins;
@@ -212,6 +214,7 @@ fn single(statement: &Node, canonical: &str, catalog: &Catalog) -> Verdict {
         stale: false,
         route: None,
         shape: None,
+        normalized: None,
         generation: catalog.generation(),
     };
     match &statement.node {

@@ -1,6 +1,9 @@
 //! The verdict on a statement.
 
+use std::sync::Arc;
+
 use crate::configure::Configured;
+use crate::normalized::Normalized;
 use crate::pinning::Reasons;
 use crate::shape::Route;
 
@@ -52,6 +55,8 @@ pub struct Verdict {
     pub route: Option<Route>,
     /// The shape's key; none if it has no shape and was judged by itself.
     pub shape: Option<u128>,
+    /// The text of all statements of the shape.
+    pub normalized: Option<Arc<Normalized>>,
     /// The generation of the catalog that it rests on.
     pub generation: u64,
 }

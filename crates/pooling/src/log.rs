@@ -1,7 +1,11 @@
 //! Lines of the log: their text and their subject. The program says where they are written.
 
+use std::collections::VecDeque;
 use std::fmt::{Arguments, Display, Formatter};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use crate::sync::lock;
 
 /// The importance of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +52,8 @@ impl Display for Subject {
     }
 }
 
-/// Writes a line somewhere.
-pub type Sink = fn(Level, Option<&Subject>, Arguments<'_>);
+/// Writes a line somewhere; gives its time since 1970.
+pub type Sink = fn(Level, Option<&Subject>, Arguments<'_>) -> Duration;
 
 static SINK: OnceLock<Sink> = OnceLock::new();
 
@@ -60,9 +64,58 @@ pub fn send_to(sink: Sink) {
 
 /// Logs an event; without a sink it is dropped.
 pub fn line(level: Level, subject: Option<&Subject>, text: Arguments<'_>) {
-    if let Some(sink) = SINK.get() {
-        sink(level, subject, text);
+    send(level, subject, text);
+}
+
+/// The time of a line, since 1970, once it has been logged.
+fn send(level: Level, subject: Option<&Subject>, text: Arguments<'_>) -> Duration {
+    SINK.get().map_or(Duration::ZERO, |sink| sink(level, subject, text))
+}
+
+/// An event that SHOW EVENTS shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// The time since 1970.
+    pub date: Duration,
+    /// What it is, in a word.
+    pub kind: &'static str,
+    /// The database that it is about, if it is about one.
+    pub database: String,
+    /// The host and port of the server that it is about, if it is about one.
+    pub server: String,
+    /// What has happened.
+    pub text: String,
+}
+
+/// The number of events that are kept.
+const KEPT: usize = 100;
+
+static EVENTS: Mutex<VecDeque<Event>> = Mutex::new(VecDeque::new());
+
+/// Logs an event, as [`line`] does, and keeps it for SHOW EVENTS; the pair is the database and the server that it is about.
+pub fn event(
+    level: Level,
+    subject: Option<&Subject>,
+    kind: &'static str,
+    (database, server): (&str, &str),
+    text: Arguments<'_>,
+) {
+    let date = send(level, subject, text);
+    keep(Event { date, kind, database: database.to_owned(), server: server.to_owned(), text: text.to_string() });
+}
+
+/// Keeps an event for SHOW EVENTS that has been logged otherwise.
+pub fn keep(event: Event) {
+    let mut events = lock(&EVENTS);
+    if events.len() >= KEPT {
+        events.pop_front();
     }
+    events.push_back(event);
+}
+
+/// The last events, in their order.
+pub fn events() -> Vec<Event> {
+    lock(&EVENTS).iter().cloned().collect()
 }
 
 /// Logs an event that is good to know; `of SUBJECT;` before the text gives the subject of the line.
@@ -103,6 +156,15 @@ pub fn date_time(seconds: u64, millis: u32) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_events_are_kept() {
+        for number in 0..=KEPT {
+            event(Level::Log, None, "reload", ("app", ""), format_args!("{number}"));
+        }
+        let texts: Vec<String> = events().into_iter().map(|event| event.text).collect();
+        assert_eq!((texts.len(), &*texts[0], &*texts[KEPT - 1]), (KEPT, "1", "100"));
+    }
 
     #[test]
     fn dates_are_right_across_leap_years() {

@@ -3,6 +3,7 @@
 use crate::model::keys::WorkerId;
 
 use crate::admin::order::Order;
+use crate::log::{self, Level};
 use crate::shared::{Message, Shared};
 use crate::state::suspension;
 use crate::sync::lock;
@@ -39,6 +40,8 @@ pub fn pause_all(shared: &Shared, paused: bool) {
         suspension::end(shared);
     }
     mark_paused(shared, None, paused);
+    let (kind, done) = if paused { ("pause", "paused") } else { ("resume", "resumed") };
+    log::event(Level::Log, None, kind, ("", ""), format_args!("all databases were {done} by a signal"));
     let order = if paused { Order::Pause(None) } else { Order::Resume(None) };
     // No client has asked under the number 0, so the answers are dropped.
     shared.tell_all(|| Message::Order(WorkerId(0), 0, order.clone()));

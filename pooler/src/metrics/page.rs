@@ -16,6 +16,7 @@ use pooling::admin::seen::{Part, PoolSeen, pool_parts};
 use pooling::error::Blame;
 use pooling::metrics::Times;
 use pooling::metrics::measured::Measured;
+use pooling::metrics::shapes::{Shape, whole_shapes};
 use pooling::monitor::{Board, ServerSeen};
 use pooling::shared::Shared;
 use pooling::sync::lock;
@@ -120,6 +121,7 @@ pub fn page(shared: &Shared, measured: &[Measured]) -> String {
     of_pools(&mut page, &pools);
     of_servers(&mut page, &shared.board);
     times(&mut page, measured);
+    shapes(&mut page, measured);
     page.finish()
 }
 
@@ -298,6 +300,40 @@ fn times(page: &mut Page, measured: &[Measured]) {
     page.metric(&name("wait_duration_seconds"), Kind::Histogram, help);
     for ((database, user, server), (_, wait)) in &found {
         page.times(&[("database", database), ("user", user), ("server", server)], wait);
+    }
+}
+
+/// A count of a shape: its name, its meaning, how it is had.
+type OfShape = (&'static str, &'static str, fn(&Shape) -> f64);
+
+const OF_SHAPES: &[OfShape] = &[
+    ("shape_calls_total", "Statements of a shape that have ended.", |shape| shape.calls as f64),
+    ("shape_seconds_total", "How long statements of a shape took.", |shape| shape.total.as_secs_f64()),
+    ("shape_rows_total", "Rows that statements of a shape have returned or changed.", |shape| shape.rows as f64),
+    ("shape_errors_total", "Statements of a shape that failed.", |shape| shape.failed as f64),
+];
+
+/// The most shapes on the page.
+const SHAPES: usize = 20;
+
+/// The most characters of a shape's text on the page.
+const SHOWN: usize = 80;
+
+/// The counts of the shapes that took most time.
+fn shapes(page: &mut Page, measured: &[Measured]) {
+    let mut shapes = whole_shapes(measured.iter().flat_map(|measured| &measured.shapes));
+    shapes.truncate(SHAPES);
+    let named = |shape: &Shape| {
+        let text = shape.text.as_ref().map_or("", |text| &text.text);
+        (format!("{:016x}", shape.id()), text.chars().take(SHOWN).collect::<String>())
+    };
+    let names: Vec<(String, String)> = shapes.iter().map(named).collect();
+    for (rest, help, value) in OF_SHAPES {
+        page.metric(&name(rest), Kind::Counter, help);
+        for (shape, (id, query)) in shapes.iter().zip(&names) {
+            let labels = [("database", &*shape.database), ("user", &shape.user), ("fingerprint", id), ("query", query)];
+            page.sample(&labels, value(shape));
+        }
     }
 }
 

@@ -167,7 +167,7 @@ fn statement(choices: Vec<usize>) -> String {
 
 /// What must be the same however it was found.
 fn essence(verdict: &Verdict) -> Verdict {
-    let mut essence = Verdict { shape: None, ..verdict.clone() };
+    let mut essence = Verdict { shape: None, normalized: None, ..verdict.clone() };
     for kind in std::iter::once(&mut essence.kind).chain(&mut essence.each) {
         if let Kind::Set(sets) = kind {
             sets.iter_mut().for_each(|set| set.statement.clear());

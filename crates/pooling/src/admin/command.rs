@@ -170,6 +170,7 @@ impl Command {
     /// The order to all workers for this command, if there is one.
     pub fn order(&self) -> Option<Order> {
         Some(match self {
+            Self::Show(Show::Shapes) => Order::LookAtShapes,
             Self::Show(show) if show.looks() => Order::Look,
             Self::Pause(database) => Order::Pause(database.clone()),
             Self::Resume(database) => Order::Resume(database.clone()),
@@ -185,6 +186,21 @@ impl Command {
     /// Whether the command ends only when no connection is left.
     pub fn waits(&self) -> bool {
         matches!(self, Self::Pause(_) | Self::Suspend | Self::WaitClose(_))
+    }
+
+    /// The kind of the event that the command is; none if it is none, or if what it does is one.
+    pub fn kind_of_event(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Pause(_) => "pause",
+            Self::Resume(_) => "resume",
+            Self::Suspend => "suspend",
+            Self::Reconnect(_) => "reconnect",
+            Self::Kill(_) => "kill",
+            Self::Disable(_) => "disable",
+            Self::Enable(_) => "enable",
+            Self::Shutdown(_) => "shutdown",
+            _ => return None,
+        })
     }
 
     /// Whether the command changes nothing.

@@ -6,10 +6,12 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
 use crate::admin::command::Command;
 use crate::admin::order::{Answer, Order};
+use crate::admin::seen::Snapshot;
 use crate::admin::{result, snapshot};
 use crate::backend::{close, hub_asks};
 use crate::error::Error;
 use crate::frontend::leave;
+use crate::metrics::ask;
 use crate::pause::{is_paused, names};
 use crate::pools::{configure, free, grow};
 use crate::reactor::{sockets, suspend, turns};
@@ -83,6 +85,7 @@ pub fn console_tick(core: &mut Core) {
 /// Carries out an order of the console on this worker.
 pub fn obey(core: &mut Core, order: &Order) -> Answer {
     match order {
+        Order::LookAtShapes => Answer::Seen(Snapshot { shapes: ask::shapes(core), ..Snapshot::default() }),
         Order::Look => Answer::Seen(snapshot::snapshot(core)),
         Order::Pause(database) => Answer::Left(pause(core, database.as_deref())),
         Order::Suspend => Answer::Left(suspend::suspend(core)),

@@ -7,6 +7,8 @@ use crate::admin::seen::Snapshot;
 pub enum Order {
     /// Give a snapshot.
     Look,
+    /// Give a snapshot of the counts by shape alone.
+    LookAtShapes,
     /// Give clients of this database (all when none) no server connections; the answer is the number of those left.
     Pause(Option<String>),
     /// Read nothing more; the answer is the number of connections that are not at rest.

@@ -10,6 +10,7 @@ use crate::admin::{ask, result};
 use crate::config::Config;
 use crate::config::settings::WITHOUT_EFFECT;
 use crate::error::Error;
+use crate::log::{self, Event};
 use crate::pause::mark_paused;
 use crate::reactor::succeed;
 use crate::shared::{Message, Shared};
@@ -27,13 +28,27 @@ pub fn run(core: &mut Core, key: ClientKey, text: &str) {
             if !command.only_looks() && !matches!(command, Command::TakeoverClients) {
                 crate::info!(of core.name_client(key); "console: {:?}", text.trim());
             }
-            begin(core, key, command)
+            let kind = command.kind_of_event();
+            let begun = begin(core, key, command);
+            if let (Some(kind), Ok(())) = (kind, &begun) {
+                keep(core, key, kind, text);
+            }
+            begun
         }
         Err(error) => Err(error),
     };
     if let Err(error) = outcome {
         result::refused(core, key, &error);
     }
+}
+
+/// Keeps a command, which has been logged, for SHOW EVENTS.
+fn keep(core: &Core, key: ClientKey, kind: &'static str, text: &str) {
+    let by = core.name_client(key);
+    let database = text.split_whitespace().nth(1).unwrap_or_default().trim_matches(['"', ';']).to_owned();
+    let text = format!("{} by {} at {}", text.trim(), by.user, by.client.unwrap_or_default());
+    let (date, server) = (core.shared.outside.date(), String::new());
+    log::keep(Event { date, kind, database, server, text });
 }
 
 /// Begins a command; one that needs no worker's answer is run at once.

@@ -9,6 +9,8 @@ use classify::Reasons;
 use crate::model::statement::StatementId;
 use crate::model::totals::Totals;
 
+use crate::metrics::shapes::Shape;
+
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
 use crate::state::traveller::Deeds;
@@ -252,6 +254,8 @@ pub struct Snapshot {
     pub servers: Vec<Line>,
     /// Clients that are logging in.
     pub login_clients: usize,
+    /// Counts by shape.
+    pub shapes: Vec<Shape>,
 }
 
 /// The kind of replication of a client.

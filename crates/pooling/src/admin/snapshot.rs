@@ -27,6 +27,7 @@ pub fn snapshot(core: &Core) -> Snapshot {
         clients,
         servers: own.filter_map(|(_, server)| server_line(core, server)).collect(),
         pools: pools::pools_seen(core),
+        shapes: Vec::new(),
     }
 }
 

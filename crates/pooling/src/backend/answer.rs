@@ -1,6 +1,6 @@
 //! The answers of servers, passed on to their clients.
 
-use crate::model::exchange::{Copying, Passing};
+use crate::model::exchange::{Copying, Passing, Ran};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::Step;
@@ -10,7 +10,7 @@ use wire::{Header, header};
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
-use crate::backend::{copies, errors, hub_asks, ready, settle};
+use crate::backend::{copies, counts, errors, hub_asks, ready, settle};
 use crate::frontend::{lookup, names, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
@@ -131,8 +131,15 @@ fn answer(
         return Ok(());
     }
     let pipeline = core.servers.get(key.0).is_some_and(|server| server.is_pipelined());
-    if tag == tag::COMMAND_COMPLETE && !pipeline {
-        effects::leaves(core, key, End::Command(backend::command_complete(body)?));
+    if tag == tag::COMMAND_COMPLETE {
+        let command = backend::command_complete(body)?;
+        note_end(core, key, ours, command);
+        if !pipeline {
+            effects::leaves(core, key, End::Command(command));
+        }
+    }
+    if matches!(tag, tag::PORTAL_SUSPENDED | tag::EMPTY_QUERY_RESPONSE) {
+        note_end(core, key, ours, b"");
     }
     if tag == tag::PORTAL_SUSPENDED && !pipeline {
         effects::leaves(core, key, End::Suspended);
@@ -169,6 +176,13 @@ fn answer(
     }
     answered(core, key, tag);
     Ok(())
+}
+
+/// Notes the end of a statement, with its tag if it has one, for the counts by shape.
+fn note_end(core: &mut Core, key: ServerKey, ours: bool, tag: &[u8]) {
+    if let Some(server) = core.servers.get_mut(key.0).filter(|_| !ours) {
+        server.exchange.ran.end(tag);
+    }
 }
 
 /// Notes the value of a parameter that a server reports: its client has it from now on, unless the change is not the
@@ -266,6 +280,14 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     if server.exchange.is_answered_by(tag) {
         let was_full = server.exchange.requests.are_full();
         let done = server.exchange.requests.pop_front();
+        if !server.is_pipelined()
+            && let Some(done @ Request::Execute(_)) = &done
+        {
+            let since = Some(core.now);
+            let ran = std::mem::replace(&mut server.exchange.ran, Ran { since, ..Ran::default() });
+            counts::count_request(core, key, done, &ran);
+        }
+        let Some(server) = core.servers.get_mut(key.0) else { return };
         server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
         (server.exchange.finished, server.exchange.copying) = (0, Copying::No);
         server.exchange.pop_copy_ends();

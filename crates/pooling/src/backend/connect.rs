@@ -17,6 +17,7 @@ use crate::error::{self, Cause};
 use crate::frontend::leave;
 use crate::io::{Io, Socket};
 use crate::link::Link;
+use crate::log::{self, Level};
 use crate::monitor::Met;
 use crate::monitor::address::Address;
 use crate::reactor::{sockets, turns};
@@ -359,7 +360,9 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
     let logs = failure.logs();
     pool.connections.failure = Some(failure);
     if logs {
-        crate::warning!(of core.name_pool(key); "no server connection could be made: {}", cause.why);
+        let (pool, why) = (core.name_pool(key), &cause.why);
+        let text = format_args!("no server connection could be made: {why}");
+        log::event(Level::Warning, Some(&pool), "lost", (&pool.database, ""), text);
     }
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let entry = core.config.database(&pool.name.database);

@@ -39,6 +39,7 @@ pub fn answer_error(
         error_of_ours(core, key, message, report);
         return Ok(());
     }
+    server.exchange.ran.error = Some(report.code.as_bytes().try_into().unwrap_or(*b"XX000"));
     let pool = server.pool;
     if report.routine == SERIALIZABLE {
         route::is_serializable_by_default(core, pool);

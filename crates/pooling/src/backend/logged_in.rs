@@ -5,6 +5,7 @@ use crate::model::turn::After;
 
 use crate::backend::{align, hub, relay};
 use crate::io::Peer;
+use crate::log::{self, Level};
 use crate::pools::{grow, welcome};
 use crate::reactor::turns;
 use crate::router::{fingerprints, freshness, members, reroute, roles};
@@ -42,7 +43,9 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     let was_down = pool.connections.failure.take().is_some();
     if was_down {
-        crate::info!(of core.name_pool(pool_key); "server connections can be made again");
+        let pool = core.name_pool(pool_key);
+        let text = format_args!("server connections can be made again");
+        log::event(Level::Log, Some(&pool), "found", (&pool.database, ""), text);
     }
     for name in core.parameters.tracked.note_silent(&vars) {
         welcome::warn_of_silent(&name);

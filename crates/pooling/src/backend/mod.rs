@@ -8,6 +8,7 @@ pub mod cancel;
 pub mod close;
 pub mod connect;
 pub mod copies;
+pub mod counts;
 pub mod down;
 pub mod effects;
 pub mod errors;

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use crate::admin::seen::PoolSeen;
 use crate::error::Blame;
+use crate::metrics::shapes::Shape;
 use crate::metrics::stats::Stats;
 
 /// The counts of one worker.
@@ -13,4 +14,6 @@ pub struct Measured {
     pub errors: BTreeMap<(String, Blame), u64>,
     /// Clients that are logging in.
     pub login_clients: usize,
+    /// The counts of statements by shape.
+    pub shapes: Vec<Shape>,
 }

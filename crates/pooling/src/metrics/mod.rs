@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod measured;
+pub mod shapes;
 mod stats;
 mod times;
 

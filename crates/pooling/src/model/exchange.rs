@@ -1,5 +1,7 @@
 //! The requests that were sent to a server, and how far it has answered them.
 
+use std::time::Instant;
+
 use wire::backend::{Report, Status, tag};
 
 use crate::model::known::Known;
@@ -91,6 +93,32 @@ pub struct Exchange {
     pub writes: bool,
     /// What is known of the block that is open.
     pub block: Block,
+    /// What has come of the statement at the head so far.
+    pub ran: Ran,
+}
+
+/// What has come of a statement so far, for the counts by shape.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Whether it has ended: a unit may only prepare statements.
+    pub ended: bool,
+    /// The rows that command tags count.
+    pub rows: u64,
+    /// The SQLSTATE of the error.
+    pub error: Option<[u8; 5]>,
+    /// The end of the statement before it in its unit, if there was one.
+    pub since: Option<Instant>,
+}
+
+impl Ran {
+    /// Notes the end of a statement, and the rows that its tag counts, if it has one.
+    pub fn end(&mut self, tag: &[u8]) {
+        self.ended = true;
+        let digits = tag.iter().rposition(|byte| !byte.is_ascii_digit()).map_or(0, |place| place + 1);
+        let count = tag.get(digits..).unwrap_or_default().iter();
+        let count = count.fold(0u64, |sum, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+        self.rows = self.rows.saturating_add(count);
+    }
 }
 
 /// A change of the transaction block that is open.

@@ -93,6 +93,13 @@ impl Why {
     ];
 }
 
+impl Why {
+    /// The name of the reason.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.get(self as usize).copied().unwrap_or_default()
+    }
+}
+
 impl From<&Reason> for Why {
     fn from(reason: &Reason) -> Self {
         match reason {

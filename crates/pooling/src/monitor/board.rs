@@ -2,6 +2,7 @@
 //! console meet.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Arguments;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Instant;
@@ -10,6 +11,7 @@ use balancer::{Cluster, Failure, Moment, Observation, ServerId, ServerReport, St
 
 use crate::config::{Config, Routing};
 use crate::io::Wake;
+use crate::log::{self, Level};
 use crate::monitor::address::Address;
 use crate::replay::{Bell, Freshness};
 use crate::sync::lock;
@@ -323,21 +325,28 @@ fn tell(name: &str, before: Option<&View>, watched: &Watched) {
     for server in watched.cluster.view().servers() {
         let old = before.and_then(|view| view.server(server.id)).filter(|old| old.host == server.host);
         let (standing, banned) = old.map_or((Standing::Unknown, false), |old| (old.standing, old.banned));
-        let place = format!("{name}: server {}:{}", server.host, server.port);
+        let at = format!("{}:{}", server.host, server.port);
+        let place = format!("{name}: server {at}");
+        let note = |level, kind, text: Arguments<'_>| log::event(level, None, kind, (name, &at), text);
         if standing != server.standing {
             let why = watched.errors.get(&server.id).map(|why| format!(" ({why})")).unwrap_or_default();
             let (old, new) = (standing.word(), server.standing.word());
-            match server.standing {
-                Standing::Primary | Standing::Replica => crate::info!("{place} is now {new}, was {old}"),
-                _ => crate::warning!("{place} is now {new}, was {old}{why}"),
+            let text = format_args!("{place} is now {new}, was {old}");
+            match (standing, server.standing) {
+                (Standing::Replica | Standing::Lagging, Standing::Primary) => note(Level::Log, "failover", text),
+                (_, Standing::Primary | Standing::Replica) => note(Level::Log, "found", text),
+                (_, Standing::Lagging) => note(Level::Warning, "lagging", format_args!("{text}{why}")),
+                _ => note(Level::Warning, "lost", format_args!("{text}{why}")),
             }
         }
         if banned != server.banned {
             let report = watched.cluster.report();
             let ban = report.iter().find(|report| report.id == server.id).and_then(|report| report.ban);
             match ban {
-                Some(ban) => crate::warning!("{place} is banned from reads: {}", ban.reason.text()),
-                None => crate::info!("{place} is no longer banned"),
+                Some(ban) => {
+                    note(Level::Warning, "ban", format_args!("{place} is banned from reads: {}", ban.reason.text()));
+                }
+                None => note(Level::Log, "unban", format_args!("{place} is no longer banned")),
             }
         }
     }

@@ -9,6 +9,7 @@ use crate::model::turn::{After, Turn};
 use balancer::Tried;
 use wire::backend::{Report, Status};
 
+use crate::backend::counts;
 use crate::backend::replies::{emit_invented, shown_name, write_renamed};
 use crate::pipeline::retry;
 use crate::reactor::turns;
@@ -111,6 +112,7 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
 fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
+    let ran = std::mem::take(&mut server.exchange.ran);
     if let Some(fingerprint) = &unit.fingerprint {
         fingerprint.took(took, alone, core.now);
         if let Some(kept) = unit.kept {
@@ -123,6 +125,12 @@ fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
     if let Some(pool) = core.pools.get_mut(server.pool.0) {
         pool.count_pipelined(server.at.place, took, alone);
     }
+    // A unit without a client is retried.
+    if unit.client.is_some() && (ran.ended || ran.error.is_some()) {
+        let verdict = unit.fingerprint.as_ref().map(|fingerprint| &*fingerprint.verdict);
+        counts::count(core, key, verdict, &ran, took);
+    }
+    let Some(server) = core.servers.get(key.0) else { return };
     if let Some(client) = unit.client
         && !server.known.session.read_only
         && server.known.standby != Some(true)

@@ -9,6 +9,7 @@ use crate::admin::account;
 use crate::error::Error;
 use crate::io::Kind;
 use crate::io::MOST_HANDED;
+use crate::log::{self, Level};
 use crate::reactor::{depart, door, moves};
 use crate::shared::{Ending, Message};
 use crate::state::adopted::Row;
@@ -78,7 +79,8 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     if let Some(metrics) = lock(&core.shared.succession.metrics).take() {
         metrics.waker.wake();
     }
-    crate::info!("another process has taken the listening sockets over: ending when the last client has left");
+    let text = "another process has taken the listening sockets over: ending when the last client has left";
+    log::event(Level::Log, None, "takeover", ("", ""), format_args!("{text}"));
     core.shared.tell_all(|| Message::Shutdown(Ending::WaitForClients));
     Ok(())
 }

@@ -52,6 +52,11 @@ impl Fingerprints {
         self.classifier.catalog().generation()
     }
 
+    /// The fingerprint of this key, if it is remembered.
+    pub fn of_key(&self, key: u128) -> Option<&Fingerprint> {
+        self.by_key.get(&key).map(Rc::as_ref)
+    }
+
     /// The fingerprint of a statement; `typed` if its Parse gives parameters types of users, by their numbers.
     pub fn fingerprint(&mut self, sql: &[u8], lexing: Lexing, typed: bool) -> Rc<Fingerprint> {
         let acts = typed && self.classifier.catalog().has_acting_types();

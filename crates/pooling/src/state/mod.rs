@@ -37,6 +37,7 @@ use crate::config::Config;
 use crate::error::Blame;
 use crate::io::Network;
 use crate::log::Subject;
+use crate::metrics::shapes::Shapes;
 use crate::monitor::ClusterView;
 use crate::shared::Shared;
 use crate::state::client::Client;
@@ -123,6 +124,8 @@ pub struct Lifecycle {
     pub workload: Workload,
     /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
+    /// The counts of statements by shape.
+    pub shapes: Shapes,
     /// The questions of console clients that other workers are answering.
     pub console: Console,
 }
