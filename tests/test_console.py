@@ -764,8 +764,8 @@ def test_a_pooler_is_shown_as_it_is(world, visit):
         assert "Asking the pooler" in text_of(visitor.get("/poolers"))
         said = text_of(visitor.part("/poolers/0"))
         assert "howdah-pooler" in said and "console ana 1 of 1" in said and "transaction" in said
-        said = text_of(visitor.part("/poolers/0/clients"))
-        assert "Clients by application" in said and "console ana 1" in said
+        assert "Clients by application" in said and "(no name) console ana 1" in said
+        assert "1 client " in text_of(visitor.part("/poolers/0/clients"))
         assert "does not answer" in text_of(visitor.part("/poolers/1"))
         assert "no such page" in visitor.part("/poolers/2").text
         assert visitor.get("/poolers/0").status_code == 404
@@ -899,8 +899,8 @@ def act(page, view):
     elif view in ("model", "search", "regression"):
         page.wait_for_selector(".u-over")
     elif view == "poolers":
-        page.click("#clients-0 button")
-        page.wait_for_selector("#clients-0 table")
+        page.wait_for_selector("#pooler-0 table")
+        page.wait_for_selector("#shapes-0 h3")
         page.wait_for_selector("#pooler-1 .fault")
     elif view == "project":
         page.wait_for_selector("#compare table")

@@ -194,6 +194,9 @@ def make_app(settings):
         get("/poolers/{pooler}", poolers.pooler),
         post("/poolers/{pooler}", poolers.command),
         get("/poolers/{pooler}/clients", poolers.clients),
+        post("/poolers/{pooler}/clients", poolers.kill),
+        get("/poolers/{pooler}/shapes", poolers.shapes),
+        get("/poolers/{pooler}/events", poolers.events),
         get("/sql", sql.show),
         # Statements that take long have connections of their own: pages, and cancelling, need those of the session.
         Route("/sql/run", page(sql.run, connects=False), methods=["POST"]),

@@ -162,3 +162,146 @@ def chart(series, x, y, **more):
 
 
 GLOBALS = {"histogram": histogram, "bar": bar, "waterfall": waterfall, "parallel": parallel}
+
+
+class Box:
+    """A box of `system`: a title, lines of text, a kind for its colours, how many connections lead to it."""
+
+    def __init__(self, title, lines, kind, weight, broken=False):
+        self.title = title
+        self.lines = lines
+        self.kind = kind
+        self.weight = weight
+        self.broken = broken
+
+    def drawn(self, x, y, wide, high):
+        """The box with its corner here."""
+        letters = int((wide - 24) / 9.3)
+        texts = [("name", shortened(self.title, letters)), *(("", shortened(line, letters + 5)) for line in self.lines)]
+        lines = "".join(
+            f'<text class="{kind}" x="{x + 12}" y="{y + 21 + 18 * place}">{escape(text)}</text>'
+            for place, (kind, text) in enumerate(texts)
+        )
+        return (
+            f'<g class="box {self.kind}"><rect x="{x}" y="{y}" width="{wide}" height="{high}" rx="8"/>'
+            f'<rect class="edge" x="{x}" y="{y + 8}" width="4" height="{high - 16}"/>{lines}</g>'
+        )
+
+
+def shortened(text, letters):
+    """A text of at most so many letters, its middle left out."""
+    half = (letters - 1) // 2
+    return text if len(text) <= letters else text[: letters - 1 - half] + "…" + text[-half:]
+
+
+def system(name, facts, applications, servers):
+    """Who talks to whom now: clients by application, the pooler, servers. Wide and for a phone; CSS shows one."""
+    left = [
+        Box(
+            title,
+            [
+                f"{group['all']:,} client{'s' * (group['all'] != 1)}, {group['active']:,} active",
+                *([f"{group['waiting']:,} waiting"] if group["waiting"] else []),
+                *([f"{group['pinned']:,} pinned"] if group["pinned"] else []),
+            ],
+            "waits" if group["waiting"] else "",
+            group["all"],
+        )
+        for title, group in few(applications, 6)
+    ]
+    right = [server_box(server) for server in servers[:8]]
+    if len(servers) > 8:
+        right.append(Box(f"{len(servers) - 8} more servers", ["see the table"], "", 0))
+    middle = Box(name, facts, "middle", 0)
+    said = "; ".join(", ".join([box.title, *box.lines]) for box in [*left, middle, *right])
+    return Markup(wide_system(left, middle, right, said) + tall_system(left, middle, right, said))
+
+
+def few(applications, most):
+    """The first applications, and the others as one."""
+    first, others = applications[:most], applications[most:]
+    if not others:
+        return first
+    sums = {count: sum(group[count] for _, group in others) for count in ("all", "active", "waiting", "pinned")}
+    return [*first, (f"{len(others):,} other applications", sums)]
+
+
+def server_box(server):
+    """A server's box."""
+    used = f"{server['active']:,} active, {server['idle']:,} idle"
+    lines, kind = [f"{server['role']} · {server['database']}", used], server["role"]
+    if server.get("ban"):
+        lines.append(f"banned for {server['ban']['ban_remaining_seconds']} s: {server['ban']['reason']}")
+    elif server.get("error"):
+        lines.append("does not answer")
+    elif server.get("lag_ms") is not None and server["role"] != "primary":
+        lines.append(f"behind by {server['lag_ms'] / 1000:.1f} s")
+    broken = bool(server.get("ban") or server.get("error"))
+    if broken or kind not in ("primary", "replica", "server"):
+        kind, broken = "broken", True
+    return Box(server["place"], lines, kind, server["active"] + server["idle"], broken)
+
+
+def line_between(path, box):
+    """The line of a box's connections, thicker with more of them."""
+    thick = 1.5 + 1.5 * math.log10(1 + box.weight)
+    kind = "broken" if box.broken else "idle" if not box.weight else ""
+    return f'<path class="line {kind}" stroke-width="{thick:.1f}" d="{path}"/>'
+
+
+def drawing(kind, wide, high, said, parts):
+    """A picture of a system."""
+    return (
+        f'<svg class="system {kind}" viewBox="-2 0 {wide + 4} {high}" role="img" aria-label="{escape(said)}">'
+        f"{''.join(parts)}</svg>"
+    )
+
+
+def heights(boxes):
+    """How high each box is."""
+    return [30 + 18 * len(box.lines) for box in boxes]
+
+
+def wide_system(left, middle, right, said):
+    """Clients on the left, servers on the right."""
+    sides, gap = [(left, 0), (right, 620)], 14
+    highs = [sum(heights(boxes)) + gap * (len(boxes) - 1) if boxes else 0 for boxes, _ in sides]
+    (own,) = heights([middle])
+    high = max(*highs, own) + 4
+    lines, boxes, centre = [], [], high / 2
+    for (side, x), whole in zip(sides, highs, strict=True):
+        y = (high - whole) / 2
+        for box, own_high in zip(side, heights(side), strict=True):
+            at = y + own_high / 2
+            ends = (280, 340) if x == 0 else (560, 620)
+            near, far = (at, centre) if x == 0 else (centre, at)
+            bend = (ends[0] + ends[1]) / 2
+            path = f"M{ends[0]} {near:.0f} C{bend:.0f} {near:.0f} {bend:.0f} {far:.0f} {ends[1]} {far:.0f}"
+            lines.append(line_between(path, box))
+            boxes.append(box.drawn(x, round(y), 280, own_high))
+            y += own_high + gap
+    boxes.append(middle.drawn(340, round(centre - own / 2), 220, own))
+    return drawing("across", 900, round(high), said, lines + boxes)
+
+
+def tall_system(left, middle, right, said):
+    """Clients above, servers below, joined by a line at the side."""
+    lines, boxes, y = [], [], 2
+    places = []
+    for box, own_high in zip(left, heights(left), strict=True):
+        boxes.append(box.drawn(24, y, 316, own_high))
+        places.append((box, y + own_high / 2))
+        y += own_high + 10
+    (own,) = heights([middle])
+    at = y + own / 2
+    boxes.append(middle.drawn(24, y, 316, own))
+    y += own + 10
+    for box, own_high in zip(right, heights(right), strict=True):
+        boxes.append(box.drawn(24, y, 316, own_high))
+        places.append((box, y + own_high / 2))
+        y += own_high + 10
+    lines = [line_between(f"M24 {place:.0f} H8 V{at:.0f} H24", box) for box, place in places]
+    return drawing("down", 342, round(y), said, lines + boxes)
+
+
+GLOBALS["system"] = system

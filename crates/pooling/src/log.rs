@@ -160,10 +160,13 @@ mod tests {
     #[test]
     fn the_last_events_are_kept() {
         for number in 0..=KEPT {
-            event(Level::Log, None, "reload", ("app", ""), format_args!("{number}"));
+            event(Level::Log, None, "reload", ("kept", ""), format_args!("{number}"));
         }
-        let texts: Vec<String> = events().into_iter().map(|event| event.text).collect();
-        assert_eq!((texts.len(), &*texts[0], &*texts[KEPT - 1]), (KEPT, "1", "100"));
+        assert_eq!(events().len(), KEPT);
+        // Other tests have events too.
+        let texts: Vec<String> =
+            events().into_iter().filter(|event| event.database == "kept").map(|event| event.text).collect();
+        assert!(!texts.contains(&"0".to_owned()) && texts.last().is_some_and(|last| last == "100"), "{texts:?}");
     }
 
     #[test]
