@@ -408,9 +408,25 @@ def test_lightgbm_knows_pandas_categories(ask, lightgbm):
         answer = ask("SELECT pgml.predict('colors', r) FROM (SELECT %s::real AS size, %s::text AS color) r", *row)[0][0]
         expected = own.predict(numpy.array([[numpy.float32(row[0]), code]], dtype=numpy.float32))[0]
         assert numpy.float32(answer) == numpy.float32(expected), row
-    for broken in ('[["blue"], ["x"]]', "[[1, 2, 3]]", '[["blue"', "[3]"):
+    # Numbers and booleans are texts as SQL prints them.
+    for kinds, names in [("[10, 47, -3]", "10 47 -3"), ("[1.0, 1.5, 2.25]", "1 1.5 2.25"), ("[false, true]", "false true")]:
+        import_model(ask, "kinds", text.replace('["blue", "red", "green"]', kinds).encode(), ", deploy => true")
+        for code, name in enumerate(names.split()):
+            answer = ask("SELECT pgml.predict('kinds', r) FROM (SELECT 0.5::real AS size, %s::text AS color) r", name)
+            expected = own.predict(numpy.array([[0.5, code]], dtype=numpy.float32))[0]
+            assert numpy.float32(answer[0][0]) == numpy.float32(expected), name
+    for broken in ('[["blue"], ["x"]]', "[[1, null, 3]]", '[["blue"', "[3]"):
         damaged = text.replace('[["blue", "red", "green"]]', broken)
         assert error(ask, "SELECT pgml.import_model('p', %s::bytea)", damaged.encode())[0] in ("22P03", "0A000")
+
+
+def test_what_lightgbm_has_and_pgml_has_not_is_refused_by_name(ask, lightgbm):
+    linear = gbm(lightgbm, TARGET, linear_tree=True)
+    state, message = error(ask, "SELECT pgml.import_model('p', %s::bytea)", linear.model_to_string().encode())[:2]
+    assert state == "0A000" and "linear_tree" in message
+    import_model(ask, "ova", gbm(lightgbm, THREE, objective="multiclassova", num_class=3).model_to_string().encode())
+    state, message = error(ask, "SELECT pgml.predict_proba('ova', ARRAY[1, 2, 3, 4])")[:2]
+    assert state == "0A000" and "gives no probabilities" in message
 
 
 def test_what_is_trained_here_goes_to_lightgbm(ask, lightgbm):

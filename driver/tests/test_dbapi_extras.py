@@ -124,9 +124,9 @@ def test_a_notebook_shows_the_first_rows(connection):
         "select case when n > 1 then n end as \"a<b\", repeat('<', n) from generate_series(1, 200) n"
     )
     shown = columns._repr_html_()
-    assert shown.count("<tr>") == 11
+    assert shown.count("<tr>") == 51
     assert "<th>a&lt;b</th>" in shown
-    assert "<td>NULL</td><td>&lt;</td>" in shown
-    assert "200 rows, the first 10 shown" in shown
+    assert "<td><i>NULL</i></td><td>&lt;</td>" in shown
+    assert "200 rows, the first 50 are shown" in shown
     assert "1 row<" in connection.fetch_columns("select repeat('x', 1000)")._repr_html_()
     assert "<p>0 rows</p>" in connection.fetch_columns("select 1 where false")._repr_html_()

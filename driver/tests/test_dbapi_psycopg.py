@@ -4,6 +4,7 @@ import contextlib
 import types
 
 import psycopg
+import psycopg.types.json
 import pytest
 from howdah import dbapi
 
@@ -193,3 +194,25 @@ def test_a_borrower_leaves_nothing(spec):
                 assert connection.info.backend_pid == pid
         with pool.connection() as connection:
             connection.execute("drop role borrower")
+
+
+def test_objects_of_json(side, connection):
+    module = psycopg.types.json if side.module is psycopg else dbapi
+    connection.execute("create temp table objects (a json, b jsonb)")
+    row = (module.Json([1, "é"]), module.Jsonb(2.5))
+    connection.execute("insert into objects values (%s, %s)", row)
+    connection.cursor().executemany("insert into objects values (%s, %s)", [row, (None, None), row])
+    wanted = ('[1, "\\u00e9"]', "2.5")
+    found = connection.execute("select a::text, b::text from objects order by ctid").fetchall()
+    assert found == [wanted, wanted, (None, None), wanted]
+    assert connection.execute("select pg_typeof(%s)::text, pg_typeof(%s)::text", row).fetchone() == ("json", "jsonb")
+    assert connection.execute("select (%s)[2]::text", ([module.Jsonb(1), module.Jsonb({})],)).fetchone() == ("{}",)
+
+
+def test_objects_of_json_where_json_is_decoded(spec):
+    with dbapi.connect(**spec) as connection:
+        connection.wait(connection.asynchronous.decode_json())
+        for value in ([1, 2], 1.5, "a", None, {"a": [1]}):
+            assert connection.execute("select %s", (dbapi.Jsonb(value),)).fetchone() == (value,)
+            assert connection.execute("select %s", (dbapi.Json(value),)).fetchone() == (value,)
+        assert connection.execute("select %s", ([dbapi.Jsonb([1])],)).fetchone() == ([[1]],)

@@ -14,6 +14,7 @@ def test_the_examples_run_as_printed(server):
     assert howdah.sqlalchemy.HowdahDialect.driver == "howdah"
     server.psql("drop database if exists guide_sync with (force)")
     server.psql("create database guide_sync")
+    server.psql("create extension pgml", "guide_sync")
     url = server.url("guide_sync")
     examples = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     assert len(examples) >= 9

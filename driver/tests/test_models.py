@@ -5,6 +5,7 @@ from pathlib import Path
 
 import howdah
 import numpy
+import pandas
 import pytest
 import xgboost
 from skl2onnx import to_onnx
@@ -107,6 +108,45 @@ async def test_classifiers_bring_their_classes(carried, lightgbm):
     assert found == second.predict(sample[None])[0]
     text = (await connection.export_model("l")).decode()
     assert numpy.array_equal(lightgbm.Booster(model_str=text).predict(MATRIX), second.booster_.predict(MATRIX))
+    await connection.close()
+
+
+async def test_categories_of_numbers_are_those_that_lightgbm_was_trained_with(carried, lightgbm):
+    """Of integers, floats and booleans, in another order and with others than in training."""
+    random = numpy.random.default_rng(1)
+    places = random.integers(0, 4, 2000)
+    kinds = {"zip": [10, 20, 30, 47], "size": [1.0, 1.5, 2.25, 3.0], "late": [False, True]}
+    frame = pandas.DataFrame(
+        {name: pandas.Categorical(numpy.array(kind)[places % len(kind)]) for name, kind in kinds.items()}
+    )
+    frame["x"] = random.random(2000)
+    label = numpy.array([3.0, -5, 9, 1])[places] + frame["x"] + random.random(2000)
+    own = lightgbm.LGBMRegressor(n_estimators=5, n_jobs=1, verbose=-1, min_data_per_group=1).fit(frame, label)
+    connection = await howdah.connect(**carried)
+    await connection.import_model("c", own)
+    few = pandas.DataFrame({
+        "zip": pandas.Categorical([47, 10, None], categories=[47, 10]),
+        "size": pandas.Categorical([3.0, 1.5, 1.0]),
+        "late": pandas.Categorical([True, True, False]),
+        "x": [0.5, 0.25, 0.75],
+    })  # fmt: skip
+    for asked in (frame[:50], few):
+        assert numpy.allclose(await connection.predict("c", asked), own.predict(asked), atol=1e-6)
+    await connection.close()
+
+
+async def test_a_model_of_several_labels_is_explained_and_predicted_in_sql(carried):
+    connection = await howdah.connect(**carried)
+    for strategy in ("one_output_per_tree", "multi_output_tree"):
+        own = xgboost.XGBRegressor(n_estimators=2, n_jobs=1, multi_strategy=strategy)
+        own.fit(MATRIX, numpy.column_stack([TARGET, -TARGET]))
+        await connection.import_model(strategy, own)
+        wanted = own.predict(MATRIX[:2])
+        with pytest.raises(howdah.FeatureNotSupportedError, match="predicts 2 targets, not one"):
+            await connection.predict(strategy, MATRIX[:2])
+        assert numpy.allclose((await connection.explain(strategy, MATRIX[:2])).sum(axis=2), wanted, atol=1e-5)
+        query = "select pgml.predict_joint($1, $2::real[])"
+        assert await connection.fetchval(query, strategy, MATRIX[0].tolist()) == wanted[0].tolist()
     await connection.close()
 
 

@@ -31,12 +31,15 @@ CHAPTERS = [
             "howdah.dbapi:Pool",
             "howdah.dbapi:dict_row",
             "howdah.dbapi:class_row",
+            "howdah.dbapi:Json",
+            "howdah.dbapi:Jsonb",
             "howdah.dbapi:Error",
             "howdah.dbapi.errors:Diagnostics",
         ],
     ),
     ("OpenTelemetry", ["howdah.opentelemetry:instrument"]),
     ("Training", ["howdah:TrainingProgress", "howdah:ProgressBar", "howdah.distributed:train"]),
+    ("Reports about models", ["howdah:Report"]),
     (
         "Types",
         [

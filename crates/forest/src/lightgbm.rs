@@ -109,10 +109,10 @@ fn categories(rest: &str, width: usize) -> Result<Vec<Option<Vec<String>>>> {
     let mut categories = vec![None; width];
     for (index, (feature, value)) in features.into_iter().zip(lists).enumerate() {
         let list = At { value, path: root.path.index(index) };
-        // A number that is a category's name is not its code, by which trees split.
-        let names = list.strings().map_err(|_| Error::Unsupported {
+        // A number that is a category's name is not its code, by which trees split: it is a text, as SQL prints it.
+        let names = list.names().map_err(|_| Error::Unsupported {
             path: format!("pandas_categorical[{index}]"),
-            what: "a list of categories that are not texts".into(),
+            what: "a list of categories that are neither texts, numbers nor booleans".into(),
         })?;
         categories[feature] = Some(names);
     }
@@ -205,7 +205,10 @@ const DEFAULT_LEFT: u8 = 2;
 impl Tree {
     fn read(section: &Section<'_>, width: usize) -> Result<Tree> {
         if section.words("is_linear").any(|word| word != "0") {
-            return Err(Error::Unsupported { path: section.name.clone(), what: "a linear function in a leaf".into() });
+            return Err(Error::Unsupported {
+                path: section.name.clone(),
+                what: "linear_tree, which has linear functions in its leaves".into(),
+            });
         }
         let leaves = section.count("num_leaves")?;
         let splits = leaves.checked_sub(1).ok_or_else(|| section.wrong("num_leaves", "is zero"))?;

@@ -260,6 +260,20 @@ impl<'v, 'p> At<'v, 'p> {
         items.iter().enumerate().map(string).collect()
     }
 
+    /// Texts, and numbers and booleans as SQL prints them: a float that is whole without its fraction.
+    pub(crate) fn names(&self) -> Result<Vec<String>> {
+        let number = |text: &str| text.strip_suffix(".0").unwrap_or(text).to_owned();
+        if let Value::Numbers(Numbers::Text(text)) = self.value {
+            return Ok(text.split(',').map(|text| number(text.trim())).collect());
+        }
+        let name = |(i, value): (usize, &Value<'_>)| match value {
+            Value::Number(Number::Text(text)) => Ok(number(text)),
+            Value::Bool(truth) => Ok(truth.to_string()),
+            value => At { value, path: self.path.index(i) }.string().map(str::to_owned),
+        };
+        self.items()?.iter().enumerate().map(name).collect()
+    }
+
     /// An integer that XGBoost writes as a string, as it does all parameters.
     pub(crate) fn integer_text(&self) -> Result<i64> {
         let text = match self.value {

@@ -13,6 +13,7 @@ Examples
 from __future__ import annotations
 
 from . import exceptions
+from . import notebook as _notebook
 from ._version import __version__ as __version__
 from .connection import Connection as Connection
 from .connection import connect as connect
@@ -25,6 +26,7 @@ from .pool import create_pool as create_pool
 from .protocol import Record as Record
 from .records import AttributeRecord as AttributeRecord
 from .replacement import install_as_asyncpg as install_as_asyncpg
+from .reports import Report as Report
 from .training import ProgressBar as ProgressBar
 from .training import TrainingProgress as TrainingProgress
 from .types import *  # noqa: F403
@@ -38,9 +40,12 @@ __all__: tuple[str, ...] = (
     "PoolStatistics",
     "ProgressBar",
     "Record",
+    "Report",
     "TrainingProgress",
     "connect",
     "create_pool",
     "install_as_asyncpg",
 )
 __all__ += exceptions.__all__
+
+_notebook.install()

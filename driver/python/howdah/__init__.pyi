@@ -1,5 +1,6 @@
 # Made by driver/tools/generate_stubs.py.
 from . import exceptions as exceptions
+from . import notebook as _notebook
 from ._version import __version__ as __version__
 from .connection import Connection as Connection
 from .connection import connect as connect
@@ -287,6 +288,7 @@ from .pool import create_pool as create_pool
 from .protocol import Record as Record
 from .records import AttributeRecord as AttributeRecord
 from .replacement import install_as_asyncpg as install_as_asyncpg
+from .reports import Report as Report
 from .training import ProgressBar as ProgressBar
 from .training import TrainingProgress as TrainingProgress
 from .types import Attribute as Attribute
@@ -311,6 +313,7 @@ __all__ = (
     "PoolStatistics",
     "ProgressBar",
     "Record",
+    "Report",
     "TrainingProgress",
     "connect",
     "create_pool",

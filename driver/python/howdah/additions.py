@@ -123,8 +123,9 @@ async def train(
     project_name : str
         The project.
     progress : callable or bool, optional
-        Called with a :class:`TrainingProgress` at most once a second. True shows a bar on the standard error
-        output, which is also the default where that is a terminal; False shows nothing.
+        Called with a :class:`TrainingProgress` at most once per second. True shows a bar, below the cell in a notebook
+        and else on the standard error output, which is also the default in a notebook and on a terminal; False shows
+        nothing.
     timeout : float, optional
         Seconds for the training.
     **options

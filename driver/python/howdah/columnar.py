@@ -330,7 +330,7 @@ async def _by_name(
         try:
             reals = await _fetch_bytes(connection, query, _args(project_name, frame, start, step), timeout)
         except exceptions.DatatypeMismatchError:
-            # Where categories are numbers in the table, a model of XGBoost has their names as texts.
+            # Where categories are numbers in the table, an imported model has their names as texts.
             named = frame.with_named_categories()
             if named is None or connection.is_in_transaction():
                 raise

@@ -28,6 +28,7 @@ from . import (
     pipeline,
     prepared_stmt,
     queries,
+    reports,
     serverversion,
     statements,
     transaction,
@@ -394,6 +395,16 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
     notifications = additions.notifications
     run_transaction = additions.run_transaction
     train = additions.train
+
+    calibration_curve = reports.calibration_curve
+    drift = reports.drift
+    evaluate = reports.evaluate
+    explain_row = reports.explain_row
+    feature_importance = reports.feature_importance
+    learning_curve = reports.learning_curve
+    permutation_importance = reports.permutation_importance
+    precision_recall_curve = reports.precision_recall_curve
+    roc_curve = reports.roc_curve
 
     # What the native session calls: something came that nobody has asked for, or a query is to be cancelled.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
+from collections.abc import Mapping
 from typing import Any, Optional
 
 from . import _core, exceptions, utils
@@ -47,7 +48,7 @@ class Frame:
         return [_piece(values, start, end) for _, values in self._columns]
 
     def with_named_categories(self) -> Optional[Frame]:
-        """The table with categories of numbers as texts, as a model of XGBoost has their names; None without any."""
+        """The table with categories of numbers as texts, as a model has their names; None without any."""
         if not self._categories:
             return None
         columns = list(self._columns)
@@ -81,6 +82,24 @@ def explanation(frame: Frame) -> str:
         f"SELECT count(DISTINCT part.class)::real || array_agg(part.contribution ORDER BY {order}) "
         f"FROM {frame.source}, pgml.explain($1::text, features) WITH ORDINALITY AS part"
     )
+
+
+def explained(frame: Frame, model: str) -> str:
+    """The query of the explanation of one row; `model` is the type that says which model it is of."""
+    return f"SELECT part.* FROM {frame.source}, pgml.explain($1::{model}, features) AS part"
+
+
+def of_row(row: Mapping[str, Any]) -> Frame:
+    """One row as a table."""
+    columns: list[tuple[str, Any]] = []
+    for value in row.values():
+        kind = next((sql for each, sql in _TYPES if isinstance(value, each)), "float8")
+        if kind == "timestamp" and value.tzinfo is not None:
+            kind = "timestamptz"
+        if kind == "float8" and isinstance(value, (bool, decimal.Decimal)):
+            value = float(value)
+        columns.append((kind, [value]))
+    return Frame(list(row), 1, columns)
 
 
 def named(features: Any) -> Optional[Frame]:
@@ -156,7 +175,7 @@ def _listed(column: Any) -> list[Any]:
 
 
 def _digits(number: Any) -> str:
-    return str(number).removesuffix(".0")
+    return str(number).lower() if isinstance(number, bool) else str(number).removesuffix(".0")
 
 
 def _is_text(column: Any) -> bool:

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Optional, TextIO, Union
 
+from . import notebook
+
 _ROUND = re.compile(
     r"Round (?P<round>\d+) of (?P<rounds>\d+)(?:, (?P<metric>\S+) (?P<value>[-+.\deE]+|NaN|-?inf))?"
     r", (?P<left>\d+) s left"
@@ -30,6 +32,9 @@ _CASTS = {
     "automatic_deploy": "boolean",
     "materialize_snapshot": "boolean",
     "preprocess": "jsonb",
+    "refit": "boolean",
+    "positive_class": "text",
+    "metric": "text",
 }
 
 
@@ -96,32 +101,39 @@ def read_report(message: str) -> TrainingProgress:
 
 
 class ProgressBar:
-    """Shows a training's progress in one line of a terminal.
+    """Shows a training's progress: in a notebook as a bar below the cell, else in one line of a terminal.
 
     Parameters
     ----------
     stream : text file, optional
-        The terminal, by default the standard error output.
+        The terminal, also in a notebook; by default the standard error output.
     width : int, default 30
         The bar's width in characters.
     """
 
     def __init__(self, stream: Optional[TextIO] = None, width: int = 30) -> None:
+        self._bar = notebook.Bar() if stream is None and notebook.shell() is not None else None
         self._stream = sys.stderr if stream is None else stream
         self._width = width
         self._shown = False
 
     def __call__(self, progress: TrainingProgress) -> None:
         """Show a report; those that are not about progress are left out."""
+        done = whole = 0
         if progress.round is not None and progress.rounds:
-            done = self._width * progress.round // progress.rounds
+            done, whole = progress.round, progress.rounds
             metric = "" if progress.metric is None else f"  {progress.metric} {progress.value:.6f}"
-            bar = "#" * done + "-" * (self._width - done)
-            line = f"[{bar}] {progress.round}/{progress.rounds}{metric}  {progress.seconds_left} s left"
+            line = f"{done}/{whole}{metric}  {progress.seconds_left} s left"
         elif progress.rows_read is not None:
             line = f"{progress.rows_read} rows read"
         else:
             return
+        if self._bar is not None:
+            self._bar.show(line, done, whole)
+            return
+        if whole:
+            filled = self._width * done // whole
+            line = f"[{'#' * filled}{'-' * (self._width - filled)}] {line}"
         self._stream.write(f"\r\x1b[K{line}")
         self._stream.flush()
         self._shown = True
@@ -160,7 +172,7 @@ async def train(
 
     bar: Optional[ProgressBar] = None
     if progress is None:
-        progress = sys.stderr.isatty()
+        progress = notebook.shell() is not None or sys.stderr.isatty()
     if progress is True:
         bar = ProgressBar()
         report: Callable[[TrainingProgress], object] = bar

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyAssertionError, PyTypeError, PyValueError};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::errors;
@@ -198,7 +199,12 @@ impl Program {
             out.extend_from_slice(&reals.get().bytes);
             return patch(py, out, begin);
         }
-        if let Err(error) = codec.encode(py, arg, out, &self.settings) {
+        if self.settings.is_typed() && is_literal(py, arg)? {
+            UNKNOWN
+                .encode(py, arg, out, &self.settings)
+                .map_err(|error| refused(py, error, codec, arg, position, element))?;
+            texts.push(position);
+        } else if let Err(error) = codec.encode(py, arg, out, &self.settings) {
             out.truncate(begin + 4);
             let error = match member(py, arg) {
                 Some(value) => codec.encode(py, &value, out, &self.settings).err(),
@@ -323,6 +329,16 @@ pub fn formats(each: impl Iterator<Item = Format>) -> Vec<u8> {
         out.extend_from_slice(&code.to_be_bytes());
     }
     out
+}
+
+/// Whether a value is a text that the server reads, whatever codec its type has: what `howdah.dbapi.Json` becomes.
+#[inline]
+fn is_literal(py: Python<'_>, arg: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static LITERAL: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    if arg.is_exact_instance_of::<PyString>() || !arg.is_instance_of::<PyString>() {
+        return Ok(false);
+    }
+    Ok(arg.get_type().is(LITERAL.import(py, "howdah.dbapi._declared", "Literal")?))
 }
 
 /// The value of a member of an enumeration.

@@ -11,16 +11,19 @@ import datetime
 import decimal
 import enum
 import ipaddress
+import json
 import re
 import uuid
 from collections.abc import Sequence
 from typing import Any, Optional
 
 from ..types import Range
+from .types import Json, Jsonb
 
 _BOOL, _BYTEA, _INT8, _INT2, _INT4 = 16, 17, 20, 21, 23
 _FLOAT4, _FLOAT8, _NUMERIC = 700, 701, 1700
 _INET, _CIDR, _UUID = 869, 650, 2950
+_JSON, _JSONB = 114, 3802
 _DATE, _TIME, _TIMETZ, _TIMESTAMP, _TIMESTAMPTZ, _INTERVAL = 1082, 1083, 1266, 1114, 1184, 1186
 # What the server is to infer, as from a literal in quotes.
 _UNKNOWN = 0
@@ -43,6 +46,8 @@ _ARRAYS = {
     _TIMESTAMP: 1115,
     _TIMESTAMPTZ: 1185,
     _INTERVAL: 1187,
+    _JSON: 199,
+    _JSONB: 3807,
 }
 _RANGES = {_NUMERIC: 3906, _TIMESTAMP: 3908, _TIMESTAMPTZ: 3910, _DATE: 3912}
 # Numbers that a list may mix: those on the right hold those on the left.
@@ -83,6 +88,12 @@ _OF_NUMPY = {
 }
 
 
+class Literal(str):
+    """A text that the server reads, whatever codec its type has."""
+
+    __slots__ = ()
+
+
 # What an array's literal has in quotes.
 _QUOTED = re.compile(r'[\s{}",\\]|^$|^null$', re.IGNORECASE)
 
@@ -108,6 +119,8 @@ def declare(values: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[Any]]:
 
 def _declared(value: Any) -> tuple[int, Any]:
     """A value's type, and what is sent for it."""
+    if isinstance(value, Json):
+        return (_JSONB if isinstance(value, Jsonb) else _JSON), Literal(json.dumps(value.obj))
     if isinstance(value, enum.Enum):
         return _declared(value.value)
     if isinstance(value, (list, set, frozenset)):
@@ -151,6 +164,8 @@ def _list(value: list[Any]) -> tuple[int, Any]:
     if not found or (found == {_UNKNOWN} and all(isinstance(element, str) for _, element in _elements(value))):
         # Of what type it is the server infers, as of a text.
         return _UNKNOWN, _literal(value)
+    if found in ({_JSON}, {_JSONB}):
+        return _ARRAYS[found.pop()], Literal(_literal(value))
     if len(found) > 1 and found <= set(_NUMBERS):
         found = {max(found, key=_NUMBERS.index)}
     elif len(found) > 1 and found <= {*_NUMBERS, _FLOAT8}:

@@ -17,6 +17,7 @@ from ..listeners import LoggedQuery
 from ..transaction import ISOLATION_LEVELS
 from . import errors
 from ._loop import Loop
+from ._models import Models
 from ._notices import Notices
 from ._two_phase import TwoPhase
 from .columns import ColumnCursor
@@ -40,7 +41,7 @@ _GOODBYE = 5
 _BEGIN = "BEGIN;"
 
 
-class Connection(TwoPhase, Generic[CursorRowT]):
+class Connection(Models, TwoPhase, Generic[CursorRowT]):
     """A session with a server, made by :func:`connect`.
 
     Several threads may use it: one waits while another one's command runs. As a block it commits at the end, or rolls
@@ -327,8 +328,7 @@ class Connection(TwoPhase, Generic[CursorRowT]):
 
         Examples
         --------
-        >>> connection.wait(connection.asynchronous.predict("flights", matrix))
-        array([12.5, 3.25], dtype=float32)
+        >>> connection.wait(connection.asynchronous.reload_schema_state())
         """
         with self._lock:
             self._check()

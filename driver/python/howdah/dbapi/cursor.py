@@ -8,7 +8,7 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Optional, Union
 
-from .. import utils
+from .. import notebook, utils
 from .._typing import Arguments, CursorRowT
 from ..copying import copy_in, copy_out
 from . import parameters as placeholders
@@ -296,6 +296,13 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             row = self._rows[self._at]
             self._at += 1
             yield row if self._make is None else self._make(row)  # type: ignore[misc]
+
+    def _repr_html_(self) -> Optional[str]:
+        """The rows that are left as a table, for notebooks; they can be fetched all the same."""
+        if self._description is None:
+            return None
+        rows = self._rows[self._at : self._at + notebook.ROWS]
+        return notebook.table([column[0] for column in self._description], rows, len(self._rows) - self._at)
 
     def _take(self, end: int) -> list[Any]:
         rows = self._result()

@@ -94,6 +94,9 @@ class StreamCursor(Cursor[CursorRowT]):
         while (row := self.fetchone()) is not None:
             yield row
 
+    def _repr_html_(self) -> None:
+        """Nothing: nobody knows yet which rows there are."""
+
     def _fill(self, count: int) -> None:
         """Fetch `count` more rows, or all with 0; none when there are no more."""
         if self._portal is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from typing import Any
 
 Date = datetime.date
 Time = datetime.time
@@ -57,3 +58,31 @@ NUMBER = TypeObject("NUMBER", 20, 21, 23, 700, 701, 790, 1700)
 DATETIME = TypeObject("DATETIME", 1082, 1083, 1114, 1184, 1186, 1266)
 # oid and tid.
 ROWID = TypeObject("ROWID", 26, 27)
+
+
+class Json:
+    """An object for a parameter of the type `json`, as psycopg's class of this name.
+
+    Parameters
+    ----------
+    obj : object
+        What `json.dumps` takes.
+
+    Examples
+    --------
+    >>> connection.execute("insert into events values (%s)", (Json([1, 2]),))
+    """
+
+    __slots__ = ("obj",)
+
+    def __init__(self, obj: Any) -> None:
+        self.obj = obj
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.obj!r})"
+
+
+class Jsonb(Json):
+    """The same for the type `jsonb`."""
+
+    __slots__ = ()
