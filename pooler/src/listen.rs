@@ -29,6 +29,7 @@ impl Listener {
     /// All sockets that the settings ask for; those that another process has handed over are used again.
     pub fn all(settings: &Settings, inherited: &mut Inherited) -> io::Result<Vec<Box<dyn Listening>>> {
         let mut listeners: Vec<Box<dyn Listening>> = Vec::new();
+        let (mut opened, mut lacking) = (Vec::new(), None);
         for host in &settings.listen_addr.0 {
             let all = host == "*";
             let addresses: Vec<SocketAddr> = if all {
@@ -38,25 +39,32 @@ impl Listener {
                 let found = (host.as_str(), settings.listen_port).to_socket_addrs();
                 found.map_err(|error| about(error, &format!("listen_addr = {host}: cannot look it up")))?.collect()
             };
-            // Not every system has both kinds of addresses; one that it has is enough.
-            let (before, mut lacking) = (listeners.len(), None);
+            // Not every system has both kinds of addresses, nor at all times the address that it shares with another.
             for address in addresses {
+                if opened.contains(&address) {
+                    continue;
+                }
                 match tcp(address, settings, inherited).map_err(|error| (is_lacking(&error), error)) {
-                    Ok(listener) => listeners.push(Box::new(listener)),
+                    Ok(listener) => {
+                        opened.push(address);
+                        listeners.push(Box::new(listener));
+                    }
                     Err((is_lacking, error)) => {
                         let error = about(error, &format!("listen_addr, listen_port: cannot listen on {address}"));
                         if !is_lacking {
                             return Err(error);
                         }
+                        match all {
+                            true => pooling::info!("{error}"),
+                            false => pooling::warning!("{error}"),
+                        }
                         lacking = Some(error);
                     }
                 }
             }
-            match lacking {
-                Some(error) if listeners.len() == before => return Err(error),
-                Some(error) => pooling::info!("{error}"),
-                None => (),
-            }
+        }
+        if let Some(error) = lacking.filter(|_| opened.is_empty()) {
+            return Err(error);
         }
         if let Some(path) = socket_path(settings) {
             let listener = unix(path.clone(), settings, inherited)

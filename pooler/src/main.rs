@@ -98,6 +98,11 @@ fn run(path: &Path, takes_over: bool) -> Result<(), String> {
     for remark in &config.remarks {
         warning!("{}: {remark}", path.display());
     }
+    if std::env::var("LISTEN_PID").is_ok_and(|pid| pid == std::process::id().to_string()) {
+        warning!(
+            "the sockets of a systemd .socket unit are not used: disable the unit, and set listen_addr and listen_port"
+        );
+    }
     open_many_files();
     let mut predecessor = if takes_over { Predecessor::find(&settings)? } else { None };
     if predecessor.is_some() && !config.has_databases() {

@@ -305,6 +305,22 @@ def started(path):
     return done.stderr
 
 
+def test_one_address_is_enough(server):
+    """Another may belong to the other machine of a pair; one named twice is one."""
+    with Pooler(server, listen_addr="192.0.2.9, 127.0.0.1, localhost") as pooler:
+        assert pooler.psql("SELECT 1") == "1"
+        assert "cannot listen on 192.0.2.9:" in pooler.log.read_text()
+
+
+def test_an_entry_without_a_host_is_the_socket_in_unix_socket_dir(server, tmp_path):
+    entry = f"[databases]\napp = port={server.port} dbname=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"
+    entry += "listen_port = @PORT@\nauth_type = any\nunix_socket_dir = "
+    with Pooler(server, text=entry + str(server.socket_folder)) as pooler:
+        assert pooler.psql("SELECT inet_server_port() IS NULL", "app") == "t"
+    with Pooler(server, text=entry + str(tmp_path)) as pooler:
+        assert f"cannot connect to {tmp_path}:{server.port}: No such file" in pooler.psql("", "app", check=False).stderr
+
+
 def test_what_is_missing_or_taken_is_told_with_the_file_and_the_key(tmp_path):
     path = tmp_path / "pgbouncer.ini"
     lines = "[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nunix_socket_dir =\n"
@@ -324,6 +340,9 @@ def test_what_is_missing_or_taken_is_told_with_the_file_and_the_key(tmp_path):
         )
         path.write_text(f"{lines}listen_port = {free_port()}\nmetrics_port = {port}\n")
         assert f"{path}: metrics_addr, metrics_port: cannot listen on 127.0.0.1:{port}: Address" in started(path)
+    # Of the network for examples, which no machine has.
+    path.write_text(f"{lines.replace('127.0.0.1', '192.0.2.9')}listen_port = {free_port()}\n")
+    assert "cannot listen on 192.0.2.9:" in started(path)
     path.write_text(f"[databases]\n[pgbouncer]\nunix_socket_dir = {tmp_path}/nowhere\n")
     assert f"{path}: unix_socket_dir: cannot listen on {tmp_path}/nowhere/.s.PGSQL.6432: No such file" in started(path)
 

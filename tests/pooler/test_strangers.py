@@ -192,9 +192,10 @@ def test_unfinished_logins_take_no_clients_place(server):
 # Users and databases that do not exist look like those that do.
 def test_an_unknown_user_is_asked_for_scram_as_others_are(with_users):
     users = {"plain": "secret", "secret": stored(with_users, "scram_user"), "empty": ""}
+    users["hash"] = stored(with_users, "md5_user")
     with Pooler(with_users, users=users, **SCRAM) as pooler:
         seen = {}
-        for user in ("plain", "secret", "empty", "nobody", "somebody"):
+        for user in ("plain", "secret", "empty", "hash", "nobody", "somebody"):
             with Stranger(pooler.port, user) as one, Stranger(pooler.port, user) as other:
                 said, again = one.begin(), other.begin()
                 assert len(said["s"]) == 24 and said["i"] == "4096", user
@@ -204,6 +205,10 @@ def test_an_unknown_user_is_asked_for_scram_as_others_are(with_users):
                 wrong = ("28P01", f'password authentication failed for user "{user}"')
                 assert stranger.prove("wrong") == wrong
         assert len(set(seen.values())) == len(seen)
+        # The client hears no reason, the log does.
+        log = pooler.log.read_text()
+        for user, why in (("plain", "password is wrong"), ("nobody", "no such user"), ("hash", "is an MD5 hash")):
+            assert re.search(rf"/{user}@\S+ login refused: [^\n]*{why}", log), log
     with Pooler(with_users, users=users, **SCRAM) as pooler, Stranger(pooler.port, "nobody") as stranger:
         assert stranger.begin()["s"] != seen["nobody"], "each process has a secret of its own"
 

@@ -33,6 +33,7 @@ STATEMENTS = [
     "SHOW data_directory",
     "SELECT pg_relation_size('quick') > 0",
     "SELECT count(*) FROM quick",
+    "SELECT cached()",
     "SELECT pg_is_in_recovery()",
     "SELECT pg_last_wal_replay_lsn()",
     "SELECT pg_postmaster_start_time()",
@@ -42,6 +43,7 @@ STATEMENTS = [
 ]
 
 SET_UP = """CREATE SEQUENCE numbers; CREATE UNLOGGED TABLE quick AS SELECT 1 AS a; CREATE TABLE written (a int);
+CREATE FUNCTION cached() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM quick';
 CREATE VIEW blocked AS SELECT * FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711;
 SELECT pg_create_physical_replication_slot('kept'); SELECT nextval('numbers') FROM generate_series(1, 3);"""
 

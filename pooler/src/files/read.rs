@@ -138,6 +138,16 @@ fn read_passwords(config: &mut Config) -> Result<(), Error> {
 }
 
 fn check(config: &mut Config) -> Result<(), String> {
+    let folder = &config.settings.unix_socket_dir;
+    if folder.starts_with('/') {
+        // An entry without a host means the socket there, as in PgBouncer.
+        for entry in config.databases.values_mut().chain(config.fallback.as_mut()) {
+            if entry.hosts.is_empty() && entry.servers.is_empty() {
+                entry.hosts.push(String::new());
+            }
+            entry.hosts.iter_mut().filter(|host| host.is_empty()).for_each(|host| host.clone_from(folder));
+        }
+    }
     let settings = &config.settings;
     if settings.listen_addr.0.is_empty() && settings.unix_socket_dir.is_empty() {
         return Err("neither listen_addr nor unix_socket_dir is set: nobody could connect".to_owned());

@@ -75,7 +75,7 @@ macro_rules! entry {
 entry! {
     /// One entry of `[databases]`.
     Database {
-        /// Addresses or names of servers, comma-separated; empty or starting with `/`: a Unix socket's folder.
+        /// Addresses or names of servers, comma-separated; starting with `/`: a Unix socket's folder; none: `unix_socket_dir`.
         hosts: Vec<String> = "host";
         /// The port; 5432 by default.
         port: Option<u16> = "port";

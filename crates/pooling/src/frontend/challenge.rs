@@ -213,6 +213,16 @@ pub fn derived(core: &mut Core, key: ClientKey, secret: &Secret) {
 
 fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right: bool) -> Result<(), Error> {
     if !right {
+        // For the log alone: a client must not learn which users there are.
+        let why = match &stored {
+            Stored::Nobody => "there is no such user",
+            Stored::Nothing => "the user has no password",
+            Stored::Md5(_) if login.method == AuthType::Scram => {
+                "the stored password is an MD5 hash, which SCRAM cannot use: let auth_type be md5, or set the password again"
+            }
+            _ => "the password is wrong",
+        };
+        crate::warning!(of core.name_client(key); "login refused: {why}");
         return Err(Error::Password(login.introduction.user));
     }
     prove(core, key, login, stored);

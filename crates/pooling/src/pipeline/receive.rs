@@ -16,7 +16,7 @@ use crate::reactor::turns;
 use crate::router::{freshness, members};
 use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::cluster::SERIALIZABLE;
+use crate::state::cluster::{SERIALIZABLE, UNLOGGED};
 use crate::state::server::Residue;
 
 /// The most times that a unit is retried after an error by the fault of the pooler or a neighbour.
@@ -34,7 +34,8 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
     // The unit wrote on a replica or in a read-only transaction of the pooler's, and has done nothing. The error of the
     // session's own read-only transactions is for the client.
-    let refused = report.code == "25006";
+    // So does the error of a function that reads an unlogged relation, which only the primary has.
+    let refused = report.code == "25006" || report.code == "0A000" && report.routine == UNLOGGED;
     let wrote_to_replica = refused && is_member && (server.known.standby != Some(false) || only_read);
     let session = &server.known.session;
     let ours = refused && session.read_only && !session.sets.concern_read_only();
