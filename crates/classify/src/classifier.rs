@@ -123,16 +123,17 @@ impl Classifier {
         }
         self.parsed += 1;
         let canonical = self.shaper.canonical();
-        let mut verdict = match judge(canonical, &self.catalog) {
-            Ok(verdict) => verdict,
+        let judged = match judge(canonical, &self.catalog) {
             // Left out too much of a list, perhaps.
-            Err(Reason::Unparsable) if shape.collapsed => judge_text(sql, scs, &self.catalog)
-                .unwrap_or_else(|reason| statement::opaque(canonical, reason, &self.catalog)),
-            Err(reason) => statement::opaque(canonical, reason, &self.catalog),
+            Err(Reason::Unparsable) if shape.collapsed => judge_text(sql, scs, &self.catalog),
+            judged => judged,
         };
+        // What is no statement may be anything, such as a password in the wrong place.
+        let normalized = judged.is_ok().then(|| Arc::new(Normalized::of(canonical)));
+        let mut verdict = judged.unwrap_or_else(|reason| statement::opaque(canonical, reason, &self.catalog));
         verdict.route = shape.route;
         verdict.shape = Some(shape.key);
-        verdict.normalized = Some(Arc::new(Normalized::of(self.shaper.canonical())));
+        verdict.normalized = normalized;
         let verdict = Arc::new(verdict);
         let place = self.place(shape.key);
         match self.slots.get_mut(place) {

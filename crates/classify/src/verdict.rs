@@ -55,7 +55,7 @@ pub struct Verdict {
     pub route: Option<Route>,
     /// The shape's key; none if it has no shape and was judged by itself.
     pub shape: Option<u128>,
-    /// The text of all statements of the shape.
+    /// The text of all statements of the shape, if they could be parsed.
     pub normalized: Option<Arc<Normalized>>,
     /// The generation of the catalog that it rests on.
     pub generation: u64,

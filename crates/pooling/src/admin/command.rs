@@ -170,8 +170,7 @@ impl Command {
     /// The order to all workers for this command, if there is one.
     pub fn order(&self) -> Option<Order> {
         Some(match self {
-            Self::Show(Show::Shapes) => Order::LookAtShapes,
-            Self::Show(show) if show.looks() => Order::Look,
+            Self::Show(show) if show.looks() => Order::Look(show.at()),
             Self::Pause(database) => Order::Pause(database.clone()),
             Self::Resume(database) => Order::Resume(database.clone()),
             Self::Suspend => Order::Suspend,

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
 use crate::admin::command::Command;
-use crate::admin::order::{Answer, Order};
+use crate::admin::order::{Answer, Look, Order};
 use crate::admin::seen::Snapshot;
-use crate::admin::{result, snapshot};
+use crate::admin::{pools, result, snapshot};
 use crate::backend::{close, hub_asks};
 use crate::error::Error;
 use crate::frontend::leave;
@@ -85,8 +85,11 @@ pub fn console_tick(core: &mut Core) {
 /// Carries out an order of the console on this worker.
 pub fn obey(core: &mut Core, order: &Order) -> Answer {
     match order {
-        Order::LookAtShapes => Answer::Seen(Snapshot { shapes: ask::shapes(core), ..Snapshot::default() }),
-        Order::Look => Answer::Seen(snapshot::snapshot(core)),
+        Order::Look(look) => Answer::Seen(match look {
+            Look::Whole => snapshot::snapshot(core),
+            Look::Pools => Snapshot { pools: pools::pools_seen(core), ..Snapshot::default() },
+            Look::Shapes => Snapshot { shapes: ask::shapes(core), ..Snapshot::default() },
+        }),
         Order::Pause(database) => Answer::Left(pause(core, database.as_deref())),
         Order::Suspend => Answer::Left(suspend::suspend(core)),
         Order::Resume(database) => {

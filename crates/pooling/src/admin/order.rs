@@ -2,13 +2,22 @@
 
 use crate::admin::seen::Snapshot;
 
+/// The parts of a snapshot that are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Pools, clients and server connections.
+    Whole,
+    /// Pools: there may be thousands of clients.
+    Pools,
+    /// The counts by shape.
+    Shapes,
+}
+
 /// An order to every worker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// Give a snapshot.
-    Look,
-    /// Give a snapshot of the counts by shape alone.
-    LookAtShapes,
+    /// Give a snapshot of this.
+    Look(Look),
     /// Give clients of this database (all when none) no server connections; the answer is the number of those left.
     Pause(Option<String>),
     /// Read nothing more; the answer is the number of connections that are not at rest.

@@ -25,6 +25,15 @@ pub fn count(core: &mut Core, key: ServerKey, verdict: Option<&Verdict>, ran: &R
     shape.on_replica += u64::from(server.known.standby.unwrap_or(server.known.was_standby));
 }
 
+/// Counts the statement that a unit has ended with on a connection of its client's own: that of the request that has
+/// ended it, or, behind an error, of the first `unanswered` one, which has failed.
+pub fn count_last(core: &mut Core, key: ServerKey, ended: &Request, unanswered: &[Request]) {
+    let Some(server) = core.servers.get_mut(key.0).filter(|server| !server.is_pipelined()) else { return };
+    let ran = std::mem::take(&mut server.exchange.ran);
+    let failed = unanswered.first().filter(|_| ran.error.is_some());
+    count_request(core, key, failed.unwrap_or(ended), &ran);
+}
+
 /// Counts the statement of a request that has been answered, or has failed, on a connection of its client's own.
 pub fn count_request(core: &mut Core, key: ServerKey, request: &Request, ran: &Ran) {
     let now = core.now;

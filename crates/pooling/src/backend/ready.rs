@@ -1,7 +1,7 @@
 //! The end of a unit: its effects on the session, and the clients that learn of them.
 
 use crate::model::client::Discard;
-use crate::model::exchange::{Exchange, Ran};
+use crate::model::exchange::Exchange;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::session::Unfollowed;
@@ -29,13 +29,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
     };
-    let pipelined = server.is_pipelined();
-    let ran = if pipelined { Ran::default() } else { std::mem::take(&mut server.exchange.ran) };
-    // Behind an error the first request without an answer is the one that has failed.
-    let counted = unanswered.first().filter(|_| ran.error.is_some());
-    if let Some(request) = counted.or(Some(&ended)).filter(|_| !pipelined) {
-        counts::count_request(core, key, request, &ran);
-    }
+    counts::count_last(core, key, &ended, &unanswered);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
     undo(server, false, client.as_deref_mut(), unanswered);

@@ -34,7 +34,7 @@ pub fn read_messages(core: &mut Core) {
             Message::Cancel(key, cancel, asker) => cancel::cancel(core, key, &cancel, asker),
             Message::Cancelled(key) => leave::close_client(core, key, "cancel request"),
             Message::Order(asker, number, order) => {
-                core.lifecycle.orders += u64::from(!matches!(order, Order::Look | Order::LookAtShapes));
+                core.lifecycle.orders += u64::from(!matches!(order, Order::Look(_)));
                 let answer = obey::obey(core, &order);
                 core.shared.tell(asker, Message::Answer(number, Box::new(answer)));
             }

@@ -27,6 +27,7 @@ mod users;
 mod version;
 pub mod view;
 
+use crate::admin::order::Look;
 use crate::admin::show::view::{Columns, Dialect, Row, Table, View};
 pub use stats::a_second;
 
@@ -85,6 +86,19 @@ macro_rules! shows {
             }
         }
     };
+}
+
+impl Show {
+    /// The part of a snapshot that the view needs.
+    pub fn at(self) -> Look {
+        match self {
+            Self::Shapes => Look::Shapes,
+            Self::Pools | Self::Prepared | Self::Stats | Self::StatsTotals | Self::StatsAverages | Self::Totals => {
+                Look::Pools
+            }
+            _ => Look::Whole,
+        }
+    }
 }
 
 shows! {
