@@ -256,7 +256,7 @@ def test_plans_tell_nothing_of_values_that_are_hidden(database, models):
         SELECT pgml.revoke('queried', 'public', 'all');
         INSERT INTO pgml.projects (name, task) SELECT 'filler ' || g, 'regression' FROM generate_series(1, 100) g;
         ANALYZE pgml.projects, pgml.models, pgml.deployments, pgml.snapshots, pgml.files, pgml.privileges, pgml.trials,
-            pgml.learning_curves
+            pgml.learning_curves, pgml.watches, pgml.watch_checks
     """)
     assert database.sql("SELECT tablename, attname FROM pg_stats WHERE schemaname = 'pgml'") == ""
     with database.connect() as own:

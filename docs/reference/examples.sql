@@ -343,6 +343,33 @@ ORDER BY l.part, l.round;
 -- error
 SELECT pgml.learning_curve(1000);
 
+--- describe
+SELECT pgml.describe(id, 'Three kinds of iris.', ARRAY['botany', 'demo']) FROM pgml.deployed_models WHERE name = 'flowers';
+SELECT name, description, tags FROM pgml.deployed_models WHERE 'demo' = ANY (tags);
+-- error
+SELECT pgml.describe(id, tags => ARRAY['demo', 'demo']) FROM pgml.deployed_models WHERE name = 'flowers';
+
+--- card
+SELECT line FROM pgml.deployed_models d, regexp_split_to_table(pgml.card(d.id), '\n') WITH ORDINALITY l (line, n)
+WHERE d.name = 'sugar' AND line !~ 'model \d|snapshot|At:|Seconds|By:|Decision' AND line <> '' ORDER BY n LIMIT 9;
+
+--- watch
+SELECT pgml.watch('sugar', 'pgml.diabetes', thresholds => '{"drift": 0.5, "unseen": null}') ->> 'drift' AS drift;
+SELECT relation_name, period FROM pgml.watches;
+-- error
+SELECT pgml.watch('sugar', 'pgml.diabetes', thresholds => '{"drifts": 0.5}');
+
+--- check
+-- not shown
+SELECT pgml.watch('sugar', '(SELECT bmi + 0.05 AS bmi, bp, s5, target FROM pgml.diabetes)');
+SELECT what, name, round(value::numeric, 2) AS value, round(threshold::numeric, 2) AS threshold, crossed
+FROM pgml.check('sugar') WHERE what IN ('rows', 'drift');
+-- error
+SELECT pgml.check('flowers');
+
+--- unwatch
+SELECT pgml.unwatch('sugar');
+
 --- feature_importance
 SELECT feature, round(gain::numeric, 1) AS gain, weight, round(cover::numeric, 1) AS cover FROM pgml.feature_importance('flowers');
 

@@ -41,7 +41,8 @@ impl Metric {
         (self.by_default && self.name == "f1").then(|| Metric::named("roc_auc"))
     }
 
-    fn named(name: &str) -> Metric {
+    /// One of pgml's.
+    pub fn named(name: &str) -> Metric {
         // One's own has a qualified name.
         let smaller = !name.contains('.')
             && ["error", "loss", "davies_bouldin", "inertia", "brier"].iter().any(|part| name.contains(part));

@@ -628,6 +628,147 @@ pub fn learning_curve(model_id: i64) -> Result<Vec<StoredSeries>> {
     )
 }
 
+/// Says what a model is about; `None` keeps what is.
+pub fn describe_model(model_id: i64, description: Option<&str>, tags: Option<Vec<String>>) -> Result<()> {
+    update(
+        "UPDATE pgml.models SET description = CASE WHEN $2 IS NULL THEN description ELSE NULLIF($2, '') END,
+             tags = COALESCE($3, tags)
+         WHERE id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id), argument(description), argument(tags)],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// All that the registry knows of a model but its bytes: `project`, `model`, `snapshot` (null where there is none) and
+/// `deployed`.
+pub fn all_of_model(model_id: i64) -> Result<serde_json::Value> {
+    let rows: Vec<String> = select(
+        "SELECT pg_catalog.jsonb_build_object(
+             'project', pg_catalog.to_jsonb(p),
+             'model', pg_catalog.to_jsonb(m),
+             'snapshot', pg_catalog.to_jsonb(s),
+             'deployed', m.id OPERATOR(pg_catalog.=) (SELECT d.model_id FROM pgml.deployments d
+                 WHERE d.project_id OPERATOR(pg_catalog.=) p.id ORDER BY d.id USING OPERATOR(pg_catalog.>) LIMIT 1)
+             )::pg_catalog.text
+         FROM pgml.models m INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
+         LEFT JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| value(tuple, 1),
+    )?;
+    let text = rows.into_iter().next().ok_or_else(|| names::no_such_model(model_id))?;
+    serde_json::from_str(&text).map_err(|error| Error::corrupted(format!("model {model_id} cannot be read: {error}")))
+}
+
+/// What of a project is watched.
+pub struct Watch {
+    pub relation_name: String,
+    pub time_column: Option<String>,
+    /// As text; with a time column.
+    pub period: Option<String>,
+    pub thresholds: serde_json::Value,
+    /// The role that gave `relation_name`.
+    pub owner: pg_sys::Oid,
+}
+
+/// Whether a text is an interval above 0.
+pub fn is_period(text: &str) -> Result<bool> {
+    let rows = select(
+        "SELECT $1::pg_catalog.interval OPERATOR(pg_catalog.>) '0'::pg_catalog.interval",
+        &[argument(text)],
+        |tuple| value(tuple, 1),
+    )?;
+    Ok(rows.first() == Some(&true))
+}
+
+/// Records what of a project is watched from now on.
+pub fn set_watch(project_id: i64, watch: &Watch) -> Result<()> {
+    if !keep_project(project_id)? {
+        return Err(Error::undefined("the project was deleted by another session"));
+    }
+    update(
+        "INSERT INTO pgml.watches AS w (project_id, relation_name, time_column, period, thresholds, owner)
+         VALUES ($1, $2, $3, $4::pg_catalog.interval, $5::pg_catalog.jsonb, $6::pg_catalog.oid)
+         ON CONFLICT (project_id) DO UPDATE SET relation_name = EXCLUDED.relation_name,
+             time_column = EXCLUDED.time_column, period = EXCLUDED.period, thresholds = EXCLUDED.thresholds,
+             owner = EXCLUDED.owner, created_at = EXCLUDED.created_at",
+        &[
+            argument(project_id),
+            argument(watch.relation_name.as_str()),
+            argument(watch.time_column.as_deref()),
+            argument(watch.period.as_deref()),
+            argument(watch.thresholds.to_string()),
+            role_argument(watch.owner),
+        ],
+        |_| Ok(()),
+    )?;
+    Ok(())
+}
+
+/// What of a project is watched.
+pub fn watch(project_id: i64) -> Result<Option<Watch>> {
+    let rows = select(
+        "SELECT relation_name, time_column, period::pg_catalog.text, thresholds::pg_catalog.text,
+             owner::pg_catalog.oid
+         FROM pgml.watches WHERE project_id OPERATOR(pg_catalog.=) $1",
+        &[argument(project_id)],
+        |tuple| {
+            Ok(Watch {
+                relation_name: value(tuple, 1)?,
+                time_column: tuple.get(2)?,
+                period: tuple.get(3)?,
+                thresholds: tuple
+                    .get::<String>(4)?
+                    .and_then(|text| serde_json::from_str(&text).ok())
+                    .unwrap_or_default(),
+                owner: tuple.get(5)?.unwrap_or(pg_sys::InvalidOid),
+            })
+        },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Ends the watch of a project, and forgets its checks; whether there was one.
+pub fn end_watch(project_id: i64) -> Result<bool> {
+    let statement = "DELETE FROM pgml.watches WHERE project_id OPERATOR(pg_catalog.=) $1 RETURNING project_id";
+    let ended: Vec<i64> = update(statement, &[argument(project_id)], |tuple| value(tuple, 1))?;
+    let statement = "DELETE FROM pgml.watch_checks WHERE project_id OPERATOR(pg_catalog.=) $1";
+    update(statement, &[argument(project_id)], |_| Ok(()))?;
+    Ok(!ended.is_empty())
+}
+
+/// Checks of a project that are kept.
+const MOST_CHECKS: i64 = 1000;
+
+/// Records a check. Gives the results of the one before.
+pub fn insert_check(project_id: i64, model_id: i64, results: &serde_json::Value) -> Result<serde_json::Value> {
+    let before: Vec<String> = update(
+        "SELECT results::pg_catalog.text FROM pgml.watch_checks WHERE project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| value(tuple, 1),
+    )?;
+    update(
+        "INSERT INTO pgml.watch_checks (project_id, model_id, results) VALUES ($1, $2, $3::pg_catalog.jsonb)",
+        &[argument(project_id), argument(model_id), argument(results.to_string())],
+        |_| Ok(()),
+    )?;
+    update(
+        "DELETE FROM pgml.watch_checks WHERE project_id OPERATOR(pg_catalog.=) $1
+         AND id OPERATOR(pg_catalog.<=) (SELECT id FROM pgml.watch_checks WHERE project_id OPERATOR(pg_catalog.=) $1
+             ORDER BY id USING OPERATOR(pg_catalog.>) OFFSET $2 LIMIT 1)",
+        &[argument(project_id), argument(MOST_CHECKS)],
+        |_| Ok(()),
+    )?;
+    Ok(before.first().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default())
+}
+
+/// Sends a notification when the transaction commits.
+pub fn notify(channel: &str, payload: &str) -> Result<()> {
+    update("SELECT pg_catalog.pg_notify($1, $2)", &[argument(channel), argument(payload)], |_| Ok(())).map(drop)
+}
+
 /// Bytes of a part of a file: small enough for every client and for COPY.
 const PART_BYTES: usize = 64 << 20;
 
@@ -684,6 +825,8 @@ pub fn revoke(project_id: i64, role: pg_sys::Oid, privilege: &str) -> Result<()>
 fn dependents(table: &CStr) -> &'static [&'static str] {
     match table.to_bytes() {
         b"projects" => &[
+            "DELETE FROM pgml.watches WHERE project_id OPERATOR(pg_catalog.=) $1",
+            "DELETE FROM pgml.watch_checks WHERE project_id OPERATOR(pg_catalog.=) $1",
             "DELETE FROM pgml.trials WHERE project_id OPERATOR(pg_catalog.=) $1",
             "DELETE FROM pgml.deployments WHERE project_id OPERATOR(pg_catalog.=) $1",
             "DELETE FROM pgml.models WHERE project_id OPERATOR(pg_catalog.=) $1",
@@ -705,8 +848,9 @@ pub fn forget_dependents(table: &CStr, id: i64) -> Result<()> {
     let _owner = AsOwner::begin()?;
     Spi::connect_mut(|_| {
         for statement in dependents(table) {
-            // The tables of before pgml 3.4.0.
-            if statement.contains("pgml.learning_curves") && !has(CURVES)? {
+            // The tables of before pgml 3.4.0, which brought all of these.
+            let is_new = ["pgml.learning_curves", "pgml.watches", "pgml.watch_checks"];
+            if is_new.iter().any(|table| statement.contains(table)) && !has(CURVES)? {
                 continue;
             }
             let statement = std::ffi::CString::new(*statement).map_err(|error| Error::invalid(error.to_string()))?;

@@ -181,6 +181,11 @@ impl Call {
         self.datum(index).map(|datum| self.output(pg_sys::enum_out, datum).to_string_lossy().into_owned())
     }
 
+    /// An `interval` argument, as text.
+    pub fn interval(&self, index: usize) -> Option<String> {
+        self.datum(index).map(|datum| self.output(pg_sys::interval_out, datum).to_string_lossy().into_owned())
+    }
+
     /// A `jsonb` argument, of a megabyte at most; `name` is what it is called in SQL.
     pub fn json(&self, index: usize, name: &str) -> Result<Option<serde_json::Value>> {
         let Some(datum) = self.bounded(index, name, LONGEST_JSON)? else { return Ok(None) };

@@ -109,7 +109,7 @@ pub struct Sample<'a> {
 /// How many rows of a part are enough for the curve of a model of so many trees: predicting them takes a small part of
 /// the time of a training.
 pub fn sample_rows(trees: usize) -> usize {
-    (400_000 / trees.max(1)).clamp(1000, 4000)
+    (200_000 / trees.max(1)).clamp(1000, 2000)
 }
 
 /// The curve of a model that was trained in rounds: what it would predict if each had been the last.

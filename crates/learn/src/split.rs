@@ -231,11 +231,20 @@ impl Split {
 
     /// So many of the test rows at most, from one end of the rows to the other; none to train on.
     pub fn spread_tests(&self, most: u64) -> Split {
-        let one_in = self.test_rows().div_ceil(most.max(1)).max(1);
-        let mut tests = 0;
+        self.spread(self.test_rows(), most, |row| self.is_test(row))
+    }
+
+    /// The same of the training rows: they are tested on.
+    pub fn spread_trains(&self, most: u64) -> Split {
+        self.spread(self.train_rows(), most, |row| self.is_train(row))
+    }
+
+    fn spread(&self, of: u64, most: u64, wanted: impl Fn(u64) -> bool) -> Split {
+        let one_in = of.div_ceil(most.max(1)).max(1);
+        let mut met = 0;
         Split::marked((0..self.rows).map(|row| {
-            tests += u64::from(self.is_test(row));
-            self.is_test(row) && tests % one_in == 0
+            met += u64::from(wanted(row));
+            wanted(row) && met % one_in == 0
         }))
     }
 

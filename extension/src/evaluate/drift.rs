@@ -29,19 +29,22 @@ crate::sql_function!(pgml_drift_model, of_model);
 const ROWS_AT_ONCE: u64 = 4096;
 
 /// A column beside what it was in the training.
-struct Column {
-    name: String,
+pub struct Column {
+    pub name: String,
     /// From 0, in the relation.
     position: usize,
     kind: Kind,
     compared: Compared,
     /// Rows with a category that training has not seen.
     unseen: u64,
+    /// Rows without a value, and the share of those in the training; of arrays the latter is not known.
+    pub missing: u64,
+    pub missing_before: Option<f64>,
 }
 
 /// The name of a column, how far the shares of its parts have moved, the Kolmogorov-Smirnov statistic, and how many rows have
 /// a category that training has not seen.
-type Found = (String, Option<Moved>, Option<f64>, Option<u64>);
+pub type Found = (String, Option<Moved>, Option<f64>, Option<u64>);
 
 enum Compared {
     Numbers(Numbers),
@@ -53,9 +56,9 @@ enum Compared {
     },
 }
 
-struct Columns {
-    columns: Vec<Column>,
-    rows: u64,
+pub struct Columns {
+    pub columns: Vec<Column>,
+    pub rows: u64,
     values: Vec<f32>,
     word: String,
 }
@@ -107,7 +110,7 @@ fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
 }
 
 /// The columns that are known from the training, where they are in the relation.
-fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
+pub fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
     let (before, analysis) = registry::snapshot_of_model(model)?.unwrap_or_default();
     let rows = analysis.get("samples").and_then(Value::as_u64).unwrap_or(0);
     let mut columns = Vec::new();
@@ -148,7 +151,17 @@ fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             )
             .hint("Cast the column to the type that the model was trained with."));
         };
-        columns.push(Column { name: name.to_owned(), position, kind, compared, unseen: 0 });
+        let missing = statistics.get("missing").and_then(Value::as_u64).unwrap_or(0);
+        let is_array = column.get("array").and_then(Value::as_bool) == Some(true);
+        columns.push(Column {
+            name: name.to_owned(),
+            position,
+            kind,
+            compared,
+            unseen: 0,
+            missing: 0,
+            missing_before: (!is_array).then(|| (missing as f64 / rows.max(1) as f64).min(1.0)),
+        });
     }
     if columns.is_empty() {
         return Err(Error::new(
@@ -179,7 +192,7 @@ impl Compared {
 }
 
 impl Column {
-    fn drift(self) -> Found {
+    pub fn drift(self) -> Found {
         match self.compared {
             Compared::Numbers(numbers) => (self.name, numbers.moved(), numbers.kolmogorov_smirnov(), None),
             Compared::Categories { compared, .. } => (self.name, compared.moved(), None, Some(self.unseen)),
@@ -198,6 +211,7 @@ impl Receiver for Columns {
                 (Some(datum), Some(false)) => Some(*datum),
                 _ => None,
             };
+            column.missing += u64::from(datum.is_none());
             match (&mut column.compared, column.kind, datum) {
                 (Compared::Numbers(numbers), _, None) => numbers.add(f32::NAN),
                 (Compared::Numbers(numbers), Kind::Number(number), Some(datum)) => {

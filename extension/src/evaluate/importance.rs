@@ -12,7 +12,7 @@ use crate::measure::Measures;
 use crate::memory::{self, GivenBack};
 use crate::metric::Metric;
 use crate::model::Model;
-use crate::names;
+use crate::names::{self, Resolved};
 use crate::predict::batch::{ROWS_AT_ONCE, WORK_AT_ONCE};
 use crate::sql::{Call, text_datum};
 use crate::train::interrupts;
@@ -31,20 +31,8 @@ const MOST_REPEATS: i32 = 1000;
 fn feature_importance(call: &Call) -> Result<pg_sys::Datum> {
     let _given_back = GivenBack;
     let target = super::target(call, Privilege::Explain)?;
-    let model = &target.model;
-    let splits = model.splits(|| names::stored_bytes(&target))?.map(|splits| of_columns(model, splits));
-    let mut features: Vec<(String, Option<Splits>)> = match &splits {
-        None => model.feature_names().into_iter().map(|name| (name, None)).collect(),
-        Some(splits) => model.feature_names().into_iter().zip(splits.iter().map(|splits| Some(*splits))).collect(),
-    };
     let mean = |sum: Option<f64>, count: u64| sum.map(|sum| sum / count.max(1) as f64);
-    let gain = |splits: &Option<Splits>| splits.and_then(|splits| mean(splits.gain, splits.count));
-    let weight = |splits: &Option<Splits>| splits.map_or(0, |splits| splits.count);
-    features.sort_by(|(_, a), (_, b)| {
-        let gains = gain(b).unwrap_or(0.0).total_cmp(&gain(a).unwrap_or(0.0));
-        gains.then(weight(b).cmp(&weight(a)))
-    });
-    let rows: Vec<_> = features
+    let rows: Vec<_> = ranked(&target)?
         .iter()
         .map(|(name, splits)| {
             [
@@ -56,6 +44,27 @@ fn feature_importance(call: &Call) -> Result<pg_sys::Datum> {
         })
         .collect();
     call.rows(rows)
+}
+
+/// What the splits by a feature gained, on average.
+pub fn gain(splits: &Option<Splits>) -> Option<f64> {
+    splits.and_then(|splits| splits.gain.map(|sum| sum / splits.count.max(1) as f64))
+}
+
+/// The columns of a model with its splits by them, the most important first; in the model's order where it has no splits.
+pub fn ranked(target: &Resolved) -> Result<Vec<(String, Option<Splits>)>> {
+    let model = &target.model;
+    let splits = model.splits(|| names::stored_bytes(target))?.map(|splits| of_columns(model, splits));
+    let mut features: Vec<(String, Option<Splits>)> = match &splits {
+        None => model.feature_names().into_iter().map(|name| (name, None)).collect(),
+        Some(splits) => model.feature_names().into_iter().zip(splits.iter().map(|splits| Some(*splits))).collect(),
+    };
+    let weight = |splits: &Option<Splits>| splits.map_or(0, |splits| splits.count);
+    features.sort_by(|(_, a), (_, b)| {
+        let gains = gain(b).unwrap_or(0.0).total_cmp(&gain(a).unwrap_or(0.0));
+        gains.then(weight(b).cmp(&weight(a)))
+    });
+    Ok(features)
 }
 
 /// What the model's features tell of those of a row as SQL gives it, which they were made of. A feature that no split is

@@ -4,6 +4,8 @@
 //! function tells only facts that the caller's privileges on the project allow: a role with `predict`, for example,
 //! could compute metrics itself from predictions for its own rows.
 
+mod card;
+mod check;
 mod coefficients;
 mod curves;
 mod drift;
@@ -13,6 +15,7 @@ mod metrics;
 mod rows;
 mod sided;
 mod sklearn;
+mod watch;
 
 use pgrx::pg_sys;
 

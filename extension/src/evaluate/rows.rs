@@ -37,6 +37,16 @@ impl Relation {
         Ok(Relation { source, columns })
     }
 
+    /// The rows of a source that meet a condition, which is written as SQL over `pgml_rows`.
+    pub fn of_source(source: &Source, condition: Option<&str>) -> Result<Relation> {
+        let mut source = source.clone();
+        if let Some(condition) = condition {
+            source.statement = format!("SELECT * FROM (\n{}\n) AS pgml_rows WHERE {condition}", source.statement);
+        }
+        let columns = cursor::describe(&source.statement)?;
+        Ok(Relation { source, columns })
+    }
+
     pub fn columns(&self) -> &[ResultColumn] {
         &self.columns
     }

@@ -579,6 +579,9 @@ fn let_threads_sleep() {
 /// Rows that the metric in progress reports is measured on, unless early stopping needs them all.
 const PROGRESS_ROWS: u64 = 20_000;
 
+/// Training rows that a learning curve is measured on.
+const CURVE_ROWS: u64 = 10_000;
+
 struct Xgboost {
     library: &'static Library,
     algorithm: Algorithm,
@@ -677,7 +680,10 @@ impl Engine for Xgboost {
                 let spread = prepared.split.spread_tests(limit);
                 let mut held_out = (spread.test_rows() > 0).then(|| prepared.view_of(&spread, true, limit));
                 let held_out = held_out.as_mut().map(|view| view as &mut dyn learn::rows::Rows);
-                Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out)?))
+                let some = prepared.split.spread_trains(CURVE_ROWS);
+                let mut sample = prepared.curve.then(|| prepared.view_of(&some, true, CURVE_ROWS));
+                let sample = sample.as_mut().map(|view| view as &mut dyn learn::rows::Rows);
+                Box::new((limit, Matrices::read(self.library, &params, &columns, &mut rows, held_out, sample)?))
             }
         };
         if let Some(base) = prepared.base {

@@ -2,6 +2,8 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
+use super::cursor;
+use crate::access;
 use crate::error::{Error, Result};
 use crate::registry;
 
@@ -39,6 +41,20 @@ impl Source {
         // A query in parentheses is a statement by itself; that it is a single one and only reads is checked where it
         // is planned.
         Ok(Source { name: text.to_owned(), statement: text.to_owned(), relation: None })
+    }
+
+    /// Whether the current role may read what `owner` has named: what another role has named, a query above all, is not run
+    /// unseen with the rights of this one, since it could do what this role may do. A plain table does nothing when it is read.
+    pub fn may_be_read_for(&self, owner: pg_sys::Oid) -> Result<bool> {
+        if access::role_acts_as(owner, access::user()) {
+            return Ok(true);
+        }
+        if self.relation.is_none() {
+            return Ok(false);
+        }
+        // Locks what the name means, which is looked at only then.
+        cursor::describe(&self.statement)?;
+        Ok(Source::resolve(&self.name)?.is_plain_table())
     }
 
     /// Whether reading it runs nothing but the server's own code: it is a table, without policies.

@@ -79,7 +79,7 @@ pub fn train(
     progress: &mut dyn FnMut(&Round<'_>) -> Result<(), Stop>,
 ) -> Result<Trained, Error> {
     let begun = Instant::now();
-    let matrices = Matrices::read(library, params, columns, train, eval)?;
+    let matrices = Matrices::read(library, params, columns, train, eval, None)?;
     Ok(Trained { elapsed: begun.elapsed(), ..matrices.train(params, attributes, progress)? })
 }
 
@@ -94,10 +94,12 @@ pub struct Matrices<'l> {
     rows: u64,
     eval: Option<Matrix<'l>>,
     eval_rows: u64,
+    sample: Option<Matrix<'l>>,
 }
 
 impl<'l> Matrices<'l> {
-    /// Reads the rows to learn from, and those to measure on: see [`train`].
+    /// Reads the rows to learn from, and those to measure on: see [`train`]. `sample` are some of the former, on which
+    /// learning curves are measured.
     ///
     /// # Errors
     /// As of [`train`].
@@ -107,6 +109,7 @@ impl<'l> Matrices<'l> {
         columns: &Columns,
         train: &mut dyn Rows,
         eval: Option<&mut dyn Rows>,
+        sample: Option<&mut dyn Rows>,
     ) -> Result<Matrices<'l>, Error> {
         library.capture_log()?;
         check_patience(params, eval.is_some())?;
@@ -119,6 +122,10 @@ impl<'l> Matrices<'l> {
             }
             None => (None, 0),
         };
+        let sample = match sample {
+            Some(sample) => Some(matrix(library, params, columns, sample, Some(&train), "measure on")?.0),
+            None => None,
+        };
         let (dense, max_bin) = key(params);
         Ok(Matrices {
             library,
@@ -130,6 +137,7 @@ impl<'l> Matrices<'l> {
             rows,
             eval,
             eval_rows,
+            sample,
         })
     }
 
@@ -155,7 +163,7 @@ impl<'l> Matrices<'l> {
 
     /// As [`train`](Matrices::train); with a model of the same columns, outputs and objective, in XGBoost's JSON or UBJ,
     /// the rounds are added to its own, as XGBoost's `train` does with `xgb_model`. The metrics of the rounds are added to
-    /// `curve`, those on the training rows too.
+    /// `curve`, those on the sample of the training rows too.
     ///
     /// # Errors
     /// As of [`train`]; [`Error::Refused`] for a model that the library cannot read.
@@ -173,7 +181,7 @@ impl<'l> Matrices<'l> {
         check_patience(params, self.eval.is_some())?;
         let settings = params.resolve(&self.columns)?;
         let (library, columns, matrix, eval) = (self.library, &self.columns, &self.train, &self.eval);
-        let matrices: Vec<&Matrix<'_>> = std::iter::once(matrix).chain(eval.as_ref()).collect();
+        let matrices: Vec<&Matrix<'_>> = std::iter::once(matrix).chain(eval).chain(&self.sample).collect();
         let booster = Booster::create(library, &matrices)?;
         if let Some(model) = from {
             booster.become_model(model)?;
@@ -202,8 +210,8 @@ impl<'l> Matrices<'l> {
             };
             if let Some(curve) = &mut curve {
                 metrics.iter().for_each(|metric| curve.add(trained, Part::Test, &metric.name, metric.value));
-                if curve.keeps(trained) {
-                    measure_training(&booster, round, matrix, curve)?;
+                if let Some(sample) = self.sample.as_ref().filter(|_| curve.keeps(trained)) {
+                    measure_training(&booster, round, sample, curve)?;
                 }
             }
             let report = Round { round: trained, total: params.rounds(), metrics: &metrics, elapsed: first.elapsed() };
@@ -218,10 +226,10 @@ impl<'l> Matrices<'l> {
             }
         }
 
-        if let Some(curve) = curve
+        if let (Some(curve), Some(sample)) = (curve, &self.sample)
             && !curve.keeps(trained)
         {
-            measure_training(&booster, trained.saturating_sub(1), matrix, curve)?;
+            measure_training(&booster, trained.saturating_sub(1), sample, curve)?;
         }
         let mut rounds = trained;
         let mut finished = booster;
@@ -257,7 +265,7 @@ impl<'l> Matrices<'l> {
     }
 }
 
-/// Adds the metrics on the training rows, whose predictions the library keeps, to a curve.
+/// Adds the metrics on some of the training rows to a curve.
 fn measure_training(booster: &Booster<'_>, round: u32, rows: &Matrix<'_>, curve: &mut Curve) -> Result<(), Error> {
     for metric in booster.evaluate(round, rows)? {
         curve.add(round + 1, Part::Train, &metric.name, metric.value);
