@@ -33,6 +33,8 @@ mod _core {
     #[pymodule_export]
     use crate::session::op::Op;
     #[pymodule_export]
+    use crate::session::own::own_types;
+    #[pymodule_export]
     use crate::session::settings::ConnectionSettings;
     #[pymodule_export]
     use crate::session::statement::Statement;

@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyIterator, PyString, PyTuple};
 
 use super::flight::{Batch, Flight, Total, Verb};
 use super::op::{Op, Started};
+use super::own::{holds, own_type};
 use super::program::Program;
 use super::request::Request;
 use super::statement::Statement;
 use super::{Exclusive, Session, outgoing};
-
-const BOOL: u32 = 16;
-const INT8: u32 = 20;
-const INT2: u32 = 21;
-const INT4: u32 = 23;
-const FLOAT8: u32 = 701;
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
@@ -215,7 +209,8 @@ impl Many {
         if values.len() != self.types.len() || values.iter_borrowed().zip(&self.types).all(|(v, &oid)| suits(&v, oid)) {
             return Ok(list);
         }
-        let (types, list) = declare.call1(py, (values,))?.extract::<(Vec<u32>, Bound<'_, PyAny>)>(py)?;
+        let (mut types, list) = declare.call1(py, (values,))?.extract::<(Vec<u32>, Bound<'_, PyAny>)>(py)?;
+        types.resize(values.len(), 0);
         let types: Vec<u32> = types
             .into_iter()
             .zip(&self.types)
@@ -244,29 +239,5 @@ impl Many {
 /// Whether a value is surely of the type, or of any.
 #[inline]
 fn suits(value: &Borrowed<'_, '_, PyAny>, oid: u32) -> bool {
-    if value.is_none() {
-        return true;
-    }
-    match oid {
-        0 => value.is_exact_instance_of::<PyString>(),
-        BOOL => value.is_exact_instance_of::<PyBool>(),
-        FLOAT8 => value.is_exact_instance_of::<PyFloat>(),
-        INT2 | INT4 | INT8 if value.is_exact_instance_of::<PyInt>() => {
-            let mut overflow = 0;
-            // SAFETY: the object is an int, so the call cannot fail otherwise than by overflow.
-            let number = unsafe { ffi::PyLong_AsLongLongAndOverflow(value.as_ptr(), &mut overflow) };
-            overflow == 0
-                && match oid {
-                    INT2 => i16::try_from(number).is_ok(),
-                    INT4 => i32::try_from(number).is_ok(),
-                    _ => true,
-                }
-        }
-        _ => false,
-    }
-}
-
-/// Whether one type is that of integers of at least as many bytes as the other's.
-fn holds(wide: u32, narrow: u32) -> bool {
-    matches!((wide, narrow), (INT4 | INT8, INT2) | (INT8, INT4))
+    value.is_none() || own_type(value).is_some_and(|own| own == oid || holds(oid, own))
 }

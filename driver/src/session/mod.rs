@@ -39,6 +39,7 @@ pub mod login;
 pub mod many;
 pub mod op;
 pub mod outgoing;
+pub mod own;
 pub mod prepare;
 pub mod program;
 pub mod protocol;

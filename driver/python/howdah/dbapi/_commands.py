@@ -7,7 +7,7 @@ import itertools
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Optional, TypeVar
 
 from .. import connection, exceptions
@@ -30,14 +30,13 @@ _UNLOGGED = contextlib.nullcontext()
 _PATIENCE = 5
 
 
-def _declare(args: tuple[Any, ...]) -> tuple[tuple[int, ...], Sequence[Any]]:
+def _declare(args: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
     """The types of arguments, none where the server infers all, and what is sent for them."""
     if not args:
         return (), args
     if len(args) > _MOST_VALUES:
         raise ProgrammingError(f"a query takes at most {_MOST_VALUES} values, {len(args)} were given")
-    types, given = _declared.declare(args)
-    return types if any(types) else (), given
+    return _declared.declare(args)
 
 
 def _described(statement: Any) -> Optional[list[Column]]:

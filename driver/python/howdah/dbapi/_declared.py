@@ -14,9 +14,9 @@ import ipaddress
 import json
 import re
 import uuid
-from collections.abc import Sequence
 from typing import Any, Optional
 
+from .._core import own_types
 from ..types import Range
 from .types import Json, Jsonb
 
@@ -98,23 +98,21 @@ class Literal(str):
 _QUOTED = re.compile(r'[\s{}",\\]|^$|^null$', re.IGNORECASE)
 
 
-def declare(values: Sequence[Any]) -> tuple[tuple[int, ...], Sequence[Any]]:
-    """The types of values, 0 for what the server infers, and what is sent for the values."""
+def declare(values: tuple[Any, ...]) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """The types of values, 0 for what the server infers or none if it infers all, and what is sent for the values."""
+    plain = own_types(values)
+    if plain is not None:
+        return plain, values
     types = []
     own: Optional[list[Any]] = None
     for place, value in enumerate(values):
         kind = type(value)
-        if kind is int:
-            types.append(_integer(value))
-        elif kind in _OF_CLASS:
-            types.append(_OF_CLASS[kind])
-        else:
-            found, sent = _declared(value)
-            types.append(found)
-            if sent is not value:
-                own = list(values) if own is None else own
-                own[place] = sent
-    return tuple(types), values if own is None else tuple(own)
+        found, sent = (_OF_CLASS[kind], value) if kind in _OF_CLASS else _declared(value)
+        types.append(found)
+        if sent is not value:
+            own = list(values) if own is None else own
+            own[place] = sent
+    return tuple(types) if any(types) else (), values if own is None else tuple(own)
 
 
 def _declared(value: Any) -> tuple[int, Any]:
@@ -138,7 +136,8 @@ def _scalar(value: Any) -> int:
         if kind in _OF_CLASS:
             return _OF_CLASS[kind]
     if isinstance(value, int):
-        return _integer(value)
+        # Those of the commonest classes are the core's, `driver/src/session/own.rs`.
+        return int(own_types((int(value),))[0])
     if isinstance(value, datetime.datetime):
         return _TIMESTAMP if value.utcoffset() is None else _TIMESTAMPTZ
     if isinstance(value, datetime.date):
@@ -146,14 +145,6 @@ def _scalar(value: Any) -> int:
     if isinstance(value, datetime.time):
         return _TIME if value.tzinfo is None else _TIMETZ
     return _UNKNOWN
-
-
-def _integer(value: int) -> int:
-    if -(1 << 15) <= value < 1 << 15:
-        return _INT2
-    if -(1 << 31) <= value < 1 << 31:
-        return _INT4
-    return _INT8 if -(1 << 63) <= value < 1 << 63 else _NUMERIC
 
 
 def _list(value: list[Any]) -> tuple[int, Any]:
