@@ -39,12 +39,12 @@ pub fn count_request(core: &mut Core, key: ServerKey, request: &Request, ran: &R
     let now = core.now;
     let Some(since) = core.answered_pair(key).map(|(_, client)| client.times.request_since) else { return };
     let took = now.saturating_duration_since(ran.since.map_or(since, |before| before.max(since)));
-    let verdict = match request {
-        Request::Query(verdict, _) => verdict.clone(),
+    match request {
+        Request::Query(verdict, _) => count(core, key, verdict.as_deref(), ran, took),
         Request::Execute(statement) | Request::Bind(statement) | Request::Parse { statement, .. } => {
-            statement.as_ref().and_then(|statement| statement.verdict())
+            let verdict = statement.as_ref().and_then(|statement| statement.verdict());
+            count(core, key, verdict.as_deref(), ran, took);
         }
-        _ => return,
-    };
-    count(core, key, verdict.as_deref(), ran, took);
+        _ => (),
+    }
 }

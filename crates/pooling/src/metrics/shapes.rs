@@ -2,6 +2,7 @@
 //! that the totals of pools count too, except that each statement of a unit has its own.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,13 +101,15 @@ impl Shapes {
     /// The counts of a shape, and whether they are new.
     pub fn of(&mut self, pool: PoolKey, text: Option<&Arc<Normalized>>) -> (&mut Shape, bool) {
         let key = (pool, text.map_or(0, |text| text.id));
-        let is_new = !self.0.contains_key(&key);
-        if is_new && self.0.len() >= MOST {
+        if self.0.len() >= MOST && !self.0.contains_key(&key) {
             let mut times: Vec<Duration> = self.0.values().map(|shape| shape.total).collect();
             let (_, &mut middle, _) = times.select_nth_unstable(MOST / 2);
             self.0.retain(|_, shape| shape.total > middle);
         }
-        (self.0.entry(key).or_default(), is_new)
+        match self.0.entry(key) {
+            Entry::Occupied(known) => (known.into_mut(), false),
+            Entry::Vacant(place) => (place.insert(Shape::default()), true),
+        }
     }
 }
 
