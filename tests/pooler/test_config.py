@@ -307,7 +307,7 @@ def started(path):
 
 def test_one_address_is_enough(server):
     """Another may belong to the other machine of a pair; one named twice is one."""
-    with Pooler(server, listen_addr="192.0.2.9, 127.0.0.1, localhost") as pooler:
+    with Pooler(server, listen_addr="192.0.2.9, 127.0.0.1, localhost", pool_mode="Transaction") as pooler:
         assert pooler.psql("SELECT 1") == "1"
         assert "cannot listen on 192.0.2.9:" in pooler.log.read_text()
 

@@ -206,6 +206,15 @@ def test_what_has_pinned_a_client_is_undone_whatever_the_reset_query(ground, sta
     assert both.b.value(KEPT) is None
 
 
+def test_a_connect_query_that_fails_is_told_and_not_tried_at_once_again(server):
+    settings = {"server_login_retry": 5, "query_wait_timeout": 10}
+    with Pooler(server, {"postgres": "connect_query='SELECT nosuch()'"}, **settings) as pooler:
+        told = pooler.psql("SELECT 1", check=False).stderr
+        assert "connect_query failed: function nosuch() does not exist" in told
+        log = pooler.log.read_text()
+        assert log.count("closing because: connect_query failed") == 1 and "WARNING" in log
+
+
 @pytest.mark.parametrize(
     "sql",
     ["SET work_mem = '8MB'", "SELECT set_config('role', 'nosy', false)", "RESET ROLE", "RESET ALL", "DISCARD ALL"],

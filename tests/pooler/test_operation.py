@@ -143,6 +143,18 @@ def test_disable_reconnect_kill_and_set(pooler):
     assert pooler.psql("SELECT 1") == "1"
 
 
+def test_reconnect_forgets_what_the_servers_reported(pooler):
+    pooler.psql("SELECT 1")
+    pooler.server.psql(f"ALTER ROLE {SUPERUSER} SET timezone = 'Asia/Tokyo'")
+    try:
+        pooler.psql("RECONNECT", "pgbouncer")
+        for _ in range(3):
+            assert pooler.psql("SHOW timezone") == "Asia/Tokyo"
+    finally:
+        pooler.server.psql(f"ALTER ROLE {SUPERUSER} RESET timezone")
+        pooler.psql("RECONNECT", "pgbouncer")
+
+
 def test_reload_drops_nobody(server):
     with Pooler(server, {"postgres": ""}, default_pool_size=1) as pooler, pooler.connect() as client:
         ask(client, "BEGIN")

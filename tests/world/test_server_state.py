@@ -44,6 +44,9 @@ STATEMENTS = [
 
 SET_UP = """CREATE SEQUENCE numbers; CREATE UNLOGGED TABLE quick AS SELECT 1 AS a; CREATE TABLE written (a int);
 CREATE FUNCTION cached() RETURNS bigint LANGUAGE sql STABLE AS 'SELECT count(*) FROM quick';
+CREATE TYPE colour AS ENUM ('red');
+CREATE FUNCTION as_colour(text) RETURNS colour LANGUAGE plpgsql AS 'BEGIN RETURN ''red''; END';
+CREATE CAST (text AS colour) WITH FUNCTION as_colour(text);
 CREATE VIEW blocked AS SELECT * FROM pg_locks WHERE locktype = 'advisory' AND objid = 4711;
 SELECT pg_create_physical_replication_slot('kept'); SELECT nextval('numbers') FROM generate_series(1, 3);"""
 
@@ -85,6 +88,7 @@ def test_other_reads_go_to_replicas(split):
         for sql in [
             "SELECT current_setting('here.port')",
             "SELECT current_setting('here.port'), count(*) FROM pg_tables",
+            "SELECT current_setting('here.port'), lower(a::text) FROM written",
             "SELECT current_setting('here.port'), current_setting('TimeZone'), current_setting('app.tenant', true)",
         ]:
             client.send(query(sql))

@@ -2,7 +2,10 @@
 -- in some search_path decides nothing here (a test holds each of them to that).
 WITH RECURSIVE
 volatile_cast AS (
-    SELECT c.castsource, c.casttarget FROM pg_catalog.pg_cast c
+    SELECT
+        c.castsource, c.casttarget, c.castcontext OPERATOR(pg_catalog.=) 'i' AS implicit,
+        c.castsource OPERATOR(pg_catalog.<) 16384 AS is_from_builtin, c.casttarget OPERATOR(pg_catalog.<) 16384 AS is_to_builtin
+    FROM pg_catalog.pg_cast c
     JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) c.castfunc
     WHERE p.provolatile OPERATOR(pg_catalog.=) 'v'
 ),
@@ -13,8 +16,9 @@ unsafe_type AS (
         WHERE p.oid OPERATOR(pg_catalog.=) ANY (ARRAY[t.typinput, t.typoutput, t.typreceive, t.typsend, t.typmodin,
             t.typmodout]::pg_catalog.oid[])
         AND p.provolatile OPERATOR(pg_catalog.=) 'v')
-    UNION SELECT castsource FROM volatile_cast
-    UNION SELECT casttarget FROM volatile_cast
+    -- A cast that must be written is met where the type is that is not of PostgreSQL itself: a text stays a text.
+    UNION SELECT castsource FROM volatile_cast WHERE implicit OR NOT is_from_builtin
+    UNION SELECT casttarget FROM volatile_cast WHERE implicit OR NOT is_to_builtin OR is_from_builtin
     -- Domains whose checks call a volatile function of a user's.
     UNION SELECT c.contypid FROM pg_catalog.pg_constraint c
     JOIN pg_catalog.pg_depend d

@@ -103,6 +103,11 @@ impl Membership {
         *lock(&self.common.welcome) = Some(welcome);
     }
 
+    /// Forgets the parameters: the servers may report others now.
+    pub fn forget_welcome(&self) {
+        *lock(&self.common.welcome) = None;
+    }
+
     /// The number of workers that have the pool.
     pub fn count(&self) -> usize {
         self.common.members.load(Ordering::Relaxed).max(1)

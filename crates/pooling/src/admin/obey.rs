@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::frontend::leave;
 use crate::metrics::ask;
 use crate::pause::{is_paused, names};
-use crate::pools::{configure, free, grow};
+use crate::pools::{configure, free, grow, welcome};
 use crate::reactor::{sockets, suspend, turns};
 use crate::shared::Message;
 use crate::state::Core;
@@ -106,6 +106,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             close::retire(core, &servers);
             for key in pools {
                 hub_asks::retire_hub(core, key);
+                welcome::forget(core, key);
                 grow::grow(core, key);
             }
             Answer::Left(0)

@@ -148,6 +148,14 @@ pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
     sockets::flush_server(core, key);
 }
 
+/// Runs the `connect_query` on a server connection that no client has had yet.
+pub fn run_connect_query(core: &mut Core, key: ServerKey, sql: &str) {
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    server.prepare(None, core.now);
+    ask(server, sql, Request::Connect);
+    sockets::flush_server(core, key);
+}
+
 /// Asks on a server connection that no client has had yet whether its server is a standby.
 pub fn ask_role(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };

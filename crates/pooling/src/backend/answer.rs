@@ -53,6 +53,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
                 | Request::Restore { .. }
                 | Request::Align
                 | Request::Clean
+                | Request::Connect
                 | Request::Settle
                 | Request::Lookup
                 | Request::Role

@@ -83,6 +83,11 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
         Some(Request::Role) => {
             turns::doom(core, key, &format!("cannot ask a server whether it is a standby: {}", report.message));
         }
+        Some(Request::Connect) => {
+            let why = format!("connect_query failed: {}", report.message);
+            server.life.fatal_error = Some(Cause { sqlstate: report.code, why: why.clone() });
+            turns::doom(core, key, &why);
+        }
         Some(Request::Align | Request::Lookup) => server.exchange.own_error = Some(report),
         _ => turns::doom(core, key, &format!("cannot reset a server session: {}", report.message)),
     }

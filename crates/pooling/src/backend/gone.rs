@@ -40,6 +40,11 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     }
     let pool_key = server.pool;
     let cause = server.life.fatal_error.clone().unwrap_or_else(|| Cause::connection(why));
+    if matches!(server.exchange.requests.front(), Some(Request::Connect)) {
+        let may_pass = server.life.fatal_error.is_none();
+        close::close_server(core, key, &cause.why);
+        return connect::connect_failed(core, pool_key, &cause, may_pass);
+    }
     match server.state() {
         State::Connecting | State::Login(_) => return not_connected(core, key, &cause),
         State::Pipelined(_) => {

@@ -63,7 +63,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
             if let Some(server) = core.servers.get_mut(key.0).filter(|_| classify::only_sets(&query)) {
                 server.known.session.base = format!("{query}\n;").into();
             }
-            align::run_own(core, key, &query);
+            align::run_connect_query(core, key, &query);
         }
         None if asks => (),
         None => turns::later(core, After::Free(key)),

@@ -53,13 +53,13 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {
             align::forget_prepared(core, key);
         }
-        Request::Clean if server.exchange.requests.is_empty() => {
+        Request::Clean | Request::Connect if server.exchange.requests.is_empty() => {
             if let Some(target) = server.end_reset() {
                 (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
             }
             turns::later(core, After::Free(key));
         }
-        Request::Clean => (),
+        Request::Clean | Request::Connect => (),
         Request::Lookup => turns::later(core, After::LookedUp(key)),
         Request::Role => {
             let (is_standby, is_last) = (server.known.was_standby, server.exchange.requests.is_empty());

@@ -116,7 +116,7 @@ entry! {
         datestyle: Option<String> = "datestyle";
         /// `TimeZone` on server connections.
         timezone: Option<String> = "timezone";
-        /// The SQL that is run on each new server connection.
+        /// The SQL that is run on each new server connection. If it fails, the connection is closed, and clients get its error.
         connect_query: Option<String> = "connect_query";
         /// `load_balancing` for this database.
         load_balancing: Option<Strategy> = "load_balancing";

@@ -17,10 +17,11 @@ macro_rules! words {
     ($type:ident, $expected:literal: $($variant:ident = $word:literal),+) => {
         impl Value for $type {
             fn read(text: &str) -> Result<Self, &'static str> {
-                match text {
-                    $($word => Ok(Self::$variant),)+
-                    _ => Err($expected),
-                }
+                // PgBouncer takes them in any case.
+                $(if text.eq_ignore_ascii_case($word) {
+                    return Ok(Self::$variant);
+                })+
+                Err($expected)
             }
 
             fn show(&self) -> String {

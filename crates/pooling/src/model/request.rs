@@ -94,6 +94,8 @@ pub enum Request {
     Align,
     /// A Query of the pooler's between clients.
     Clean,
+    /// The `connect_query`, before the first client.
+    Connect,
     /// The question what is left in a client's session, while the client has nothing under way.
     Settle,
     /// The query that finds a password.
@@ -120,6 +122,7 @@ impl Request {
                 | Self::Restore { .. }
                 | Self::Align
                 | Self::Clean
+                | Self::Connect
                 | Self::Settle
                 | Self::Lookup
                 | Self::Role

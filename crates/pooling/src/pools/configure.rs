@@ -5,7 +5,7 @@ use crate::model::keys::{PoolKey, ServerKey};
 use crate::backend::{close, hub_asks};
 use crate::config::Database;
 use crate::io::Peer;
-use crate::pools::{free, grow, size, upkeep};
+use crate::pools::{free, grow, size, upkeep, welcome};
 use crate::router::reroute;
 use crate::state::Core;
 
@@ -41,6 +41,7 @@ pub fn take_config(core: &mut Core) {
         if moved || secured_otherwise {
             close::retire(core, &servers);
             hub_asks::retire_hub(core, key);
+            welcome::forget(core, key);
             // An attempt that failed before may succeed now.
             if let Some(pool) = core.pools.get_mut(key.0) {
                 pool.connections.failure = None;

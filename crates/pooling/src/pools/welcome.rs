@@ -57,6 +57,15 @@ pub fn take_welcome(core: &mut Core, home: PoolKey) {
     greet_all(core, home);
 }
 
+/// Forgets what clients are greeted with, since the servers may report other parameters now: the next client to log in
+/// waits for a new server connection.
+pub fn forget(core: &mut Core, key: PoolKey) {
+    if let Some(pool) = core.pools.get_mut(key.0) {
+        pool.common.forget_welcome();
+        pool.greetings.welcome = None;
+    }
+}
+
 /// Warns of a parameter that the configuration wants to be tracked and that servers do not report.
 pub fn warn_of_silent(name: &str) {
     crate::warning!(

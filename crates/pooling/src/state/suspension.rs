@@ -79,6 +79,7 @@ pub fn of_server(server: &Server) -> InHand {
                 | Request::Restore { .. }
                 | Request::Align
                 | Request::Clean
+                | Request::Connect
                 | Request::Settle
                 | Request::Lookup
                 | Request::Role
