@@ -631,7 +631,8 @@ pub fn learning_curve(model_id: i64) -> Result<Vec<StoredSeries>> {
 /// Says what a model is about; `None` keeps what is.
 pub fn describe_model(model_id: i64, description: Option<&str>, tags: Option<Vec<String>>) -> Result<()> {
     update(
-        "UPDATE pgml.models SET description = CASE WHEN $2 IS NULL THEN description ELSE NULLIF($2, '') END,
+        "UPDATE pgml.models SET description = CASE WHEN $2 IS NULL THEN description
+                 WHEN $2 OPERATOR(pg_catalog.<>) '' THEN $2 END,
              tags = COALESCE($3, tags)
          WHERE id OPERATOR(pg_catalog.=) $1",
         &[argument(model_id), argument(description), argument(tags)],
