@@ -409,7 +409,11 @@ def test_lightgbm_knows_pandas_categories(ask, lightgbm):
         expected = own.predict(numpy.array([[numpy.float32(row[0]), code]], dtype=numpy.float32))[0]
         assert numpy.float32(answer) == numpy.float32(expected), row
     # Numbers and booleans are texts as SQL prints them.
-    for kinds, names in [("[10, 47, -3]", "10 47 -3"), ("[1.0, 1.5, 2.25]", "1 1.5 2.25"), ("[false, true]", "false true")]:
+    for kinds, names in [
+        ("[10, 47, -3]", "10 47 -3"),
+        ("[1.0, 1.5, 2.25]", "1 1.5 2.25"),
+        ("[false, true]", "false true"),
+    ]:
         import_model(ask, "kinds", text.replace('["blue", "red", "green"]', kinds).encode(), ", deploy => true")
         for code, name in enumerate(names.split()):
             answer = ask("SELECT pgml.predict('kinds', r) FROM (SELECT 0.5::real AS size, %s::text AS color) r", name)

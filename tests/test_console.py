@@ -46,6 +46,13 @@ FROM generate_series(1, 4000) AS g;
 ANALYZE customers;
 SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'xgboost', '{"n_estimators": 30, "max_depth": 3}',
                   search => 'grid', search_params => '{"learning_rate": [0.05, 0.1, 0.3]}', search_args => '{"cv": 2}');
+CREATE TABLE arrivals AS SELECT * FROM customers WHERE id % 4 = 0;
+SELECT pgml.watch('churn', 'arrivals');
+SELECT count(*) FROM pgml.check('churn');
+UPDATE arrivals SET age = age + 9;
+SELECT count(*) FROM pgml.check('churn');
+UPDATE arrivals SET city = 'Chur' WHERE id % 8 = 0;
+SELECT count(*) FROM pgml.check('churn');
 """
 VIEWS = {
     "login": "/login",
@@ -61,6 +68,8 @@ VIEWS = {
     "table": "/train/table?relation=customers",
     "try": "/models/{churn.xgboost}/try",
     "trainings": "/jobs",
+    "watch": "/watch",
+    "watched": "/watch/{churn}",
     "sql": "/sql",
     "poolers": "/poolers",
 }
@@ -454,6 +463,15 @@ def test_a_models_page_has_its_metrics_columns_and_origin(visit):
         assert visit("ana").get(path).status_code == 200
 
 
+def test_a_models_page_has_its_learning_curve_and_why_it_was_deployed(visit):
+    visitor = visit("ana")
+    page = visitor.get("/models/{churn.xgboost}")
+    assert "Learning curve" in text_of(page) and "held-out rows" in page.text
+    assert "Whether its training deployed it: The project had no deployed model." in text_of(page)
+    assert "Learning curve" not in text_of(visitor.get("/models/{progress.ridge}"))
+    assert "of deployed model" in text_of(visitor.get("/projects/{tumours}"))
+
+
 def test_the_curves_are_of_the_held_out_rows(visit, world):
     page = visit("ana").part("/models/{tumours.xgboost}/curves")
     rows = world.database.sql(
@@ -643,6 +661,62 @@ def test_every_kind_of_model_can_be_tried(visit):
         fields = dict(re.findall(r'name="(c_[^"]+)" value="([^"]*)"', page.text))
         answer = text_of(visitor.post(path, fields))
         assert part in answer, answer
+
+
+# Watch
+
+
+def test_the_use_of_models_is_counted(visit, world):
+    used = world.ids["progress.ridge"]
+    world.database.sql(f"SELECT pgml.predict({used}, r) FROM pgml.diabetes AS r")
+    visitor = visit("ana")
+    said = text_of(visitor.get("/watch"))
+    before = int(re.search(rf"progress ridge #{used} \S+ ([\d,]+) ", said)[1].replace(",", ""))
+    assert before >= 442
+    world.database.sql(f"SELECT pgml.predict({used}, r) FROM pgml.diabetes AS r")
+    time.sleep(1.1)
+    said = text_of(visitor.part("/watch/usage"))
+    rate, calls = re.search(rf"progress ridge #{used} (\S+) ([\d,]+) ", said).groups()
+    assert int(calls.replace(",", "")) == before + 442 and 1 < float(rate) < 442
+    assert "No model that you may see has predicted" in text_of(visit("eve").get("/watch"))
+
+
+def test_a_project_is_watched_and_checked(visit, world):
+    visitor = visit("ana", acting=True)
+    said = text_of(visitor.get("/watch"))
+    assert re.search(r"churn \d crossed .*drift age", said)
+    said = text_of(visitor.get("/watch/{churn}"))
+    assert re.search(r"unseen city 0.500 0.05\d* crossed", said) and "The last 3 checks" in said
+    assert "is not watched" in text_of(visit("ana").get("/watch/{progress}"))
+    path = world.path("/watch/{progress}")
+    form = {"relation": "pgml.diabetes", "time_column": "", "period": "7 days", "thresholds": '{"drift": 0.5}'}
+    assert "22P02" in visitor.post(path, {**form, "thresholds": "much"}).text
+    assert "42P01" in visitor.post(path, {**form, "relation": "nothing"}).text
+    assert visitor.post(path, form).headers["location"] == path
+    assert "No check yet" in text_of(visitor.get(path))
+    assert visitor.post(f"{path}/check").headers["location"] == path
+    assert "One check so far" in text_of(visitor.get(path))
+    assert (
+        world.database.sql("SELECT thresholds->>'drift' FROM pgml.watches WHERE relation_name = 'pgml.diabetes'")
+        == "0.5"
+    )
+    assert "42501" in visit("eve", acting=True).post(path, form).text
+    assert visitor.post(f"{path}/stop").headers["location"] == "/watch"
+    assert world.database.sql("SELECT count(*) FROM pgml.watches") == "1"
+
+
+def test_a_model_is_described_and_has_a_card(visit, world):
+    visitor = visit("ana", acting=True)
+    path = world.path("/models/{churn.xgboost}")
+    form = {"description": "Who leaves <soon>?\r\nAsk Ben.", "tags": "sales, weekly ,"}
+    assert visitor.post(f"{path}/describe", form).headers["location"] == path
+    said = text_of(visitor.get(path))
+    assert "Who leaves <soon>? Ask Ben." in said and "sales weekly" in said
+    assert "sales" in text_of(visitor.get("/projects/{churn}"))
+    card = visitor.get(f"{path}/card")
+    assert card.headers["content-type"] == "text/markdown; charset=utf-8" and "Ask Ben." in card.text
+    assert "22023" in visitor.post(f"{path}/describe", {**form, "tags": "twice, twice"}).text
+    assert "42501" in visit("ben", acting=True).post("/models/{tumours.xgboost}/describe", form).text
 
 
 # SQL
@@ -896,7 +970,7 @@ def act(page, view):
     elif view == "upload":
         page.set_input_files("#file", {"name": "Penguins (2024).csv", "mimeType": "text/csv", "buffer": PENGUINS})
         page.wait_for_selector("#plan table")
-    elif view in ("model", "search", "regression"):
+    elif view in ("model", "search", "regression", "watched"):
         page.wait_for_selector(".u-over")
     elif view == "poolers":
         page.wait_for_selector("#pooler-0 table")
@@ -920,6 +994,8 @@ def test_every_view_in_a_browser(browser, world, screen):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     shots = BUILD / "console"
     shots.mkdir(exist_ok=True)
+    # The pooler has something to show.
+    world.pooler.psql("SELECT count(*) FROM customers", "console", user="ana", password=PASSWORD)
     for view, path in VIEWS.items():
         page.goto(world.acting + world.path(path))
         act(page, view)

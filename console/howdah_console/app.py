@@ -151,7 +151,7 @@ def page(view, connects=True, is_form=True):
 
 def make_app(settings):
     """The console as an ASGI application."""
-    from howdah_console.views import login, models, poolers, sql, train, tryout, upload
+    from howdah_console.views import login, models, poolers, sql, train, tryout, upload, watch
 
     console = Console(settings)
 
@@ -176,6 +176,8 @@ def make_app(settings):
         post("/projects/{project}/rollback", models.rollback),
         get("/models/{model}", models.model),
         get("/models/{model}/curves", models.curves),
+        get("/models/{model}/card", models.card),
+        post("/models/{model}/describe", models.describe),
         post("/models/{model}/trial", models.trial),
         post("/models/{model}/delete", models.delete),
         get("/models/{model}/try", tryout.show),
@@ -190,6 +192,12 @@ def make_app(settings):
         get("/jobs", train.jobs),
         get("/jobs/{job}", train.job),
         post("/jobs/{job}/cancel", train.cancel),
+        get("/watch", watch.show),
+        get("/watch/usage", watch.show),
+        get("/watch/{project}", watch.project),
+        post("/watch/{project}", watch.start),
+        post("/watch/{project}/check", watch.check),
+        post("/watch/{project}/stop", watch.stop),
         get("/poolers", poolers.show),
         get("/poolers/{pooler}", poolers.pooler),
         post("/poolers/{pooler}", poolers.command),

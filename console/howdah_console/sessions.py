@@ -36,6 +36,8 @@ class Session:
         self.began = self.used = time.monotonic()
         # Statements of the page of SQL that run, by their tokens: the process that runs each.
         self.running = {}
+        # When the page Watch asked last, and the calls of each model then.
+        self.usage = (0.0, {})
 
 
 class Sessions:

@@ -41,11 +41,12 @@ function draw(place) {
     plot.ctx.restore();
   };
   const axes = [{ ...axis(data.x), size: 30 }, { ...axis(data.y), size: 54 }];
+  if (data.time) Object.assign(axes[0], { values: undefined, label: undefined, size: 44 });
   place.plot = new uPlot({
     width: place.clientWidth - (parseFloat(getComputedStyle(place).paddingLeft) || 0) * 2,
     height: place.clientHeight - 34,
-    scales: { x: { time: false, ...unit }, y: unit },
-    series: [{ label: data.x, value: (_, value) => (value == null ? "\u2013" : short(value)) }, ...series],
+    scales: { x: { time: Boolean(data.time), ...unit }, y: unit },
+    series: [data.time ? {} : { label: data.x, value: (_, value) => (value == null ? "\u2013" : short(value)) }, ...series],
     axes,
     hooks: { drawAxes: [line] },
   }, values, place);

@@ -3,6 +3,8 @@
 import math
 import re
 
+from starlette.responses import Response
+
 from howdah_console import drawings
 from howdah_console.app import Missing
 from howdah_console.ask import Fault
@@ -15,6 +17,7 @@ from howdah_console.figures import (
     TIMES,
     as_moment,
     class_order,
+    metric_name,
     parsed,
 )
 
@@ -117,8 +120,8 @@ async def project(page, done=None, fault=None):
     deployed = deployments.first["model_id"] if deployments.first else None
     models = await page.ask(
         f"""
-        SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, s.relation_name,
-               s.analysis->>'samples' AS samples, {METRICS_ONLY}
+        SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, m.tags,
+               s.relation_name, s.analysis->>'samples' AS samples, {METRICS_ONLY}
         FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
         WHERE m.project_id = $1::bigint
           AND (m.id = $2::bigint OR m.id IN (SELECT id FROM pgml.models WHERE project_id = $1::bigint
@@ -216,6 +219,32 @@ async def rollback(page):
     return await project(page, done=None if answer.fault else done, fault=answer.fault)
 
 
+async def describe(page):
+    """Keeps the description and the tags of the form."""
+    page.need_actions()
+    found, _, _, _ = await find_model(page)
+    tags = [tag for one in page.form.get("tags", "").split(",") if (tag := one.strip())]
+    answer = await page.ask.act(
+        "SELECT pgml.describe($1::bigint, $2::text, $3::text[])",
+        found["id"],
+        page.form.get("description", "").strip(),
+        tags,
+    )
+    if answer.fault:
+        return await model(page, fault=answer.fault)
+    return page.go(f"/models/{found['id']}")
+
+
+async def card(page):
+    """The model's card, as a file of Markdown."""
+    answer = await page.ask("SELECT pgml.card($1::bigint) AS card", page.number("model"))
+    if answer.fault:
+        return page.show("fault.html", 400, fault=answer.fault)
+    name = f"model-{page.number('model')}.md"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(answer.first["card"] or "", media_type="text/markdown; charset=utf-8", headers=headers)
+
+
 async def trial(page):
     """Puts a model on trial beside the deployed one: as a canary for a share of the keys, or as a shadow."""
     page.need_actions()
@@ -254,7 +283,8 @@ async def find_model(page):
     answer = await page.ask(
         """
         SELECT m.id, m.project_id, m.snapshot_id, m.num_features, m.algorithm, m.hyperparams, m.status, m.metrics,
-               m.search, m.search_params, m.created_at, p.name AS project, p.task::text, p.metric, p.owner::text,
+               m.search, m.search_params, m.created_at, m.description, m.tags,
+               p.name AS project, p.task::text, p.metric, p.owner::text,
                m.id = (SELECT model_id FROM pgml.deployments WHERE project_id = p.id
                        ORDER BY id DESC LIMIT 1) AS deployed
         FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
@@ -358,6 +388,10 @@ async def model(page, fault=None):
             """,
             found["id"],
         )
+    learning = await page.ask(
+        "SELECT round, part, metric, value FROM pgml.learning_curve($1::bigint) ORDER BY metric, part, round",
+        found["id"],
+    )
     usage = await page.ask(
         """
         SELECT calls, rows, total_ms, cache_hits, cache_misses, last_used FROM pgml.stat_models
@@ -392,6 +426,8 @@ async def model(page, fault=None):
         classes=dict(sorted((metrics.get("classes") or {}).items(), key=lambda pair: class_order(pair[0]))),
         times=[(label, metrics[name]) for name, label in TIMES.items() if metrics.get(name) is not None],
         search=search_rows(metrics.get("search_results")),
+        learning=learning,
+        learning_charts=learning_charts(learning.rows),
         importance=importance,
         by=by,
         features=features,
@@ -407,6 +443,15 @@ async def model(page, fault=None):
         unasked=samples <= page.settings.rows_unasked and stranger is None,
         has_curves=data is not None and found["task"] in ("classification", "regression"),
     )
+
+
+def learning_charts(rows):
+    """The curves of each metric by round, those of the training rows and of the held-out ones in one picture."""
+    metrics = {}
+    for row in rows:
+        label = {"train": "training rows", "test": "held-out rows"}.get(row["part"], row["part"])
+        metrics.setdefault(row["metric"], {}).setdefault(label, []).append((row["round"], row["value"]))
+    return {metric: drawings.chart(series, "round", metric_name(metric)) for metric, series in metrics.items()}
 
 
 def grid_of(coefficients):
