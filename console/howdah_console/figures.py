@@ -94,7 +94,7 @@ def duration(seconds):
     if seconds is None:
         return "–"
     if seconds < 0.001:
-        return f"{seconds * 1e6:.0f} µs"
+        return f"{seconds * 1e6:.1f} µs" if seconds < 1e-5 else f"{seconds * 1e6:.0f} µs"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 90:

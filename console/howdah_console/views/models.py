@@ -121,7 +121,8 @@ async def project(page, done=None, fault=None):
     models = await page.ask(
         f"""
         SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, m.tags,
-               s.relation_name, s.analysis->>'samples' AS samples, {METRICS_ONLY}
+               s.relation_name, s.analysis->>'samples' AS samples, {METRICS_ONLY},
+               m.id IN (SELECT model_id FROM pgml.deployments WHERE project_id = $1::bigint) AS was_deployed
         FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
         WHERE m.project_id = $1::bigint
           AND (m.id = $2::bigint OR m.id IN (SELECT id FROM pgml.models WHERE project_id = $1::bigint
@@ -147,6 +148,7 @@ async def project(page, done=None, fault=None):
     newest = rows[0] if rows else None
     samples = int(newest["samples"] or 0) if newest else 0
     stranger = await stranger_of(page, newest["snapshot_id"], found["metric"]) if newest else None
+    decisions = {one["id"]: one["metrics"]["decision"] for one in rows if "decision" in one["metrics"]}
     return page.show(
         "project.html",
         here="models",
@@ -155,6 +157,8 @@ async def project(page, done=None, fault=None):
         rows=rows,
         deployments=deployments,
         deployed=deployed,
+        decisions=decisions,
+        declined=[one for one in rows if one["id"] in decisions and not one["was_deployed"]][:20],
         most=MOST,
         trials=trials,
         primary=primary,

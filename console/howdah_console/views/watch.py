@@ -1,5 +1,6 @@
 """Watch: how much each model is used, and what the checks of watched projects found over time."""
 
+import json
 import time
 
 from howdah_console import drawings
@@ -94,7 +95,7 @@ async def project(page, fault=None):
         here="watch",
         project=found,
         watch=watch,
-        thresholds=parsed(watch.first["thresholds"]) if watch.first else None,
+        thresholds_text=json.dumps(parsed(watch.first["thresholds"])) if watch.first else "",
         checks=checks,
         latest=latest,
         last=checks.first,
