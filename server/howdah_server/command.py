@@ -35,7 +35,7 @@ def arguments(words):
         "status", help=f"say whether the server of DIR runs (exit status {NOT_RUNNING}: it does not)"
     )
     psql = commands.add_parser("psql", help="open psql on the server of DIR")
-    console = commands.add_parser("console", help="show the models of DIR in a browser, by howdah-console, until Ctrl-C")
+    console = commands.add_parser("console", help="show the models of DIR in a browser, until Ctrl-C")
     for command in (up, run, down, status, psql, console):
         command.add_argument("dir", metavar="DIR", help="the folder that holds the server")
     psql.add_argument("options", nargs=argparse.REMAINDER, metavar="...", help="options of psql")
