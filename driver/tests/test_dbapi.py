@@ -147,7 +147,7 @@ def test_a_cursor_with_a_name_streams(connection):
         ("insert into dbapi_things values (1), (1)", dbapi.IntegrityError, "23505"),
         ("do $$ begin raise exception 'x' using errcode = '40001'; end $$", dbapi.OperationalError, "40001"),
         ("do $$ begin raise exception 'x' using errcode = '0A000'; end $$", dbapi.NotSupportedError, "0A000"),
-        ("do $$ begin raise exception 'x'; end $$", dbapi.InternalError, "P0001"),
+        ("do $$ begin raise exception 'x'; end $$", dbapi.ProgrammingError, "P0001"),
     ],
 )
 def test_errors_are_of_pep_249s_classes(connection, table, command, kind, sqlstate):
@@ -202,7 +202,7 @@ def test_an_error_has_the_servers_fields(connection, table):
 def test_who_cannot_connect_is_told_why(spec, unused_port):
     with pytest.raises(dbapi.OperationalError, match="refused|Connect"):
         dbapi.connect(**{**spec, "port": unused_port})
-    with pytest.raises(dbapi.ProgrammingError, match="no_such_database"):
+    with pytest.raises(dbapi.OperationalError, match="no_such_database"):
         dbapi.connect(**{**spec, "database": "no_such_database"})
     with pytest.raises(dbapi.OperationalError, match="no_such_user"):
         dbapi.connect(**{**spec, "user": "no_such_user", "password": "x"})
@@ -241,7 +241,7 @@ def test_closing_undoes_what_was_not_committed(spec, other, table):
     connection.close()
     assert other.execute("select count(*) from dbapi_things").fetchone() == (0,)
     for refused in (connection.cursor, connection.commit, connection.rollback):
-        with pytest.raises(dbapi.InterfaceError, match="closed"):
+        with pytest.raises(dbapi.OperationalError, match="closed"):
             refused()
 
 
@@ -727,7 +727,7 @@ def test_a_backend_that_dies(connection, other):
         connection.execute("select 1")
     assert "terminating connection" in str(caught.value) or "closed" in str(caught.value)
     assert connection.closed
-    with pytest.raises(dbapi.InterfaceError, match="closed"):
+    with pytest.raises(dbapi.OperationalError, match="closed"):
         connection.execute("select 1")
 
 

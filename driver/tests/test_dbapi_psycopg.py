@@ -1,9 +1,13 @@
 """What users of psycopg look for in `howdah.dbapi`: the same program with both gives the same."""
 
 import contextlib
+import datetime
+import signal
 import types
 
+import howdah
 import psycopg
+import psycopg.rows
 import psycopg.types.json
 import pytest
 from howdah import dbapi
@@ -216,3 +220,130 @@ def test_objects_of_json_where_json_is_decoded(spec):
             assert connection.execute("select %s", (dbapi.Jsonb(value),)).fetchone() == (value,)
             assert connection.execute("select %s", (dbapi.Json(value),)).fetchone() == (value,)
         assert connection.execute("select %s", ([dbapi.Jsonb([1])],)).fetchone() == ([[1]],)
+
+
+VALUES = """
+    select date '9999-12-31', date '0001-01-01', timestamp '9999-12-31 23:59:59.999999', 100000::numeric, 1e100::numeric(200, 2),
+        50000.00::numeric(10, 2), 0::numeric(9, 3), -120000::numeric, 1.1::real, '{1.1,-2.5e-9,3,NaN}'::real[]::text,
+        array[12.1::real, 100000], timestamptz '2024-07-01 23:30-04', array[timestamptz '2024-01-01 01:00+00']"""
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
+def test_values_look_as_with_psycopg(spec, zone):
+    names = {name: value for name, value in spec.items() if name != "database"}
+    rows = []
+    for other in (psycopg.connect(**names, dbname=spec["database"]), dbapi.connect(**spec)):
+        with other:
+            other.execute(f"set timezone = '{zone}'")
+            row = other.execute(VALUES).fetchone()
+            rows.append([str(value) for value in row[:-1]] + [row[-1][0].isoformat()])
+    assert rows[0] == rows[1]
+
+
+def test_the_first_and_the_last_date_are_themselves(connection):
+    aware = datetime.datetime.max.replace(tzinfo=datetime.timezone.utc)
+    given = (datetime.date.max, datetime.date.min, datetime.datetime.max, datetime.datetime.min, aware)
+    query = "select %s::text, %s::text, %s::text, %s::text, (%s at time zone 'UTC')::text"
+    last, first = "9999-12-31 23:59:59.999999", "0001-01-01 00:00:00"
+    assert connection.execute(query, given).fetchone() == ("9999-12-31", "0001-01-01", last, first, last)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["date 'infinity'", "timestamptz '-infinity'", "date '10000-01-01'", "timestamp '0044-03-15 BC'", "time '24:00'"],
+)
+def test_what_python_does_not_hold_is_an_error_of_data(side, connection, value):
+    with pytest.raises(side.module.DataError):
+        connection.execute(f"select {value}").fetchone()
+    connection.rollback()
+    assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_block_ends_its_transaction_itself(side, connection):
+    connection.execute("create temp table kept (i int)")
+    connection.commit()
+    for end in (connection.commit, connection.rollback):
+        with pytest.raises(side.module.ProgrammingError), connection.transaction(), connection.transaction():
+            connection.execute("insert into kept values (1)")
+            end()
+        assert connection.execute("select count(*) from kept").fetchone() == (0,)
+        connection.rollback()
+    with connection.transaction():
+        connection.execute("insert into kept values (1)")
+    connection.rollback()
+    assert connection.execute("select count(*) from kept").fetchone() == (1,)
+
+
+def test_attributes_do_something_or_are_refused(side, connection):
+    connection.read_only = True
+    with pytest.raises(side.module.InternalError):
+        connection.execute("create table no_table (i int)")
+    connection.rollback()
+    connection.read_only, connection.deferrable = False, None
+    assert connection.execute("show transaction_read_only").fetchone() == ("off",)
+    with pytest.raises(side.module.ProgrammingError):
+        connection.read_only = None
+    rows = psycopg.rows if side.module is psycopg else dbapi
+    cursor = connection.cursor()
+    cursor.row_factory = rows.dict_row
+    assert cursor.execute("select 1 as a").fetchone() == {"a": 1}
+    with pytest.raises(AttributeError, match="nothing"):
+        cursor.nothing = 1
+    if side.module is dbapi:
+        for name in ("prepare_threshold", "cursor_factory", "nothing"):
+            with pytest.raises(AttributeError, match=name):
+                setattr(connection, name, None)
+
+
+def test_classes_of_errors_are_psycopgs():
+    for state, theirs in psycopg.errors._base_exc_map.items():
+        ours = dbapi.errors.class_of(
+            howdah.PostgresError, {"F": "F0", "H": "HV", "P": "P0", "X": "XX"}.get(state, state) + "000"
+        )
+        assert ours.__name__ == theirs.__name__, state
+
+
+@pytest.mark.parametrize(("state", "name"), [("01000", "DatabaseError"), ("02000", "DatabaseError"), ("44000", None)])
+def test_errors_may_have_any_state(side, connection, state, name):
+    with pytest.raises(getattr(side.module, name or "ProgrammingError")) as info:
+        connection.execute(f"do $$ begin raise exception 'x' using errcode = '{state}'; end $$")
+    assert info.value.sqlstate == state
+
+
+def test_a_lost_connection_says_why(side, connection):
+    with side.connect(autocommit=True) as other:
+        connection.execute("select 1")
+        other.execute("select pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
+    with pytest.raises(side.module.OperationalError, match="administrator") as info:
+        connection.execute("select 1")
+    assert info.value.sqlstate == "57P01"
+    for again in (lambda: connection.execute("select 1"), connection.commit, connection.rollback):
+        with pytest.raises(side.module.OperationalError):
+            again()
+
+
+def test_a_blocks_own_exception_comes_through(side):
+    other = side.connect(autocommit=True)
+    with other, pytest.raises(KeyError), side.connect() as connection, connection.transaction():
+        connection.execute("select 1")
+        other.execute("select pg_terminate_backend(%s, 5000)", (connection.info.backend_pid,))
+        raise KeyError
+
+
+def test_a_database_that_is_not_there(spec):
+    with pytest.raises(dbapi.OperationalError, match="does not exist"):
+        dbapi.connect(**{**spec, "database": "no_such_database"})
+
+
+def test_a_signal_handlers_exception_comes_through(connection):
+    def alarm(*_):
+        raise TimeoutError("alarm")
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(TimeoutError, match="alarm"):
+            connection.execute("select pg_sleep(10)")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

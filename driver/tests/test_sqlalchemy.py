@@ -81,6 +81,13 @@ def a_thing(number):
     }
 
 
+def test_doubled_percent_signs_without_parameters(engine):
+    with engine.connect() as connection:
+        assert connection.exec_driver_sql("select 7 %% 4, '100%%'").one() == (3, "100%")
+        assert connection.exec_driver_sql("select 7 %% %s", (4,)).scalar_one() == 3
+        assert connection.execute(sa.text("select 7 % 4, '%%'")).one() == (3, "%%")
+
+
 def test_values_come_back_as_they_went(engine, things):
     with engine.begin() as connection:
         connection.execute(things.insert(), [a_thing(number) for number in range(100)])

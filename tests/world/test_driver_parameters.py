@@ -130,7 +130,9 @@ def outcome(connection, sql, args):
     try:
         return [tuple(map(plain, row)) for row in connection.execute(sql, args).fetchall()]
     except (psycopg.Error, howdah.dbapi.Error, OverflowError, ValueError) as error:
-        return f"error {getattr(error, 'sqlstate', None) or 'of the driver'}"
+        # 22000 is what the driver gives for a value that Python's classes do not hold.
+        state = getattr(error, "sqlstate", None)
+        return f"error {state if state not in (None, '22000') else 'of the driver'}"
 
 
 def plain(value):

@@ -151,7 +151,10 @@ class HowdahDialect(PGDialect_asyncpg):
 
     def do_execute(self, cursor: Any, statement: str, parameters: Any, context: Optional[Any] = None) -> None:
         """Execute a statement."""
-        # Without values a percent sign stands for itself.
+        # Without values a percent sign stands for itself; in SQL that did not come by way of SQLAlchemy's compiler it
+        # is doubled, as psycopg wants it.
+        if not parameters and context is not None and context.compiled is None:
+            statement = statement.replace("%%", "%")
         cursor.execute(statement, parameters or None)
 
     def do_ping(self, dbapi_connection: Any) -> bool:

@@ -8,7 +8,7 @@ use pyo3::types::{PyByteArray, PyBytes, PyList, PyMemoryView, PyString, PyTuple}
 
 use super::python::{self, Done, Filling, OrRaise, Raised, Value, protocol_error, type_error, type_name, value_error};
 use super::reader::{Reader, fixed};
-use super::{Body, Codec, Context, Scalar, datetime, text};
+use super::{Body, Codec, Context, Scalar, datetime, number, text};
 
 /// The most dimensions that PostgreSQL knows.
 pub const MAX_DIMENSIONS: usize = 6;
@@ -83,9 +83,7 @@ fn decode_plain<'py>(
         Scalar::Float8 => {
             nested(py, reader, dimensions, &|data| python::float(py, f64::from_be_bytes(fixed(py, data)?)))
         }
-        Scalar::Float4 => {
-            nested(py, reader, dimensions, &|data| python::float(py, f32::from_be_bytes(fixed(py, data)?).into()))
-        }
+        Scalar::Float4 => nested(py, reader, dimensions, &|data| number::decode_float4(cx, data)),
         Scalar::Text => nested(py, reader, dimensions, &|data| text::decode(cx, data)),
         Scalar::Timestamptz => nested(py, reader, dimensions, &|data| datetime::decode_timestamptz(cx, data)),
         other => nested(py, reader, dimensions, &|data| other.decode(cx, data)),

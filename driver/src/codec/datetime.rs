@@ -2,7 +2,8 @@
 //!
 //! The calendar is worked out here and the objects are made by the C interface of `datetime`, one call each. Whatever
 //! Python's classes cannot hold is handed to Python's own arithmetic, so that the exception is Python's own too.
-//! PostgreSQL's infinities are the first and the last moment that Python knows.
+//! PostgreSQL's infinities are the first and the last moment that Python knows, as with asyncpg; with
+//! [`Context::as_psycopg`] they are errors, and these moments are themselves.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -11,6 +12,7 @@ use super::Context;
 use super::fit::{self, Manner};
 use super::python::{self, Done, Filling, OrRaise, Raised, Value, overflow_error, type_error, type_name, value_error};
 use super::reader::{Reader, fixed};
+use crate::session::errors;
 
 const DAY: i64 = 86_400_000_000;
 const SECOND: i64 = 1_000_000;
@@ -65,13 +67,14 @@ pub fn decode_date<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
     let py = cx.py;
     let day = i32::from_be_bytes(fixed(py, data)?);
     match day {
+        i32::MAX | i32::MIN if cx.as_psycopg => return Err(infinite(cx, "date", day == i32::MAX)),
         i32::MAX => return Ok(cx.imports.date_max.bind(py).clone()),
         i32::MIN => return Ok(cx.imports.date_min.bind(py).clone()),
         _ => {}
     }
     let day = i64::from(day);
     if !(FIRST_DAY..=LAST_DAY).contains(&day) {
-        return beyond(py, cx.imports.date.bind(py).call_method1("fromordinal", (day + EPOCH_ORDINAL,)));
+        return beyond(cx, cx.imports.date.bind(py).call_method1("fromordinal", (day + EPOCH_ORDINAL,)));
     }
     let (year, month, day) = civil(day);
     // SAFETY: the interface is imported; the fields are in range, and the call checks them.
@@ -91,7 +94,7 @@ fn moment<'py>(cx: &Context<'_, 'py>, data: &[u8], utc: bool) -> Value<'py> {
     let (second, micro) = ((rest / SECOND) as i32, (rest % SECOND) as i32);
     // SAFETY: the interface is imported; the fields are in range, and the call checks them; the zone is UTC's
     // singleton or None, borrowed for the call.
-    unsafe {
+    let value = unsafe {
         let zone = if utc { cx.imports.utc.as_ptr() } else { ffi::Py_None() };
         python::own(
             py,
@@ -107,6 +110,13 @@ fn moment<'py>(cx: &Context<'_, 'py>, data: &[u8], utc: bool) -> Value<'py> {
                 (*api()).DateTimeType,
             ),
         )
+    }?;
+    if !utc || !cx.zoned {
+        return Ok(value);
+    }
+    match cx.registry.zone(py) {
+        None => Ok(value),
+        Some(zone) => beyond(cx, value.call_method1(pyo3::intern!(py, "astimezone"), (zone,))),
     }
 }
 
@@ -114,6 +124,9 @@ fn moment<'py>(cx: &Context<'_, 'py>, data: &[u8], utc: bool) -> Value<'py> {
 fn far_moment<'py>(cx: &Context<'_, 'py>, micros: i64, utc: bool) -> Value<'py> {
     let py = cx.py;
     match micros {
+        i64::MAX | i64::MIN if cx.as_psycopg => {
+            return Err(infinite(cx, if utc { "timestamptz" } else { "timestamp" }, micros == i64::MAX));
+        }
         i64::MAX => return Ok(cx.imports.datetime_max.bind(py).clone()),
         i64::MIN => return Ok(cx.imports.datetime_min.bind(py).clone()),
         _ => {}
@@ -121,12 +134,13 @@ fn far_moment<'py>(cx: &Context<'_, 'py>, micros: i64, utc: bool) -> Value<'py> 
     let epoch = if utc { &cx.imports.epoch_utc } else { &cx.imports.epoch };
     let delta = cx.imports.timedelta.bind(py);
     let delta = delta.call1((0, micros.div_euclid(SECOND), micros.rem_euclid(SECOND))).or_raise(py)?;
-    beyond(py, epoch.bind(py).add(delta))
+    beyond(cx, epoch.bind(py).add(delta))
 }
 
 /// Python's own exception for what its years do not reach, in words that say what to do.
 #[cold]
-fn beyond<'py>(py: Python<'py>, refused: PyResult<Bound<'py, PyAny>>) -> Value<'py> {
+fn beyond<'py>(cx: &Context<'_, 'py>, refused: PyResult<Bound<'py, PyAny>>) -> Value<'py> {
+    let py = cx.py;
     let explained = refused.map_err(|error| {
         let message = format!(
             "a date before the year 1 or after 9999, which Python's classes do not hold ({}): \
@@ -135,7 +149,31 @@ fn beyond<'py>(py: Python<'py>, refused: PyResult<Bound<'py, PyAny>>) -> Value<'
         );
         PyErr::from_type(error.get_type(py), (message,))
     });
-    explained.or_raise(py)
+    held(cx, explained.or_raise(py))
+}
+
+/// A value, or why Python's classes do not hold it: as psycopg a `DataError`.
+fn held<'py>(cx: &Context<'_, 'py>, value: Value<'py>) -> Value<'py> {
+    value.map_err(|raised| if cx.as_psycopg { not_held(cx.py, raised) } else { raised })
+}
+
+#[cold]
+fn not_held(py: Python<'_>, raised: Raised) -> Raised {
+    let error = raised.into_err(py);
+    let data = errors::new(py, "DataError", &error.value(py).to_string());
+    data.set_cause(py, Some(error));
+    Raised::from_err(py, data)
+}
+
+/// The error about an infinity, for which Python's classes have no value.
+#[cold]
+fn infinite(cx: &Context<'_, '_>, kind: &str, positive: bool) -> Raised {
+    let sign = if positive { "" } else { "-" };
+    let message = format!(
+        "the {kind} is {sign}infinity, which Python's classes do not hold: decode_far_dates() of the connection says \
+         what such dates become"
+    );
+    Raised::from_err(cx.py, errors::new(cx.py, "DataError", &message))
 }
 
 /// A naive `datetime`.
@@ -167,7 +205,7 @@ fn clock<'py>(cx: &Context<'_, 'py>, micros: i64, zone: Option<&Bound<'py, PyAny
 
 /// A naive `time`.
 pub fn decode_time<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
-    clock(cx, i64::from_be_bytes(fixed(cx.py, data)?), None)
+    held(cx, clock(cx, i64::from_be_bytes(fixed(cx.py, data)?), None))
 }
 
 /// A `time` with a fixed offset in whole minutes.
@@ -181,7 +219,7 @@ pub fn decode_timetz<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
     // SAFETY: the interface is imported; Python normalises and checks the numbers.
     let offset = unsafe { python::own(py, ((*api()).Delta_FromDelta)(0, seconds, 0, 1, (*api()).DeltaType)) }?;
     let zone = cx.imports.timezone.bind(py).call1((offset,)).or_raise(py)?;
-    clock(cx, micros, Some(&zone))
+    held(cx, clock(cx, micros, Some(&zone)))
 }
 
 /// A `timedelta`, a month being 30 days and a year 365.
@@ -195,15 +233,16 @@ pub fn decode_interval<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
     let days = i64::from(days) + months * 30 + years * 365 + micros.div_euclid(DAY);
     let rest = micros.rem_euclid(DAY);
     let Ok(fitting) = i32::try_from(days) else {
-        return Err(overflow_error(py, format!("days={days}; must have magnitude <= 999999999")));
+        return held(cx, Err(overflow_error(py, format!("days={days}; must have magnitude <= 999999999"))));
     };
     // SAFETY: the interface is imported; the call checks the days, the rest is normal.
-    unsafe {
+    let value = unsafe {
         python::own(
             py,
             ((*api()).Delta_FromDelta)(fitting, (rest / SECOND) as i32, (rest % SECOND) as i32, 0, (*api()).DeltaType),
         )
-    }
+    };
+    held(cx, value)
 }
 
 fn numbers<'py>(cx: &Context<'_, 'py>, values: &[i64]) -> Value<'py> {
@@ -297,18 +336,18 @@ pub fn encode_date(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut Vec
         };
     let day = ordinal.saturating_sub(EPOCH_ORDINAL);
     let day = match day {
-        LAST_DAY => i32::MAX,
-        FIRST_DAY => i32::MIN,
+        LAST_DAY if !cx.as_psycopg => i32::MAX,
+        FIRST_DAY if !cx.as_psycopg => i32::MIN,
         day => i32::try_from(day).map_err(|_| overflow_error(py, "date value out of range"))?,
     };
     out.extend_from_slice(&day.to_be_bytes());
     Ok(())
 }
 
-fn put_micros(micros: i64, out: &mut Vec<u8>) {
+fn put_micros(cx: &Context<'_, '_>, micros: i64, out: &mut Vec<u8>) {
     let micros = match micros {
-        LAST_MICROSECOND => i64::MAX,
-        FIRST_MICROSECOND => i64::MIN,
+        LAST_MICROSECOND if !cx.as_psycopg => i64::MAX,
+        FIRST_MICROSECOND if !cx.as_psycopg => i64::MIN,
         micros => micros,
     };
     out.extend_from_slice(&micros.to_be_bytes());
@@ -370,14 +409,14 @@ pub fn encode_timestamp(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mu
             (zone == ffi::Py_None(), datetime_micros(value.as_ptr()))
         };
         if naive {
-            put_micros(micros, out);
+            put_micros(cx, micros, out);
             return Ok(());
         }
     }
     let moment = as_datetime(cx, value, || Ok(None))?;
     // An aware one cannot be subtracted from a naive one, and Python says so.
     let delta = moment.sub(cx.imports.epoch.bind(py)).or_raise(py)?;
-    put_micros(delta_micros(&delta)?, out);
+    put_micros(cx, delta_micros(&delta)?, out);
     Ok(())
 }
 
@@ -389,12 +428,15 @@ pub fn encode_timestamptz(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &
         let (zone, micros) =
             unsafe { (ffi::PyDateTime_DATE_GET_TZINFO(value.as_ptr()), datetime_micros(value.as_ptr())) };
         if zone == cx.imports.utc.as_ptr() {
-            put_micros(micros, out);
+            put_micros(cx, micros, out);
             return Ok(());
         }
-        // SAFETY: None is a static object.
-        if zone == unsafe { ffi::Py_None() } && (micros == LAST_MICROSECOND || micros == FIRST_MICROSECOND) {
-            put_micros(micros, out);
+        if !cx.as_psycopg
+            // SAFETY: None is a static object.
+            && zone == unsafe { ffi::Py_None() }
+            && (micros == LAST_MICROSECOND || micros == FIRST_MICROSECOND)
+        {
+            put_micros(cx, micros, out);
             return Ok(());
         }
     }
@@ -407,14 +449,14 @@ pub fn encode_timestamptz(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &
         }
     }
     for (infinity, stands_for) in [(&cx.imports.datetime_max, i64::MAX), (&cx.imports.datetime_min, i64::MIN)] {
-        if moment.eq(infinity.bind(py)).or_raise(py)? {
+        if !cx.as_psycopg && moment.eq(infinity.bind(py)).or_raise(py)? {
             out.extend_from_slice(&stands_for.to_be_bytes());
             return Ok(());
         }
     }
     let moment = moment.call_method1("astimezone", (cx.imports.utc.bind(py),)).or_raise(py)?;
     let delta = moment.sub(cx.imports.epoch_utc.bind(py)).or_raise(py)?;
-    put_micros(delta_micros(&delta)?, out);
+    put_micros(cx, delta_micros(&delta)?, out);
     Ok(())
 }
 

@@ -113,6 +113,10 @@ pub struct Context<'a, 'py> {
     pub utf8: bool,
     /// What becomes of values that their type does not hold whole.
     pub manner: Manner,
+    /// Whether values are read and written as psycopg does, in place of asyncpg: see [`Registry::typed`].
+    pub as_psycopg: bool,
+    /// Whether the session's time zone is another than UTC.
+    pub zoned: bool,
 }
 
 impl Codec {

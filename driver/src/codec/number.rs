@@ -10,7 +10,8 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 
 use super::Context;
 use super::fit::{self, Manner};
-use super::python::{self, Done, OrRaise, Raised, overflow_error, type_error, type_name, value_error};
+use super::python::{self, Done, OrRaise, Raised, Value, overflow_error, type_error, type_name, value_error};
+use super::reader::fixed;
 
 /// Up to this every integer is a float8.
 const EXACT: u64 = 1 << 53;
@@ -178,6 +179,18 @@ pub fn encode_float4(cx: &Context<'_, '_>, value: &Bound<'_, PyAny>, out: &mut V
     }
     out.extend_from_slice(&single.to_be_bytes());
     Ok(())
+}
+
+/// A float4: the number that it is; as psycopg the one that its shortest digits say, 1.1 and not 1.100000023841858.
+#[inline]
+pub fn decode_float4<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
+    let single = f32::from_be_bytes(fixed(cx.py, data)?);
+    let double = f64::from(single);
+    // A whole number of few digits has no others.
+    if !cx.as_psycopg || !single.is_finite() || (single.fract() == 0.0 && single.abs() < 16_777_216.0) {
+        return python::float(cx.py, double);
+    }
+    python::float(cx.py, format!("{single:e}").parse().unwrap_or(double))
 }
 
 /// Appends a float8.

@@ -56,8 +56,10 @@ pub fn decode<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
     let digits = reader.take(py, count * 2)?;
     reader.end(py)?;
 
-    let mut buffer = Buffer::new(digits.len() * 2 + scale as usize + 32);
-    let written = write_digits(&mut buffer, digits, weight, sign == NEGATIVE, scale);
+    // The zeros that the server has left out, between the last of its digits and the point.
+    let zeros = ((weight + 1) * 4).max(0) as usize;
+    let mut buffer = Buffer::new(digits.len() * 2 + zeros + scale as usize + 32);
+    let written = write_digits(&mut buffer, digits, weight, sign == NEGATIVE, scale, cx.as_psycopg);
     if !written {
         return Err(protocol_error(py, "unexpected digit in a numeric value"));
     }
@@ -76,8 +78,9 @@ pub fn decode<'py>(cx: &Context<'_, 'py>, data: &[u8]) -> Value<'py> {
 /// Writes `-digits.digits` or, where the point is outside the digits, `-digitsE+n`. False when a digit is none.
 ///
 /// The exponent is minus the scale where there is one; without a scale the zeros that the server left out are left
-/// out here too, so that 1000000 has an exponent of 4: asyncpg's reading, and equal to any other.
-fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool, scale: i64) -> bool {
+/// out here too, so that 1000000 has an exponent of 4: asyncpg's reading, and equal to any other. With `whole` they are
+/// written, as psycopg reads it.
+fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool, scale: i64, whole: bool) -> bool {
     if negative {
         buffer.push(b'-');
     }
@@ -90,7 +93,7 @@ fn write_digits(buffer: &mut Buffer, groups: &[u8], weight: i64, negative: bool,
         scale
     } else {
         let behind = (groups.len() as i64 / 2 - weight - 1) * 4;
-        if scale > 0 { cut_to_scale(buffer, start, behind, scale) } else { behind }
+        if scale > 0 || whole { cut_to_scale(buffer, start, behind, scale) } else { behind }
     };
     let size = (buffer.len() - start) as i64;
     match behind {
@@ -393,7 +396,7 @@ mod tests {
     fn printed(groups: &[u16], weight: i64, negative: bool, scale: i64) -> String {
         let bytes: Vec<u8> = groups.iter().flat_map(|group| group.to_be_bytes()).collect();
         let mut buffer = Buffer::new(bytes.len() * 2 + scale as usize + 32);
-        assert!(write_digits(&mut buffer, &bytes, weight, negative, scale));
+        assert!(write_digits(&mut buffer, &bytes, weight, negative, scale, false));
         String::from_utf8(buffer.bytes().to_vec()).unwrap()
     }
 

@@ -27,6 +27,9 @@ struct Shared {
     truncates: AtomicBool,
     /// Python's name of the client's encoding.
     encoding: RwLock<String>,
+    /// The session's time zone, `None` for UTC; and whether there is one.
+    zone: RwLock<Option<Py<PyAny>>>,
+    zoned: AtomicBool,
     types: Mutex<Types>,
 }
 
@@ -76,12 +79,17 @@ impl Registry {
             utf8: AtomicBool::new(true),
             truncates: AtomicBool::new(false),
             encoding: RwLock::new("utf-8".to_owned()),
+            zone: RwLock::default(),
+            zoned: AtomicBool::new(false),
             types: Mutex::default(),
         };
         Registry(Arc::new(shared), false)
     }
 
-    /// The same types, for values that fit no type but their own ([`Manner::Typed`]).
+    /// The same types, for the statements of the synchronous interface: values fit no type but their own
+    /// ([`Manner::Typed`]), and are read as psycopg reads them. A `timestamptz` is in the session's time zone, a `real`
+    /// is its shortest digits, a `numeric` has no exponent, and what Python's classes do not hold, the infinities too,
+    /// is a `DataError`; the first and the last date are themselves.
     pub fn typed(&self) -> Self {
         Registry(self.0.clone(), true)
     }
@@ -106,6 +114,19 @@ impl Registry {
         }
     }
 
+    /// Takes the session's time zone, a `tzinfo`; `None` for UTC.
+    pub fn set_zone(&self, zone: Option<Py<PyAny>>) {
+        self.0.zoned.store(zone.is_some(), Ordering::Relaxed);
+        let replaced = std::mem::replace(&mut *self.0.zone.write().unwrap_or_else(PoisonError::into_inner), zone);
+        drop(replaced);
+    }
+
+    /// The session's time zone, if it is another than UTC.
+    pub fn zone<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {
+        let zone = self.0.zone.read().unwrap_or_else(PoisonError::into_inner);
+        zone.as_ref().map(|zone| zone.bind(py).clone())
+    }
+
     /// Takes Python's name of the client's encoding.
     pub fn set_encoding(&self, name: &str) {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -126,7 +147,8 @@ impl Registry {
     pub fn context<'a, 'py>(&'a self, py: Python<'py>) -> PyResult<Context<'a, 'py>> {
         let imports = Imports::get(py)?;
         let utf8 = self.0.utf8.load(Ordering::Relaxed);
-        Ok(Context { py, registry: self, imports, utf8, manner: self.manner() })
+        let zoned = self.1 && self.0.zoned.load(Ordering::Relaxed);
+        Ok(Context { py, registry: self, imports, utf8, manner: self.manner(), as_psycopg: self.1, zoned })
     }
 
     /// The codec of a type; `None` when the server must be asked about it.

@@ -106,7 +106,7 @@ impl Scalar {
             Scalar::Int2 => python::int(py, i16::from_be_bytes(fixed(py, data)?).into()),
             Scalar::Uint4 => python::int(py, u32::from_be_bytes(fixed(py, data)?).into()),
             Scalar::Uint8 => python::uint(py, u64::from_be_bytes(fixed(py, data)?)),
-            Scalar::Float4 => python::float(py, f32::from_be_bytes(fixed(py, data)?).into()),
+            Scalar::Float4 => number::decode_float4(cx, data),
             Scalar::Bytea | Scalar::ByteaOut => python::bytes(py, data),
             Scalar::Numeric => numeric::decode(cx, data),
             Scalar::Uuid => cx.imports.uuid.decode(py, data),

@@ -89,7 +89,7 @@ impl ColumnsBuilder {
             self.close_batch(py)?;
         }
         self.received += body.len();
-        let cx = settings.context(py)?;
+        let cx = Context { as_psycopg: false, zoned: false, ..settings.context(py)? };
         self.batch.push_row(&cx, body).map_err(|raised| raised.into_err(py))
     }
 

@@ -141,7 +141,8 @@ impl Session {
         let mut first = [0; SMALL];
         let (sent, readable, mut heard) = py.detach(|| {
             let sent = send_now(socket, &out);
-            let readable = sent == out.len() && is_readable(socket, millis);
+            // What a server says before it closes the connection is read though nothing can be sent any more.
+            let readable = is_readable(socket, if sent == out.len() { millis } else { 0 });
             let heard = if readable && small { receive_from(socket, &mut first) } else { Heard::Nothing };
             (sent, readable, heard)
         });

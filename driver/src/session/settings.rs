@@ -109,6 +109,10 @@ impl ConnectionSettings {
             self.registry.set_encoding(&python);
             *encoding = (python != "utf-8").then_some(python);
         }
+        if name.to_str()? == "TimeZone" {
+            let zone = py.import("howdah.protocol")?.call_method1("session_zone", (&value,))?;
+            self.registry.set_zone((!zone.is_none()).then(|| zone.unbind()));
+        }
         self.values.bind(py).set_item(name, value)
     }
 

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 class BaseCursor:
     """What cursors have in common: the statement, and what the server has said of it."""
 
-    # What a new one has, without being told so: cursors are made by the query.
-    _closed = False
-    _description: Optional[list[Column]] = None
-    _rowcount = -1
-    # What the server said of the last command, read when somebody asks.
-    _tag: Optional[bytes] = None
-    #: How many rows :meth:`fetchmany` gives when it is not told.
-    arraysize = 1
+    # An attribute that is not known would do nothing, and is refused.
+    __slots__ = ("__weakref__", "_closed", "_connection", "_description", "_rowcount", "_tag", "arraysize")
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection: Connection[Any] = connection
+        self._closed = False
+        self._description: Optional[list[Column]] = None
+        self._rowcount = -1
+        # What the server said of the last command, read when somebody asks.
+        self._tag: Optional[bytes] = None
+        #: How many rows :meth:`fetchmany` gives when it is not told.
+        self.arraysize = 1
 
     @property
     def connection(self) -> Connection[Any]:

@@ -108,7 +108,8 @@ class Commands:
                 # It knows why.
                 self._session._check_open()
             except exceptions.InterfaceError as error:
-                raise_translated(error)
+                kind = errors.InterfaceError if self._loop.is_elsewhere() else errors.OperationalError
+                raise kind(str(error)) from error
 
     def _begin(self) -> bool:
         """Have a transaction begin with the next request; whether it does."""

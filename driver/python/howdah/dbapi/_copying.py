@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._loop import Loop
-from .errors import OperationalError
 
 
 async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
@@ -19,7 +18,7 @@ async def _pieces(source: Iterable[bytes], loop: Loop) -> Any:
 def as_source(source: Any, loop: Loop) -> Any:
     """The source in a form that the driver takes."""
     if isinstance(source, str) and not os.path.exists(source):
-        raise OperationalError(
+        raise FileNotFoundError(
             f"there is no file {source[:60]!r}: a str is the path of a file; data are passed as bytes (text.encode())"
         )
     plain = isinstance(source, (bytes, bytearray, memoryview, str)) or hasattr(source, "__fspath__")

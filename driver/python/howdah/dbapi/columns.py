@@ -25,6 +25,8 @@ class ColumnCursor(BaseCursor):
     2
     """
 
+    __slots__ = ("_columns",)
+
     def __init__(self, connection: Connection[Any]) -> None:
         super().__init__(connection)
         self._columns: Any = None

@@ -22,7 +22,7 @@ from ._notices import Notices
 from ._two_phase import TwoPhase
 from .columns import ColumnCursor
 from .cursor import Cursor
-from .errors import Diagnostics, InterfaceError, InternalError, ProgrammingError, raise_translated
+from .errors import Diagnostics, InterfaceError, InternalError, ProgrammingError, raise_not_connected
 from .info import ConnectionInfo
 from .rows import RowFactory, check_factory
 from .server_cursor import ServerCursor
@@ -39,6 +39,16 @@ if TYPE_CHECKING:
 _GOODBYE = 5
 # How a transaction of the server's own defaults begins.
 _BEGIN = "BEGIN;"
+
+
+# Attributes of psycopg's that do not exist here.
+_ELSEWHERE = {
+    "prepare_threshold": "each statement is prepared; connect(statement_cache_size=0) keeps none",
+    "prepared_max": "use connect(statement_cache_size=...)",
+    "cursor_factory": "use row_factory, or cursor(stream=True) and its like",
+    "server_cursor_factory": "use cursor(name, scrollable=...)",
+    "adapters": "use connection.asynchronous.set_type_codec()",
+}
 
 
 class Connection(Models, TwoPhase, Generic[CursorRowT]):
@@ -66,6 +76,9 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
+    #: What makes the rows of new cursors, from the names of the columns; tuples by default.
+    row_factory: Optional[RowFactory[CursorRowT]] = None
+
     def __init__(
         self,
         loop: Loop,
@@ -77,19 +90,26 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         self._made_with = autocommit, row_factory
         self._use_defaults()
         self._savepoints = 0
+        # How many blocks of transaction() are open.
+        self._blocks = 0
         self._notices = Notices()
         self._notices.listen(inner)
         # When a pool got it back last.
         self._returned = 0.0
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        # What is not known would do nothing.
+        if name[0] != "_" and not hasattr(type(self), name):
+            hint = _ELSEWHERE.get(name)
+            raise AttributeError(f"a connection has no attribute {name!r}" + (f": {hint}" if hint else ""))
+        super().__setattr__(name, value)
+
     def _use_defaults(self) -> None:
         """Take the options that the connection was made with."""
-        #: What makes the rows of new cursors, from the names of the columns; tuples by default.
-        self.row_factory: Optional[RowFactory[CursorRowT]]
         self._autocommit, self.row_factory = self._made_with
         self._isolation: Optional[IsolationLevel] = None
-        self._readonly = False
-        self._deferrable = False
+        self._readonly: Optional[bool] = None
+        self._deferrable: Optional[bool] = None
         self._choose_begin()
 
     # What PEP 249 asks for.
@@ -191,14 +211,17 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         ------
         InternalError
             The transaction had failed, so that the server has rolled it back.
+        ProgrammingError
+            It is that of a block of :meth:`transaction`, which ends it itself.
         """
         self._check_one_phase("commit")
-        if self._finish("COMMIT") == "ROLLBACK":
-            raise InternalError("the transaction had failed before, and was rolled back by COMMIT")
+        self._check_no_block("commit")
+        self._commit()
 
     def rollback(self) -> None:
         """End the transaction, and undo what it did."""
         self._check_one_phase("rollback")
+        self._check_no_block("rollback")
         self._finish("ROLLBACK")
 
     def close(self) -> None:
@@ -247,25 +270,37 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         self._choose_begin()
 
     @property
-    def readonly(self) -> bool:
-        """Whether transactions only read."""
+    def read_only(self) -> Optional[bool]:
+        """Whether transactions only read; None for the server's default."""
         return self._readonly
 
-    @readonly.setter
-    def readonly(self, value: bool) -> None:
-        self._check_idle("readonly")
-        self._readonly = bool(value)
+    @read_only.setter
+    def read_only(self, value: Optional[bool]) -> None:
+        self._check_idle("read_only")
+        self._readonly = None if value is None else bool(value)
         self._choose_begin()
 
     @property
-    def deferrable(self) -> bool:
-        """Whether a serializable transaction that only reads may wait at its beginning so that it cannot fail."""
+    def readonly(self) -> Optional[bool]:
+        """The same by psycopg2's name."""
+        return self._readonly
+
+    @readonly.setter
+    def readonly(self, value: Optional[bool]) -> None:
+        self.read_only = value
+
+    @property
+    def deferrable(self) -> Optional[bool]:
+        """Whether a serializable transaction that only reads may wait at its beginning so that it cannot fail.
+
+        None is the server's default.
+        """
         return self._deferrable
 
     @deferrable.setter
-    def deferrable(self, value: bool) -> None:
+    def deferrable(self, value: Optional[bool]) -> None:
         self._check_idle("deferrable")
-        self._deferrable = bool(value)
+        self._deferrable = None if value is None else bool(value)
         self._choose_begin()
 
     @property
@@ -352,6 +387,8 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
     def transaction(self) -> Iterator[Self]:
         """Make a block a transaction, or a savepoint within one: kept at its end, undone by an exception.
 
+        Within it :meth:`commit` and :meth:`rollback` are refused.
+
         Examples
         --------
         >>> with connection.transaction():
@@ -366,14 +403,19 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
                 self._simple(f"SAVEPOINT {name}")
             else:
                 self._session.begin(self._begin_sql)
+            self._blocks += 1
         try:
             yield self
         except BaseException:
-            if not self.closed:
-                self._undo(name)
+            self._blocks -= 1
+            # The block's exception comes through, whatever becomes of its transaction.
+            with contextlib.suppress(errors.Error):
+                if not self.closed:
+                    self._undo(name)
             raise
+        self._blocks -= 1
         if name is None:
-            self.commit()
+            self._commit()
         else:
             self._simple(f"RELEASE SAVEPOINT {name}")
 
@@ -399,8 +441,8 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
                     backend_secret=session.backend_secret,
                 )
             )
-        except OSError as error:
-            raise_translated(error)
+        except (OSError, asyncio.TimeoutError) as error:
+            raise_not_connected(error)
         finally:
             loop.close()
 
@@ -438,7 +480,8 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
                 if kind is None:
                     self.commit()
                 else:
-                    self.rollback()
+                    with contextlib.suppress(errors.Error):
+                        self.rollback()
         finally:
             self.close()
 
@@ -456,19 +499,30 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         if self._session.is_in_transaction():
             raise ProgrammingError(f"{name} cannot be set within a transaction: commit or roll back first")
 
+    def _check_no_block(self, name: str) -> None:
+        if self._blocks:
+            raise ProgrammingError(
+                f"{name}() cannot be used within a block of transaction(), which commits at its end and rolls back "
+                "after an exception"
+            )
+
+    def _commit(self) -> None:
+        if self._finish("COMMIT") == "ROLLBACK":
+            raise InternalError("the transaction had failed before, and was rolled back by COMMIT")
+
     def _choose_begin(self) -> None:
         parts = ["BEGIN"]
         if self._isolation is not None:
             parts.append(f"ISOLATION LEVEL {ISOLATION_LEVELS[self._isolation].upper()}")
-        if self._readonly:
-            parts.append("READ ONLY")
-        if self._deferrable:
-            parts.append("DEFERRABLE")
+        if self._readonly is not None:
+            parts.append("READ ONLY" if self._readonly else "READ WRITE")
+        if self._deferrable is not None:
+            parts.append("DEFERRABLE" if self._deferrable else "NOT DEFERRABLE")
         self._begin_sql = " ".join(parts) + ";"
 
     def _undo(self, savepoint: Optional[str]) -> None:
         if savepoint is None:
-            self.rollback()
+            self._finish("ROLLBACK")
         else:
             self._simple(f"ROLLBACK TO SAVEPOINT {savepoint}; RELEASE SAVEPOINT {savepoint}")
 
@@ -501,6 +555,7 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         self._finish("ROLLBACK")
         self._use_defaults()
         self._two_phase = None
+        self._blocks = 0
         self._notices.kept.clear()
         self._notices.handlers.clear()
         if not self._session.is_unchanged():
@@ -547,7 +602,7 @@ def connect(
     Raises
     ------
     OperationalError
-        No host can be reached, it takes too long, or the server refuses.
+        No host can be reached, it takes too long, the server refuses, or a parameter has a wrong value.
 
     Examples
     --------
@@ -561,5 +616,5 @@ def connect(
     except BaseException as error:
         loop.turn()
         loop.close()
-        raise_translated(error)
+        raise_not_connected(error)
     return Connection(loop, inner, autocommit, row_factory)

@@ -15,7 +15,7 @@ from . import parameters as placeholders
 from ._base import BaseCursor
 from ._copying import as_source, as_target
 from .errors import NotSupportedError, ProgrammingError
-from .rows import Column, RowFactory, RowMaker
+from .rows import Column, RowFactory, RowMaker, check_factory
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -33,15 +33,29 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
     [(1, 'LH'), (2, 'AF')]
     """
 
-    _rows: Sequence[tuple[Any, ...]] = ()
-    _at = 0
-    _make: Optional[RowMaker[CursorRowT]] = None
-    # The results behind this one.
-    _next: Sequence[Any] = ()
+    __slots__ = ("_at", "_factory", "_make", "_next", "_rows")
 
     def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
-        self._connection = connection
+        super().__init__(connection)
         self._factory = row_factory
+        self._make: Optional[RowMaker[CursorRowT]] = None
+        self._rows: Sequence[tuple[Any, ...]] = ()
+        self._at = 0
+        # The results behind this one.
+        self._next: Sequence[Any] = ()
+
+    @property
+    def row_factory(self) -> Optional[RowFactory[CursorRowT]]:
+        """What makes rows, from the names of the columns; None for tuples."""
+        return self._factory
+
+    @row_factory.setter
+    def row_factory(self, value: Optional[RowFactory[CursorRowT]]) -> None:
+        check_factory(value)
+        self._factory = value
+        self._make = None
+        if value is not None and self._description is not None:
+            self._make = value([column[0] for column in self._description])
 
     @property
     def rownumber(self) -> Optional[int]:

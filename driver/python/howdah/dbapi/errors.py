@@ -9,7 +9,7 @@ import asyncio
 from typing import Any, ClassVar, NoReturn, Optional
 
 from .. import exceptions
-from ..exceptions._base import FIELDS
+from ..exceptions._base import FIELDS, PostgresMessage
 
 _FIELDS = frozenset(FIELDS.values())
 
@@ -123,10 +123,11 @@ class NotSupportedError(DatabaseError):
     """The server or the driver cannot do it."""
 
 
-# The first two characters of a SQLSTATE; what is not here is a DatabaseError.
+# The first two characters of a SQLSTATE, as psycopg has it; what is not here is a DatabaseError.
 _BY_CLASS = {
     "08": OperationalError,
     "0A": NotSupportedError,
+    "10": ProgrammingError,
     "20": ProgrammingError,
     "21": ProgrammingError,
     "22": DataError,
@@ -138,24 +139,24 @@ _BY_CLASS = {
     "28": OperationalError,
     "2B": InternalError,
     "2D": InternalError,
-    "2F": InternalError,
+    "2F": OperationalError,
     "34": ProgrammingError,
-    "38": InternalError,
-    "39": InternalError,
-    "3B": InternalError,
+    "38": OperationalError,
+    "39": OperationalError,
+    "3B": OperationalError,
     "3D": ProgrammingError,
     "3F": ProgrammingError,
     "40": OperationalError,
     "42": ProgrammingError,
-    "44": IntegrityError,
+    "44": ProgrammingError,
     "53": OperationalError,
     "54": OperationalError,
     "55": OperationalError,
     "57": OperationalError,
     "58": OperationalError,
-    "F0": InternalError,
+    "F0": OperationalError,
     "HV": OperationalError,
-    "P0": InternalError,
+    "P0": ProgrammingError,
     "XX": InternalError,
 }
 
@@ -171,7 +172,8 @@ _BY_KIND = (
 
 def class_of(kind: type[BaseException], sqlstate: Optional[str] = None) -> Optional[type[Error]]:
     """PEP 249's class for one of the driver's; None for what it does not know."""
-    if issubclass(kind, exceptions.PostgresError):
+    # An error may have the SQLSTATE of a warning, whose class is another.
+    if issubclass(kind, PostgresMessage) and issubclass(kind, Exception):
         state = sqlstate or getattr(kind, "sqlstate", None) or ""
         return _BY_CLASS.get(state[:2], DatabaseError)
     if issubclass(kind, (asyncio.TimeoutError, OSError)):
@@ -180,8 +182,30 @@ def class_of(kind: type[BaseException], sqlstate: Optional[str] = None) -> Optio
 
 
 def raise_translated(error: BaseException) -> NoReturn:
-    """Raise PEP 249's exception for one of the driver's, caused by it; any other as it is."""
-    found = class_of(type(error), getattr(error, "sqlstate", None))
+    """Raise PEP 249's exception for one of the driver's, caused by it; any other as it is.
+
+    An `OSError` is the program's own, a `TimeoutError` that its signal handler raises for instance: what the driver
+    meets of them on the network is a lost connection. Its own timeouts say which they are.
+    """
+    if isinstance(error, (asyncio.TimeoutError, OSError)) and not str(error).startswith("no answer within the timeout"):
+        raise error
+    if isinstance(error, exceptions.ConnectionDoesNotExistError):
+        cause: Any = error.__cause__
+        if isinstance(cause, exceptions.PostgresError):
+            # Why the server has closed the connection.
+            raise _kind_of(cause)(str(error)) from cause
+    found = _kind_of(error)
     if found is None:
         raise error
-    raise found(str(error) or "the operation has taken longer than its timeout") from error
+    raise found(str(error)) from error
+
+
+def raise_not_connected(error: BaseException) -> NoReturn:
+    """Raise the error about a connection that could not be made, whatever the reason, as psycopg does."""
+    if _kind_of(error) is None and not isinstance(error, OverflowError):
+        raise error
+    raise OperationalError(str(error) or "no connection within the timeout") from error
+
+
+def _kind_of(error: BaseException) -> Any:
+    return class_of(type(error), getattr(error, "sqlstate", None))

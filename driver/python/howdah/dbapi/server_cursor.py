@@ -32,7 +32,7 @@ class ServerCursor(Cursor[CursorRowT]):
     (101,)
     """
 
-    _open = False
+    __slots__ = ("_open", "itersize", "name", "scrollable", "withhold")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class ServerCursor(Cursor[CursorRowT]):
         row_factory: Optional[RowFactory[CursorRowT]] = None,
     ) -> None:
         super().__init__(connection, row_factory)
+        self._open = False
         #: Its name on the server.
         self.name = name
         #: Whether rows can be fetched backwards; None leaves it to the query.

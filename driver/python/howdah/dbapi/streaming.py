@@ -31,10 +31,11 @@ class StreamCursor(Cursor[CursorRowT]):
     ...         print(row)
     """
 
-    _portal: Any = None
+    __slots__ = ("_portal", "itersize")
 
     def __init__(self, connection: Connection[Any], row_factory: Optional[RowFactory[CursorRowT]] = None) -> None:
         super().__init__(connection, row_factory)
+        self._portal: Any = None
         #: How many rows travel at a time when they are iterated over or fetched one by one.
         self.itersize = _PIECE
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import codecs
 import collections.abc
+import datetime
+import zoneinfo
 from collections.abc import Awaitable, Callable
 from typing import Any, Optional
 
@@ -76,6 +78,16 @@ def python_encoding(name: str) -> str:
         return codecs.lookup(found).name
     except LookupError:
         return "utf-8"
+
+
+def session_zone(name: str) -> Optional[datetime.tzinfo]:
+    """A time zone of the server; None for UTC, and for what Python does not know, as psycopg does."""
+    if name in ("UTC", "Etc/UTC"):
+        return None
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (KeyError, OSError, ValueError):
+        return None
 
 
 # The signature of a binary COPY, with no flags and no more of a header.
