@@ -168,8 +168,13 @@ pub fn greet(core: &mut Core, key: ClientKey) {
         return;
     }
     let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    let Some(pool) = core.pools.get_mut(home.0) else { return };
+    let Some(welcome) = pool.greetings.welcome.clone() else {
+        // It has been forgotten meanwhile.
+        pool.queue.greeting.push(key);
+        return turns::later(core, After::Grow(home));
+    };
     let Some(pool) = core.pools.get(home.0) else { return };
-    let Some(welcome) = pool.greetings.welcome.clone() else { return };
     let told: Vec<&str> =
         welcome.iter().map(|(name, value)| welcome::greets_with(core, home, &welcome, name, value)).collect();
     let Some(client) = core.clients.get_mut(key.0) else { return };
