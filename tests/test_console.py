@@ -925,6 +925,8 @@ def test_a_file_becomes_a_table_or_nothing(visit, world):
     assert world.database.sql("SELECT to_regclass('not_made') IS NULL") == "t"
     assert "42501" in upload(visit("eve", acting=True), PENGUINS, found, **{**plan, "table": "not_made"}).text
     assert "not complete" in upload(visitor, PENGUINS, {"a": "int); DROP TABLE customers; --"}, table="x").text
+    assert "not complete" in upload(visitor, PENGUINS, {}, table="x").text
+    assert "not complete" in upload(visitor, PENGUINS, found, table=7).text
     latin = "name\nZürich\n".encode("latin-1")
     assert "22021" in upload(visitor, latin, {"name": "text"}, table="towns").text
     upload(visitor, latin, {"name": "text"}, table="towns", encoding="WIN1252")

@@ -149,7 +149,7 @@ def read_plan(text):
     try:
         plan = json.loads(text)
         known = plan["delimiter"] in DELIMITERS and plan["encoding"] in ENCODINGS and plan["missing"] in MISSING
-        known = known and all(kind in TYPES for _, kind in plan["columns"])
+        known = known and all(isinstance(one, str) and kind in TYPES for one, kind in plan["columns"])
         return plan if known and all(isinstance(plan[key], str) for key in ("schema", "table")) else None
     except (KeyError, TypeError, ValueError):
         return None
