@@ -97,7 +97,7 @@ def test_parameters(where, parameter):
     "parameter", ["requirepeer=x", "sslsni=0", "gssencmode=require", "sslcertmode=require", "oauth_issuer=x"]
 )
 def test_what_the_driver_cannot_do_is_named(where, parameter):
-    with pytest.raises(howdah.dbapi.InterfaceError, match=parameter):
+    with pytest.raises(howdah.dbapi.OperationalError, match=parameter):
         howdah.dbapi.connect(f"postgres://?{parameter}&sslmode={'require' if 'cert' in parameter else 'prefer'}")
 
 
