@@ -35,7 +35,9 @@ def arguments(words=None):
         help="a host name by which browsers may come, such as that of a proxy with TLS (again for more)",
     )
     parser.add_argument(
-        "--actions", action="store_true", help="allow changes: train, deploy, roll back, cancel, SQL that writes"
+        "--actions",
+        action="store_true",
+        help="allow changes: upload, train, cancel, deploy, roll back, delete, watch, SQL that writes",
     )
     parser.add_argument(
         "--timeout", type=float, default=30, metavar="S", help="seconds for a statement of the SQL page (default: 30)"
