@@ -1,9 +1,12 @@
 """What programs of psycopg2 and notebooks ask of the synchronous interface beyond PEP 249."""
 
+import codecs
 import datetime
 import decimal
 import enum
 import io
+import ipaddress
+import tempfile
 import uuid
 
 import howdah.dbapi
@@ -33,6 +36,9 @@ VALUES = [
     "it's a \\ and a '",
     b"\x00\xff'",
     uuid.UUID(int=5),
+    ipaddress.ip_address("10.0.0.1"),
+    ipaddress.ip_interface("10.0.0.1/8"),
+    ipaddress.ip_network("fd00::/8"),
     datetime.date(2024, 2, 29),
     datetime.datetime(2024, 2, 29, 1, 2, 3, 4),
     datetime.datetime(2024, 2, 29, 1, 2, tzinfo=datetime.timezone.utc),
@@ -82,6 +88,57 @@ def test_copy_expert_takes_and_fills_files(connection, kind):
     assert target.getvalue() == (given if kind is io.StringIO else given.encode())
     with pytest.raises(howdah.dbapi.ProgrammingError, match="COPY"):
         cursor.copy_expert("select 1", target)
+
+
+@pytest.mark.parametrize("kind", [tempfile.NamedTemporaryFile, tempfile.SpooledTemporaryFile, "codecs"])
+@pytest.mark.parametrize("mode", ["w+", "w+b"])
+def test_copy_expert_takes_temporary_files(connection, kind, mode, tmp_path):
+    def empty():
+        if kind == "codecs":
+            return codecs.open(str(tmp_path / "file"), mode, encoding="utf-8" if mode == "w+" else None)
+        return kind(mode=mode, encoding="utf-8" if mode == "w+" else None)
+
+    given = "1\tZürich\n" * 50_000
+    cursor = connection.cursor()
+    connection.execute("create temp table copied (id int, name text)")
+    with empty() as source:
+        source.write(given if mode == "w+" else given.encode())
+        source.seek(0)
+        assert cursor.copy_expert("copy copied from stdin", source) == 50_000
+    with empty() as target:
+        assert cursor.copy_expert("copy copied to stdout", target) == 50_000
+        target.seek(0)
+        assert target.read() == (given if mode == "w+" else given.encode())
+
+
+def test_a_type_that_is_made_anew_fails_no_more_than_one_transaction(spec, connection):
+    connection.autocommit = True
+    connection.execute("drop schema if exists anew cascade; create schema anew; create type anew.e as enum ('a', 'b')")
+    connection.execute("create table anew.t (e anew.e)")
+    queries = [
+        ("insert into anew.t values (%s) returning e", ("a",)),
+        ("select e from anew.t where e = any(%s::anew.e[]) limit 1", (["a"],)),
+        ("select %s::anew.e", ("a",)),
+    ]
+    with howdah.dbapi.connect(**spec) as service, howdah.dbapi.connect(**spec, autocommit=True) as single:
+        for query in queries:
+            for user in (service, single):
+                for _ in range(7):
+                    assert user.execute(*query).fetchone() == ("a",)
+                    user.commit()
+        connection.execute(
+            "alter type anew.e rename to old; create type anew.e as enum ('a', 'b', 'new');"
+            "alter table anew.t alter column e type anew.e using e::text::anew.e; drop type anew.old"
+        )
+        for query in queries:
+            assert single.execute(*query).fetchone() == ("a",)
+            try:
+                service.execute(*query)
+            except howdah.dbapi.DatabaseError:
+                service.rollback()
+            assert service.execute(*query).fetchone() == ("a",)
+            service.commit()
+    connection.execute("drop schema anew cascade")
 
 
 def test_errors_have_psycopgs_diagnostics(connection):

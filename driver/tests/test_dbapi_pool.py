@@ -101,6 +101,28 @@ def test_a_pool_gives_out_connections_as_new(spec, other):
         pool.getconn()
 
 
+def test_a_pool_prepares_new_connections(spec):
+    def configure(connection):
+        connection.wait(connection.asynchronous.decode_json())
+        connection.execute("select 1")
+
+    with dbapi.Pool(**spec, max_size=2, configure=configure) as pool:
+        for _ in range(2):
+            one, two = pool.getconn(), pool.getconn()
+            for connection in (one, two):
+                assert not connection.in_transaction
+                assert connection.execute("select '{\"a\": 1}'::jsonb").fetchone() == ({"a": 1},)
+                pool.putconn(connection)
+
+    def fail(connection):
+        raise RuntimeError("not today")
+
+    with dbapi.Pool(**spec, max_size=1, configure=fail) as pool:
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="not today"):
+                pool.getconn(timeout=1)
+
+
 # Who is next.
 
 

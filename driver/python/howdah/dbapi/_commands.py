@@ -148,10 +148,10 @@ class Commands:
         begins = not self._autocommit and self._begin()
         try:
             return self._query_once(text, args)
-        except errors.NotSupportedError as error:
+        except (errors.NotSupportedError, errors.InternalError) as error:
             if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
                 raise
-            # A table has changed since the statement was prepared.
+            # A table or a type has changed since the statement was prepared.
             self._forget_statements()
             if self._session.is_in_transaction():
                 if not begins:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Optional, Union
 
@@ -253,7 +252,8 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         sql : str
             `COPY ... FROM STDIN` or `COPY ... TO STDOUT`.
         file : file
-            Where the data comes from or goes to; of bytes or of text, which is UTF-8 then.
+            Where the data comes from or goes to; of bytes or of text, which is UTF-8 then. A file that is written is
+            of text if it has the attribute `encoding`, as those of the standard library have.
         size : int
             Ignored.
 
@@ -264,12 +264,10 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         """
         sql = placeholders.command(sql)
         if placeholders.copies_out(sql):
-            text = isinstance(file, io.TextIOBase)
+            text = hasattr(file, "encoding")
             decoder = codecs.getincrementaldecoder("utf-8")()
             return self.copy_out(sql, (lambda data: file.write(decoder.decode(data))) if text else file)
-        if isinstance(file, io.TextIOBase):
-            return self.copy_in(sql, (piece.encode() for piece in iter(lambda: file.read(1 << 16), "")))
-        return self.copy_in(sql, file)
+        return self.copy_in(sql, _pieces(file))
 
     def mogrify(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> bytes:
         """Return a command with its values written into it, to show it or to combine it with others.
@@ -345,3 +343,9 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._tag = None
         self._rows = ()
         self._next = ()
+
+
+def _pieces(file: Any) -> Iterator[bytes]:
+    """What a file holds, whether it gives bytes or text."""
+    while piece := file.read(1 << 16):
+        yield piece.encode() if isinstance(piece, str) else piece

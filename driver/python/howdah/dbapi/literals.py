@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import ipaddress
 import math
 import uuid
 from typing import Any
@@ -34,6 +35,10 @@ def literal(value: Any) -> str:
         return f"decode('{bytes(value).hex()}', 'hex')"
     if isinstance(value, uuid.UUID):
         return f"'{value}'::uuid"
+    if isinstance(value, (ipaddress.IPv4Network, ipaddress.IPv6Network)):
+        return f"'{value}'::cidr"
+    if isinstance(value, (ipaddress.IPv4Address, ipaddress.IPv6Address)):
+        return f"'{value}'::inet"
     if isinstance(value, tuple):
         return f"({', '.join(map(literal, value))})"
     if isinstance(value, list):

@@ -43,6 +43,10 @@ class Pool(Generic[CursorRowT]):
         Seconds that who borrows waits for a connection to come back.
     max_idle : float, default 300
         Seconds after which an idle connection is replaced; 0 for never.
+    configure : callable, optional
+        It is called with each new connection before that is lent: to set codecs, which stay on a connection that comes
+        back. What it leaves open is committed. Settings are for `server_settings`: a connection that comes back has the
+        settings that it began with.
     autocommit, row_factory, **options
         As for :func:`connect`.
 
@@ -62,6 +66,7 @@ class Pool(Generic[CursorRowT]):
         max_size: int = 10,
         timeout: float = 30,
         max_idle: float = 300,
+        configure: Optional[Callable[[Connection[CursorRowT]], object]] = None,
         autocommit: bool = False,
         row_factory: Optional[RowFactory[CursorRowT]] = None,
         **options: Unpack[SessionOptions],
@@ -78,6 +83,7 @@ class Pool(Generic[CursorRowT]):
         self._max_size = max_size
         self._timeout = timeout
         self._max_idle = max_idle or math.inf
+        self._configure = configure
         self._query_loggers: list[Callable[[LoggedQuery], object]] = []
         self._closed = False
         self._begin_empty()
@@ -282,7 +288,15 @@ class Pool(Generic[CursorRowT]):
         """A new connection, in a place that was taken for it."""
         connection = None
         try:
-            connection = connect(self._dsn, autocommit=self._autocommit, row_factory=self._row_factory, **self._options)
+            made = connect(self._dsn, autocommit=self._autocommit, row_factory=self._row_factory, **self._options)
+            try:
+                if self._configure is not None:
+                    self._configure(made)
+                    made.commit()
+            except BaseException:
+                made.terminate()
+                raise
+            connection = made
             return connection
         finally:
             with self._lock:

@@ -165,9 +165,11 @@ class PostgresMessage(metaclass=PostgresMessageMeta):
         sqlstate = attributes.get("sqlstate")
         found = PostgresMessageMeta.get_message_class_for_sqlstate(sqlstate)
         text = attributes.get("message") or ""
-        # A cached plan whose result would have other columns now. Told by the function that raises it, as the text of
-        # the message is translated.
-        if sqlstate == "0A000" and attributes.get("server_source_function") == "RevalidateCachedQuery":
+        # A cached plan whose result would have other columns now, told by the function that raises it, as the text of
+        # the message is translated; or one of whose types is no more, whose text is never translated.
+        if (sqlstate == "0A000" and attributes.get("server_source_function") == "RevalidateCachedQuery") or (
+            sqlstate == "XX000" and text.startswith("cache lookup failed for type ")
+        ):
             from . import InvalidCachedStatementError
 
             return InvalidCachedStatementError, STALE_PLAN, attributes
