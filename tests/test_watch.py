@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from devkit import Problem
 from tests.test_evaluate import OWNER, STRANGER, fetch, loaded, state  # noqa: F401
 
 NEW = """
@@ -60,6 +61,36 @@ def test_rows_like_those_of_the_training_cross_nothing(watched):
         <= found.keys()  # fmt: skip
     assert crossed(found) == set()
     assert found["missing", "holes"][:2] == (pytest.approx(0.25), pytest.approx(0.35))
+
+
+def test_what_cannot_be_compared_is_told_beside_the_rest(watched):
+    replace(watched, shift=0.5)
+    watched.sql("ALTER TABLE new ALTER y TYPE float8; UPDATE new SET y = 'infinity' WHERE y = 12")
+    found = check(watched)
+    assert crossed(found) == {("drift", "even"), ("metric", None)}
+    watched.sql("ALTER TABLE new DROP holes")
+    assert crossed(check(watched)) == {("drift", "even"), ("metric", None), ("column", "holes")}
+    watched.sql("ALTER TABLE new ADD holes text")
+    assert crossed(check(watched)) == {("drift", "even"), ("metric", None), ("column", "holes")}
+
+
+def test_nan_is_missing_as_null_is(watched):
+    watched.sql("UPDATE new SET even = 'nan' WHERE y < 5")
+    share = check(watched)["missing", "even"]
+    watched.sql("UPDATE new SET even = NULL WHERE y < 5")
+    assert check(watched)["missing", "even"] == share == (pytest.approx(0.38, abs=0.01), 0.1, True)
+
+
+def test_rows_of_the_future_are_not_of_the_last_period(watched):
+    watched.sql(f"""SET ROLE {OWNER}; SELECT pgml.watch('watched', 'new', 'at', '1 hour')""")
+    before = check(watched)["rows", None]
+    watched.sql("INSERT INTO new (at, y) VALUES (now() + '1 day', 1), ('infinity', 1)")
+    assert before == check(watched)["rows", None] == (pytest.approx(60, abs=1), 1, False)
+
+
+def test_a_bound_is_of_a_metric_that_there_is(watched):
+    with pytest.raises(Problem, match=r"(?s)a regression has no metric \"rmse\".*root_mean_squared_error"):
+        watched.sql("SELECT pgml.watch('watched', 'new', 'at', thresholds => '{\"metrics\": {\"rmse\": 1}}')")
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,45 @@ def test_copy_expert_takes_temporary_files(connection, kind, mode, tmp_path):
         assert target.read() == (given if mode == "w+" else given.encode())
 
 
+def test_a_copy_in_ends_when_its_connection_is_lost(spec, connection):
+    pieces = 0
+
+    def endless():
+        nonlocal pieces
+        while pieces < 10_000:
+            pieces += 1
+            if pieces == 3:
+                connection.execute("select pg_terminate_backend(%s, 5000)", (lost.info.backend_pid,))
+            yield b"1\n" * 1000
+
+    with howdah.dbapi.connect(**spec) as lost:
+        lost.execute("create temp table pieces (a int)")
+        with pytest.raises(howdah.dbapi.OperationalError):
+            lost.cursor().copy_in("copy pieces from stdin", endless())
+    assert 3 <= pieces < 10_000
+
+
+def test_a_copy_past_its_time_is_an_operational_error(spec):
+    with howdah.dbapi.connect(**spec, command_timeout=0.2) as slow:
+        for copy in (
+            lambda cursor: cursor.copy_out("copy (select pg_sleep(5)) to stdout", io.BytesIO()),
+            lambda cursor: cursor.copy_in("copy slow from stdin", b"1\n"),
+        ):
+            slow.execute("create temp table slow (a int check (pg_sleep(5) is not null))")
+            with pytest.raises(howdah.dbapi.OperationalError, match=r"no answer within the timeout of 0.2 seconds"):
+                copy(slow.cursor())
+            slow.rollback()
+
+        def own():
+            yield b"1\n"
+            raise TimeoutError("mine")
+
+        slow.execute("create temp table own (a int)")
+        with pytest.raises(TimeoutError, match="mine"):
+            slow.cursor().copy_in("copy own from stdin", own())
+        slow.rollback()
+
+
 def test_a_type_that_is_made_anew_fails_no_more_than_one_transaction(spec, connection):
     connection.autocommit = True
     connection.execute("drop schema if exists anew cascade; create schema anew; create type anew.e as enum ('a', 'b')")

@@ -147,7 +147,7 @@ impl Metric {
 }
 
 /// The names of all metrics of a task.
-fn names(task: Task) -> Result<Vec<&'static str>> {
+pub fn names(task: Task) -> Result<Vec<&'static str>> {
     let all: Vec<Named> = match task {
         Task::Regression => metrics::Regression::new().all(),
         Task::Classification => metrics::Classification::new(2).all(),

@@ -229,6 +229,43 @@ def test_streams_and_columns_take_the_same_parameters(where):
             assert connection.execute("select 10 * %s", (value,)).fetchone() == (10 * value,)
 
 
+def test_texts_are_read_by_the_server_as_literals_are(where):
+    """NumPy's texts have a buffer that is no UTF-8, and names are cut to 63 bytes."""
+    asked = [
+        ("select %s::bytea", (np.str_("np"),)),
+        ("select %s::bit(3)::text", (np.str_("101"),)),
+        ("select %s::text", (np.str_("é"),)),
+        ("select %s::bytea[]", ([np.str_("np"), "a"],)),
+        ("select count(*) from pg_class where relname = %s", ("x" * 64,)),
+        ("select count(*) from pg_class where relname = any(%s)", (["x" * 64, "pg_class"],)),
+        ("select %s::name", ("é" * 40,)),
+    ]
+    with (
+        howdah.dbapi.connect(**where, database="driver_parameters") as ours,
+        psycopg.connect(
+            host=where["host"], port=where["port"], user=where["user"], dbname="driver_parameters"
+        ) as theirs,
+    ):
+        for query, values in asked:
+            assert ours.execute(query, values).fetchone() == theirs.execute(query, values).fetchone(), query
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_lists_of_texts_go_through_the_codec_of_their_elements(where, many):
+    with howdah.dbapi.connect(**where, database="driver_parameters") as connection:
+        connection.execute("create temp table documents (id serial, j jsonb[])")
+        connection.wait(connection.asynchronous.decode_json())
+        rows = [(["x", 'a"b'],), ([],), ([None],), ([{"a": 1}],), (["x", {"b": [1]}],), ([["x"], ["y"]],)]
+        cursor = connection.cursor()
+        insert = "insert into documents (j) values (%s)"
+        if many:
+            cursor.executemany(insert, rows)
+        else:
+            for row in rows:
+                cursor.execute(insert, row)
+        assert cursor.execute("select j from documents order by id").fetchall() == rows
+
+
 CUT = [
     ("int", 2.7, "int4 would cut the float 2.7 off to 2"),
     ("bigint", D("1.1"), "int8 would cut the Decimal 1.1 off to 1"),

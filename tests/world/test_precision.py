@@ -2,6 +2,8 @@
 
 import pytest
 
+from devkit import Problem
+
 TRAIN = "SELECT * FROM pgml.train('{0}', '{1}', '{2}', 'y', '{3}', hyperparams => '{4}', test_sampling => 'last')"
 
 
@@ -149,3 +151,27 @@ def test_a_warning_names_whole_numbers_that_are_the_same_to_the_model(database):
     assert "amount" not in warning
     cast = "(SELECT account::text, epoch, amount, y FROM wide)"
     assert not warnings_of(database, f"SELECT pgml.train('v', 'regression', '{cast}', 'y', 'xgboost')")
+
+
+@pytest.mark.parametrize(
+    ("label", "outcome"),
+    [
+        ("1700000000 + i % 60", "refused"),
+        ("123456789.01 + (i % 100) * 0.01", "refused"),
+        ("1700000000 + i", "rounded to multiples of 128"),
+        ("123456789.01 + i * 0.1", "rounded to multiples of 8"),
+        ("i * 0.1", "fine"),
+        ("i * 1234.56", "fine"),
+        ("0.1", "fine"),
+        ("16777216 + 2 * (i % 2)", "fine"),
+    ],
+)
+def test_labels_that_real_does_not_tell_apart_are_not_called_learnt(database, label, outcome):
+    database.sql(f"CREATE TABLE labels AS SELECT i AS x, ({label})::numeric AS y FROM generate_series(1, 1000) i")
+    call = "SELECT pgml.train('l', 'regression', 'labels', 'y', 'linear')"
+    if outcome == "refused":
+        with pytest.raises(Problem, match=r'label "y" is from .* the same number as real'):
+            database.sql(call)
+    else:
+        told = [text for text in warnings_of(database, call) if "as real" in text]
+        assert not told if outcome == "fine" else outcome in told[0]

@@ -10,6 +10,8 @@ use super::{Body, Codec, Format, Kind, Scalar};
 
 /// `text[]` and `oid[]`, the arrays that asyncpg has built in: custom codecs of their elements do not reach them.
 pub const PLAIN_ARRAYS: [u32; 2] = [1009, 1028];
+/// The type `name`: a text of 63 bytes.
+pub const NAME: u32 = 19;
 /// The type `text`, whose codec enums and types of unknown extensions borrow.
 pub const TEXT: u32 = 25;
 /// The types `json` and `jsonb`, whose values are text.

@@ -10,7 +10,7 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use super::errors;
 use super::statement::short;
-use crate::codec::catalog::{JSON, JSONB, TEXT};
+use crate::codec::catalog::{JSON, JSONB, NAME, TEXT};
 use crate::codec::registry::UNKNOWN;
 use crate::codec::{Codec, Format, Kind, RowDecoder, Settings};
 use crate::columns::matrix::{REALS, Reals};
@@ -199,7 +199,8 @@ impl Program {
             out.extend_from_slice(&reals.get().bytes);
             return patch(py, out, begin);
         }
-        if self.settings.is_typed() && is_literal(py, arg)? {
+        // The server cuts the text of a name to its 63 bytes, and refuses a longer one in binary.
+        if self.settings.is_typed() && (codec.oid() == NAME && !codec.is_custom() || is_literal(py, arg)?) {
             UNKNOWN
                 .encode(py, arg, out, &self.settings)
                 .map_err(|error| refused(py, error, codec, arg, position, element))?;
@@ -209,6 +210,17 @@ impl Program {
             let error = match member(py, arg) {
                 Some(value) => codec.encode(py, &value, out, &self.settings).err(),
                 None => Some(error),
+            };
+            // A list of texts, whose elements have a codec of the program's.
+            let listed = (error.is_some() && codec.is_custom() && arg.is_instance_of::<PyString>())
+                .then(|| arg.getattr("values").ok())
+                .flatten();
+            let error = match listed {
+                Some(values) => {
+                    out.truncate(begin + 4);
+                    codec.encode(py, &values, out, &self.settings).err()
+                }
+                None => error,
             };
             if let Some(error) = error {
                 out.truncate(begin + 4);

@@ -38,6 +38,13 @@ struct Finding {
     detail: String,
 }
 
+impl Finding {
+    /// What could not be compared, and why.
+    fn failure(what: &'static str, name: Option<String>, detail: String) -> Finding {
+        Finding { what, name, value: None, threshold: None, crossed: true, detail }
+    }
+}
+
 /// A type of moments, as SQL writes it.
 pub fn moment_type(type_oid: pg_sys::Oid) -> Option<&'static str> {
     match type_oid {
@@ -128,11 +135,27 @@ fn look(project: &Project, model: i64, watch: &Watch) -> Result<Vec<Finding>> {
     let recent = condition(watch, &all)?;
     let relation = Relation::of_source(&source, recent.as_deref())?;
     let mut findings = Vec::new();
-    match drift::columns_of(model, &relation) {
+    // What cannot be compared is told, beside what the rest of the rows says.
+    let measured = |findings: &mut Vec<Finding>| match metrics(
+        project,
+        model,
+        &source,
+        recent.as_deref(),
+        &relation,
+        &thresholds,
+        findings,
+    ) {
+        Ok(()) => Ok(()),
+        Err(error) => error.message().map(|message| findings.push(Finding::failure("metric", None, message))),
+    };
+    match drift::columns_in(model, &relation) {
         Ok(mut columns) => {
             relation.read(&mut columns)?;
             volume(&thresholds, columns.rows, watch, &mut findings);
-            metrics(project, model, &source, recent.as_deref(), &relation, &thresholds, &mut findings)?;
+            measured(&mut findings)?;
+            for (name, error) in std::mem::take(&mut columns.unlike) {
+                findings.push(Finding::failure("column", Some(name), error.message()?));
+            }
             of_columns(columns, &thresholds, &mut findings);
         }
         // Nothing is known of the training's rows; what has labels can be measured all the same.
@@ -140,7 +163,7 @@ fn look(project: &Project, model: i64, watch: &Watch) -> Result<Vec<Finding>> {
             let mut count = Count(0);
             relation.read(&mut count)?;
             volume(&thresholds, count.0, watch, &mut findings);
-            metrics(project, model, &source, recent.as_deref(), &relation, &thresholds, &mut findings)?;
+            measured(&mut findings)?;
         }
         Err(error) => return Err(error),
     }
@@ -171,8 +194,9 @@ fn condition(watch: &Watch, relation: &Relation) -> Result<Option<String>> {
         .hint("Call pgml.watch again."));
     };
     Ok(Some(format!(
-        "pgml_rows.{} OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) '{period}'::interval)::{moment}",
-        quote_identifier(name)
+        "pgml_rows.{column} OPERATOR(pg_catalog.>) (pg_catalog.now() OPERATOR(pg_catalog.-) '{period}'::interval)::{moment} \
+         AND pgml_rows.{column} OPERATOR(pg_catalog.<=) pg_catalog.now()::{moment}",
+        column = quote_identifier(name)
     )))
 }
 
@@ -283,7 +307,11 @@ fn metrics(
     names.extend(thresholds.metrics.keys().filter(|name| *name != own.name()).cloned());
     for name in names {
         let metric = Metric::named(&name);
-        let Some(value) = metric.of(&found) else { continue };
+        let Some(value) = metric.of(&found) else {
+            let detail = "a check does not compute this metric of these rows".to_owned();
+            findings.push(Finding { crossed: false, ..Finding::failure("metric", Some(name), detail) });
+            continue;
+        };
         let trained = metric.of(&before).filter(|trained| trained.is_finite());
         let bound = thresholds.metrics.get(&name).and_then(Value::as_f64);
         let worse_than = |limit: f64| metric.upwards(value) < metric.upwards(limit);

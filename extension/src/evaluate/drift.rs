@@ -58,6 +58,8 @@ enum Compared {
 
 pub struct Columns {
     pub columns: Vec<Column>,
+    /// The names of columns of the training that are not in the relation as they were, and what is wrong with each.
+    pub unlike: Vec<(String, Error)>,
     pub rows: u64,
     values: Vec<f32>,
     word: String,
@@ -109,11 +111,20 @@ fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
     call.rows(found.into_iter().map(row).collect::<Vec<_>>())
 }
 
-/// The columns that are known from the training, where they are in the relation.
+/// The columns that are known from the training, which must all be in the relation.
 pub fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
+    let mut columns = columns_in(model, relation)?;
+    match columns.unlike.is_empty() {
+        true => Ok(columns),
+        false => Err(columns.unlike.swap_remove(0).1),
+    }
+}
+
+/// The columns that are known from the training and are in the relation, and what is wrong with the others.
+pub fn columns_in(model: i64, relation: &Relation) -> Result<Columns> {
     let (before, analysis) = registry::snapshot_of_model(model)?.unwrap_or_default();
     let rows = analysis.get("samples").and_then(Value::as_u64).unwrap_or(0);
-    let mut columns = Vec::new();
+    let (mut columns, mut unlike) = (Vec::new(), Vec::new());
     for column in before.as_array().into_iter().flatten() {
         let (Some(name), Some(statistics)) = (column.get("name").and_then(Value::as_str), column.get("statistics"))
         else {
@@ -128,7 +139,9 @@ pub fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
         };
         let Some(compared) = Compared::with(statistics, rows.saturating_mul(size)) else { continue };
         let Some(position) = relation.columns().iter().position(|other| other.name == name) else {
-            return Err(no_column(name, "which the model was trained with", relation.columns()));
+            let error = no_column(name, "which the model was trained with", relation.columns());
+            unlike.push((name.to_owned(), error));
+            continue;
         };
         let type_oid = relation.columns().get(position).map_or(pg_sys::InvalidOid, |column| column.type_oid);
         let fits = match (Kind::of(type_oid), &compared) {
@@ -142,14 +155,16 @@ pub fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             _ => None,
         };
         let Some(kind) = fits else {
-            return Err(Error::new(
+            let error = Error::new(
                 PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
                 format!(
                     "column \"{name}\" is of type {}, and was of another type in training",
                     crate::features::type_name(type_oid)
                 ),
             )
-            .hint("Cast the column to the type that the model was trained with."));
+            .hint("Cast the column to the type that the model was trained with.");
+            unlike.push((name.to_owned(), error));
+            continue;
         };
         let missing = statistics.get("missing").and_then(Value::as_u64).unwrap_or(0);
         let is_array = column.get("array").and_then(Value::as_bool) == Some(true);
@@ -163,14 +178,14 @@ pub fn columns_of(model: i64, relation: &Relation) -> Result<Columns> {
             missing_before: (!is_array).then(|| (missing as f64 / rows.max(1) as f64).min(1.0)),
         });
     }
-    if columns.is_empty() {
+    if columns.is_empty() && unlike.is_empty() {
         return Err(Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             format!("the statistics of the training rows of model {model} are not stored"),
         )
         .hint("The model was trained by an older version of pgml, or elsewhere: train it again."));
     }
-    Ok(Columns { columns, rows: 0, values: Vec::new(), word: String::new() })
+    Ok(Columns { columns, unlike, rows: 0, values: Vec::new(), word: String::new() })
 }
 
 impl Compared {
@@ -216,7 +231,9 @@ impl Receiver for Columns {
                 (Compared::Numbers(numbers), _, None) => numbers.add(f32::NAN),
                 (Compared::Numbers(numbers), Kind::Number(number), Some(datum)) => {
                     // SAFETY: the column is of the number's type, and not NULL.
-                    numbers.add(unsafe { number.read(datum) });
+                    let value = unsafe { number.read(datum) };
+                    column.missing += u64::from(value.is_nan());
+                    numbers.add(value);
                 }
                 (Compared::Numbers(numbers), Kind::Many(many), Some(datum)) => {
                     self.values.clear();

@@ -230,7 +230,6 @@ fn reader_of(model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> 
         return Err(sides::unknown("one by one among equal rows, of which there are many")
             .hint("pgml.evaluate(..., rows => 'held_out') counts them."));
     }
-    // A dropped column has no name that a rule could ask for.
     let columns: Vec<ResultColumn> = descriptor
         .iter()
         .map(|attribute| ResultColumn {

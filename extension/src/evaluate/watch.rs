@@ -9,6 +9,8 @@ use super::drift;
 use super::rows::Relation;
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
+use crate::metric;
+use crate::model_meta::Task;
 use crate::names;
 use crate::nearest;
 use crate::registry::{self, Project, Watch};
@@ -139,6 +141,13 @@ fn watch(call: &Call) -> Result<pg_sys::Datum> {
     let time_column = call.text(2, "time_column", LONGEST_NAME)?;
     let period = call.interval(3).filter(|_| time_column.is_some());
     let thresholds = Thresholds::read(&call.json(4, "thresholds")?.unwrap_or_else(|| json!({})))?;
+    if let Some(task) = Task::parse(&project.task) {
+        let names = metric::names(task)?;
+        if let Some(unknown) = thresholds.metrics.keys().find(|name| !names.contains(&name.as_str())) {
+            return Err(Error::invalid(format!("a {} has no metric \"{unknown}\"", task.name()))
+                .hint(format!("The metrics are {}.", names.join(", "))));
+        }
+    }
     if let Some(period) = &period
         && !registry::is_period(period)?
     {

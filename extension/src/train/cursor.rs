@@ -57,10 +57,10 @@ pub fn run(statement: &str, own_writes: bool, receiver: &mut dyn Receiver) -> Re
                 (&raw mut destination).cast(),
             );
         }
-        destination.finish()?;
+        let outcome = destination.finish();
         // SAFETY: the portal is open and done.
         unsafe { pg_sys::SPI_cursor_close(portal) };
-        Ok(())
+        outcome
     })
 }
 

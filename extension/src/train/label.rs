@@ -18,6 +18,9 @@ const MOST_CLASSES: usize = learn::xgboost::MOST_CLASSES as usize;
 /// Bytes of a class as text.
 const LONGEST_CLASS: usize = 10_000;
 
+/// A label whose range has fewer different numbers as `real` than this is warned of.
+const ROUNDED_PARTS: f64 = 10_000.0;
+
 /// Classes with fractions that a label may have without a warning: half stars, grades in steps of a third.
 const FEW_FRACTIONS: usize = 20;
 
@@ -28,6 +31,9 @@ pub struct LabelReader {
     statistics: Statistics,
     nulls: u64,
     nans: u64,
+    /// The least and the greatest number of a regression as float64, and whether one was no float32.
+    range: (f64, f64),
+    is_rounded: bool,
     encoder: Encoder,
 }
 
@@ -107,6 +113,8 @@ impl LabelReader {
             statistics: Statistics::default(),
             nulls: 0,
             nans: 0,
+            range: (f64::INFINITY, f64::NEG_INFINITY),
+            is_rounded: false,
             encoder,
         })
     }
@@ -145,6 +153,12 @@ impl LabelReader {
                 let value = unsafe { number.read(datum) };
                 self.nans += u64::from(value.is_nan());
                 self.statistics.add(f64::from(value));
+                if number.is_wide() {
+                    // SAFETY: as before.
+                    let exact = unsafe { number.double(datum) };
+                    self.range = (self.range.0.min(exact), self.range.1.max(exact));
+                    self.is_rounded |= f64::from(value) != exact;
+                }
                 Ok(value)
             }
             Encoder::NumericClasses(number, classes) => {
@@ -226,12 +240,38 @@ impl LabelReader {
                 format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
             ));
         }
+        if self.is_rounded && self.range.0 < self.range.1 {
+            judge_rounding(name, self.range)?;
+        }
         if let Some(Classes::Numeric(sorted)) = &classes {
             warn_of_equals(name, sorted);
             warn_of_measurements(name, sorted);
         }
         Ok(Label { name: self.name, type_oid: self.type_oid, position: 0, statistics: self.statistics, classes })
     }
+}
+
+/// Labels and predictions are `real`: says so of labels whose differences that rounds away, and refuses labels that it makes
+/// all the same.
+fn judge_rounding(name: &str, (least, greatest): (f64, f64)) -> Result<()> {
+    let size = least.abs().max(greatest.abs()) as f32;
+    // Between the largest number and the next one.
+    let apart = f64::from(size) - f64::from(size.next_down());
+    if least as f32 == greatest as f32 {
+        return Err(Error::new(
+            PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            format!("label \"{name}\" is from {least} to {greatest}, which are the same number as real"),
+        )
+        .hint(format!("Train on its distance from a constant: (SELECT \"{name}\" - {} AS ..., ...).", least.floor())));
+    }
+    if apart > (greatest - least) / ROUNDED_PARTS {
+        super::report::warning(&format!(
+            "label \"{name}\" is from {least} to {greatest}, and a model has labels as real: they are rounded to multiples of \
+             {apart}, in the metrics too; train on the distance from a constant such as {}",
+            least.floor()
+        ));
+    }
+    Ok(())
 }
 
 /// `pgml.predict` gives classes as `real`, which does not tell all of them apart.

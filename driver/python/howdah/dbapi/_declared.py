@@ -94,6 +94,19 @@ class Literal(str):
     __slots__ = ()
 
 
+class Listed(str):
+    """A list of texts as an array's literal; the list itself is for codecs that the program has set."""
+
+    __slots__ = ("values",)
+    values: list[Any]
+
+    def __new__(cls, values: list[Any]) -> Listed:
+        """The literal of a list."""
+        made = super().__new__(cls, _literal(values))
+        made.values = values
+        return made
+
+
 # What an array's literal has in quotes.
 _QUOTED = re.compile(r'[\s{}",\\]|^$|^null$', re.IGNORECASE)
 
@@ -125,6 +138,9 @@ def _declared(value: Any) -> tuple[int, Any]:
         return _list(list(value))
     if isinstance(value, Range):
         return _range(value)
+    if isinstance(value, str) and not isinstance(value, Literal):
+        # NumPy's own has a buffer of another encoding.
+        return _UNKNOWN, str.__str__(value)
     kind = type(value)
     if kind.__module__ == "numpy" and kind.__name__ in _OF_NUMPY:
         return _OF_NUMPY[kind.__name__], value.item()
@@ -154,7 +170,7 @@ def _list(value: list[Any]) -> tuple[int, Any]:
     found = {element for element, _ in _elements(value)}
     if not found or (found == {_UNKNOWN} and all(isinstance(element, str) for _, element in _elements(value))):
         # Of what type it is the server infers, as of a text.
-        return _UNKNOWN, _literal(value)
+        return _UNKNOWN, Listed(value)
     if found in ({_JSON}, {_JSONB}):
         return _ARRAYS[found.pop()], Literal(_literal(value))
     if len(found) > 1 and found <= set(_NUMBERS):

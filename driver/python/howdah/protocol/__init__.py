@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import codecs
 import collections.abc
+import contextlib
 import datetime
 import zoneinfo
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Optional
 
 from .. import _core, compat
@@ -135,7 +136,7 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
 
     async def copy_out(self, copy_stmt: str, sink: Callable[[bytes], Awaitable[Any]], timeout: Optional[float]) -> str:
         """Run COPY ... TO STDOUT and give its data to `sink`; the command's status."""
-        async with compat.timeout(self._get_timeout(timeout)):
+        async with _within(self._get_timeout(timeout)):
             await self.copy_out_begin(copy_stmt, NO_TIMEOUT)
             try:
                 while not isinstance(data := await self.copy_out_read(NO_TIMEOUT), str):
@@ -155,7 +156,7 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
         timeout: Optional[float],
     ) -> str:
         """Run COPY ... FROM STDIN with data from an asynchronous iterable, a buffer or records; its status."""
-        async with compat.timeout(self._get_timeout(timeout)):
+        async with _within(self._get_timeout(timeout)):
             await self.copy_in_begin(copy_stmt, NO_TIMEOUT)
             try:
                 if isinstance(records, _core.ColumnSource):
@@ -171,8 +172,8 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
                     async for chunk in reader:
                         if not self.copy_in_write(chunk):
                             break
-                        if self.is_writing_paused():
-                            await self.drain(NO_TIMEOUT)
+                        # The loop has a turn between pieces, or it would not hear that the session has ended.
+                        await (self.drain(NO_TIMEOUT) if self.is_writing_paused() else asyncio.sleep(0))
                 else:
                     self.copy_in_write(data)
             except BaseException as error:
@@ -203,6 +204,18 @@ class Protocol(_core.Session, asyncio.BufferedProtocol):
         while write(record_stmt, records):
             # The loop has a turn between pieces, however fast the server takes them.
             await (self.drain(NO_TIMEOUT) if self.is_writing_paused() else asyncio.sleep(0))
+
+
+@contextlib.asynccontextmanager
+async def _within(limit: Optional[float]) -> AsyncIterator[None]:
+    """The time of a COPY, whose end the error names; a `TimeoutError` of the program's own comes through."""
+    try:
+        async with compat.timeout(limit):
+            yield
+    except asyncio.TimeoutError as error:
+        if limit is None or not isinstance(error.__cause__, asyncio.CancelledError):
+            raise
+        raise asyncio.TimeoutError(f"no answer within the timeout of {limit:g} seconds") from error.__cause__
 
 
 def _create_record(mapping: Optional[dict[str, int]], elems: tuple[object, ...]) -> Any:
