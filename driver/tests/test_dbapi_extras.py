@@ -76,6 +76,10 @@ def test_values_are_written_where_they_belong(connection):
         cursor.mogrify("select $1, $2", (1,))
 
 
+def test_libraries_find_the_paramstyle_by_a_connection(connection):
+    assert __import__(type(connection).__module__).paramstyle == howdah.dbapi.paramstyle
+
+
 @pytest.mark.parametrize("kind", [io.BytesIO, io.StringIO])
 def test_copy_expert_takes_and_fills_files(connection, kind):
     given = "1\tZürich\n2\tKeflavík\n"

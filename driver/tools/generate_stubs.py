@@ -40,6 +40,8 @@ def stub_of_package():
             lines += imports(".types", types.__all__)
         elif line.startswith("from ."):
             lines.append(line if " as " in line else f"{line} as {line.split()[-1]}")
+        elif line.startswith("paramstyle ="):
+            lines.append("paramstyle: str")
     return HEAD + "\n".join(lines) + "\n\n" + listed(howdah.__all__)
 
 

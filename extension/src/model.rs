@@ -19,6 +19,9 @@ use crate::features::{MOST_FEATURES, Moment, bool_word};
 use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
+/// Whole numbers up to here are float32, and not all beyond.
+const LARGEST_WHOLE: f32 = (1 << 24) as f32;
+
 pub struct Model {
     compiled: Compiled,
     pub task: Task,
@@ -208,13 +211,22 @@ impl Model {
         &self.origins
     }
 
-    /// In rows that came as numbers, puts the codes of categories in place of those that are numbers themselves.
-    pub fn number_categories(&self, rows: &mut [f32]) {
+    /// In rows that came as numbers, puts the codes of categories in place of those that are numbers themselves. Refuses
+    /// numbers that may have been others before they became float32.
+    pub fn number_categories(&self, rows: &mut [f32]) -> Result<()> {
         for column in self.columns.iter().filter(|column| column.has_number_categories()) {
             for value in rows.iter_mut().skip(column.offset).step_by(self.width.max(1)) {
+                if value.abs() > LARGEST_WHOLE {
+                    return Err(Error::invalid(format!(
+                        "{value} in an array may be another category of column \"{}\", since features in arrays are real",
+                        column.name
+                    ))
+                    .hint("Give an argument for each column, or a row."));
+                }
                 *value = column.category_of_number(f64::from(*value));
             }
         }
+        Ok(())
     }
 
     /// What a prediction takes, in trees walked and values made.

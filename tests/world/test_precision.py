@@ -175,3 +175,23 @@ def test_labels_that_real_does_not_tell_apart_are_not_called_learnt(database, la
     else:
         told = [text for text in warnings_of(database, call) if "as real" in text]
         assert not told if outcome == "fine" else outcome in told[0]
+
+
+def test_codes_that_real_does_not_tell_apart_are_no_categories_of_arrays(database):
+    database.sql("""
+        CREATE TABLE coded AS SELECT 20000001 + i % 2 AS code, i * 7919 % 13 AS z,
+            CASE WHEN i % 2 = 0 THEN 'even' ELSE 'odd' END AS y FROM generate_series(1, 500) i
+    """)
+    database.sql("""SELECT pgml.train('c', 'classification', 'coded', 'y', 'xgboost', '{"n_estimators": 5}',
+        preprocess => '{"code": {"encode": "native"}}')""")
+    for given in ("code, z", "coded"):
+        wrong = f"SELECT count(*) FROM coded WHERE pgml.predict_label('c', {given}) <> y"
+        assert database.sql(wrong) == "0"
+    for call in (
+        "pgml.predict_label('c', ARRAY[code, z])",
+        "pgml.predict_label('c', ARRAY[code, z]::float8[])",
+        "pgml.predict('c', format('{%s, %s}', code, z))",
+        "pgml.predict_batch('c', ARRAY[code, z]::real[])",
+    ):
+        with pytest.raises(Problem, match=r'(?s)may be another category of column "code".*an argument for each column'):
+            database.sql(f"SELECT {call} FROM coded LIMIT 1")

@@ -2,13 +2,15 @@
 
 import collections
 import json
+import math
 import re
+import statistics
 
 from howdah_console import drawings
 from howdah_console.app import Missing
 from howdah_console.ask import Fault
 from howdah_console.ask import name as identifier
-from howdah_console.figures import NUMBERS
+from howdah_console.figures import NUMBERS, compact
 
 SAMPLE = 5000
 MOST_TABLES = 300
@@ -80,7 +82,9 @@ async def columns_of(page, relation):
     answer = await page.ask(
         """
         SELECT a.attname AS name, t.typname AS type, format_type(a.atttypid, a.atttypmod) AS written,
-               c.relkind::text AS kind, c.reltuples::float8 AS rows, c.oid::regclass::text AS relation
+               c.relkind::text AS kind, c.oid::regclass::text AS relation,
+               (CASE WHEN c.reltuples < 0 AND c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) / 100
+                     ELSE c.reltuples END)::float8 AS rows
         FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid JOIN pg_class AS c ON c.oid = a.attrelid
         WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
         ORDER BY a.attnum
@@ -95,10 +99,11 @@ async def columns_of(page, relation):
         identifier(row["name"]) + ("::float8" if row["type"] in NUMBERS else "::text") + f" AS c{place}"
         for place, row in enumerate(shown)
     )
-    # A large table is sampled by blocks: its first rows would be its oldest.
+    # Rows that stand together are alike, and the first ones are the oldest: of a table, a sample of many blocks.
     part = ""
-    if first["kind"] in ("r", "m") and first["rows"] > 4 * SAMPLE:
-        part = f" TABLESAMPLE SYSTEM ({min(100, max(0.01, 100 * 2 * SAMPLE / first['rows'])):.4g})"
+    if first["kind"] in ("r", "m"):
+        share = 100 * 20 * SAMPLE / max(first["rows"], 1)
+        part = (f" TABLESAMPLE SYSTEM ({share:.4g})" if share < 100 else "") + " ORDER BY random()"
     cut = ", ".join(
         f"c{place}" if row["type"] in NUMBERS else f"left(c{place}, 60) AS c{place}" for place, row in enumerate(shown)
     )
@@ -124,6 +129,10 @@ def describe(row, values):
     }
     if column["numeric"]:
         column["counts"] = drawings.bins_of(known)
+        finite = [float(value) for value in known if math.isfinite(value)]
+        if finite:
+            low, middle, high = map(compact, (min(finite), statistics.median(finite), max(finite)))
+            column["top"] = [f"{low} to {high}, median {middle}"]
     else:
         common = distinct.most_common(drawings.BINS)
         column["counts"] = [number for _, number in common]

@@ -31,6 +31,9 @@ from .training import ProgressBar as ProgressBar
 from .training import TrainingProgress as TrainingProgress
 from .types import *  # noqa: F403
 
+# Of `howdah.dbapi`: libraries that are given one of its connections look it up in the connection's top package.
+paramstyle = "pyformat"
+
 __all__: tuple[str, ...] = (
     "AttributeRecord",
     "Connection",

@@ -303,6 +303,7 @@ from .types import Polygon as Polygon
 from .types import Range as Range
 from .types import ServerVersion as ServerVersion
 from .types import Type as Type
+paramstyle: str
 
 __all__ = (
     "AttributeRecord",

@@ -60,7 +60,7 @@ fn predict_batch(call: &Call) -> Result<Option<Vec<f32>>> {
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { array.read_less(features, usize::MAX, target.model.origins(), &mut rows)? };
     let (count, model) = (whole_rows(&target, &shape)?, &target.model);
-    model.number_categories(&mut rows);
+    model.number_categories(&mut rows)?;
     let (mut scratch, mut predictions) = (Vec::new(), Vec::new());
     memory::reserve(&mut predictions, count)?;
     let at_once = (WORK_AT_ONCE / model.work().max(1)).clamp(1, ROWS_AT_ONCE);

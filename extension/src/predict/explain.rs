@@ -124,7 +124,7 @@ fn explain_batch(call: &Call) -> Result<pg_sys::Datum> {
     // SAFETY: the argument is an array of this element type.
     let shape = unsafe { array.read_less(features, usize::MAX, target.model.origins(), &mut rows)? };
     let count = super::batch::whole_rows(&target, &shape)?;
-    target.model.number_categories(&mut rows);
+    target.model.number_categories(&mut rows)?;
     let prepared = prepare(&target)?;
     let (outputs, width) = (prepared.outputs.len(), target.model.width() + 1);
     let dimensions = if outputs == 1 { &[count, width][..] } else { &[count, outputs, width] };

@@ -149,10 +149,7 @@ impl Input {
                 // SAFETY: the input function gives an array of that type.
                 let shape = unsafe { array_type.read_less(array, target.model.width(), target.model.origins(), row)? };
                 match shape.len == target.model.width() {
-                    true => {
-                        target.model.number_categories(row);
-                        Ok(())
-                    }
+                    true => target.model.number_categories(row),
                     false => Err(wrong_width(target, shape.len)),
                 }
             }
@@ -164,8 +161,7 @@ impl Input {
                 if shape.len != target.model.width() {
                     return Err(wrong_width(target, shape.len));
                 }
-                target.model.number_categories(row);
-                Ok(())
+                target.model.number_categories(row)
             }
             // SAFETY: a composite value, not NULL.
             Input::Row(composite) => unsafe { composite.read(arguments[first].value, target, row) },

@@ -910,7 +910,7 @@ impl Data {
         let blurred: Vec<String> = blurred.collect();
         (!blurred.is_empty()).then(|| {
             format!(
-                "whole numbers of these columns are rounded for the model, to multiples of the number in parentheses: {}. \
+                "whole numbers of these columns are rounded for the model, to multiples of at most the number in parentheses: {}. \
                  Numbers that are names should be text; this is not said of float8",
                 blurred.join(", ")
             )
