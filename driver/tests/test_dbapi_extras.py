@@ -154,6 +154,35 @@ def test_a_copy_past_its_time_is_an_operational_error(spec):
         slow.rollback()
 
 
+@pytest.mark.parametrize("refused", ["selec", "insert into kept values (1); selec", "select 1 / 0; select 1"])
+def test_what_follows_a_text_that_is_refused_is_not_run_outside_of_the_transaction(spec, connection, refused):
+    connection.execute("drop table if exists kept; create table kept (a int)")
+    connection.commit()
+    with howdah.dbapi.connect(**spec) as implicit:
+        with pytest.raises(howdah.dbapi.DatabaseError):
+            implicit.execute(refused)
+        assert implicit.info.transaction_status == 3
+        with pytest.raises(howdah.dbapi.InternalError) as caught:
+            implicit.execute("insert into kept values (2)")
+        assert caught.value.sqlstate == "25P02"
+        implicit.rollback()
+        implicit.execute("select 1")
+    with howdah.dbapi.connect(**spec, autocommit=True) as single:
+        with pytest.raises(KeyError), single.transaction():
+            with pytest.raises(howdah.dbapi.DatabaseError):
+                single.execute(refused)
+            with pytest.raises(howdah.dbapi.InternalError):
+                single.execute("insert into kept values (3)")
+            raise KeyError
+    with howdah.dbapi.connect(**spec) as copier:
+        with pytest.raises(howdah.dbapi.ProgrammingError):
+            copier.cursor().copy_in("copy kept from stdin with nonsense", b"1\n")
+        with pytest.raises(howdah.dbapi.InternalError):
+            copier.execute("insert into kept values (4)")
+        copier.rollback()
+    assert connection.execute("select * from kept").fetchall() == []
+
+
 def test_a_type_that_is_made_anew_fails_no_more_than_one_transaction(spec, connection):
     connection.autocommit = True
     connection.execute("drop schema if exists anew cascade; create schema anew; create type anew.e as enum ('a', 'b')")

@@ -294,3 +294,47 @@ async def test_a_copy_that_loses_its_connection_says_why(connect, what):
     assert connection.is_closed()
     assert await other.fetchval("select count(*) from lost") == 0
     await other.close()
+
+
+@pytest.mark.parametrize("refused", ["selec", "insert into begun values (1); selec", "select 1 / 0"])
+async def test_a_text_that_is_refused_fails_the_transaction_that_it_begins(connect, refused):
+    connection, other = await connect(), await connect()
+    await other.execute("drop table if exists begun; create table begun (a int)")
+    for beside in (False, True):
+        with pytest.raises(KeyError):
+            async with connection.transaction():
+                asked = [connection.execute(refused)]
+                if beside:
+                    # It was asked before the first one was answered.
+                    asked.append(connection.execute("insert into begun values (2)"))
+                for outcome in await asyncio.gather(*asked, return_exceptions=True):
+                    assert isinstance(outcome, howdah.PostgresError)
+                assert connection.is_in_transaction()
+                with pytest.raises(howdah.InFailedSQLTransactionError):
+                    await connection.execute("insert into begun values (3)")
+                raise KeyError
+        assert not connection.is_in_transaction()
+    with pytest.raises(KeyError):
+        async with connection.transaction():
+            with pytest.raises(howdah.PostgresError):
+                await connection.copy_from_query(refused, output=io.BytesIO())
+            with pytest.raises(howdah.InFailedSQLTransactionError):
+                await connection.fetch("insert into begun values ($1)", 4)
+            raise KeyError
+    async with connection.transaction():
+        await connection.execute("insert into begun values (5)")
+    assert await other.fetch("select a from begun") == [(5,)]
+    await connection.close()
+    await other.close()
+
+
+@pytest.mark.parametrize("query", ["'infinity'::timestamptz", "'-infinity'::date", "array['-infinity'::timestamp]"])
+async def test_infinite_moments_are_no_year_of_arrow(connect, query):
+    connection = await connect()
+    columns = await connection.fetch_columns(f"select {query} as v, 1 as one")
+    with pytest.raises(OverflowError, match='column "(v|item)" has an infinite'):
+        pyarrow.table(columns)
+    assert pyarrow.chunked_array(columns["one"]).to_pylist() == [1]
+    finite = await connection.fetch_columns("select null::timestamptz as v union all select '2024-01-01Z'")
+    assert pyarrow.table(finite)["v"].null_count == 1
+    await connection.close()

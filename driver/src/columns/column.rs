@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
@@ -29,6 +30,8 @@ pub struct Column {
     pub(super) validity: Validity,
     pub(super) values: Values,
     len: usize,
+    /// Whether a date or a timestamp of it is infinite.
+    is_infinite: bool,
 }
 
 /// Texts or byte strings, one after the other; each ends where the next begins.
@@ -146,12 +149,12 @@ impl Column {
             }
             values => values,
         };
-        (Column { name: field.name.clone(), validity: Validity::default(), values, len: 0 }, format)
+        (Column { name: field.name.clone(), validity: Validity::default(), values, len: 0, is_infinite: false }, format)
     }
 
     fn part(name: &str, codec: &Codec) -> Option<Self> {
         let values = Values::of(codec, -1)?;
-        Some(Column { name: name.to_owned(), validity: Validity::default(), values, len: 0 })
+        Some(Column { name: name.to_owned(), validity: Validity::default(), values, len: 0, is_infinite: false })
     }
 
     /// The column's name.
@@ -184,10 +187,12 @@ impl Column {
             Values::Timestamp(values) | Values::Timestamptz(values) => {
                 let micros = i64::from_be_bytes(fixed(py, data)?);
                 // Infinities are the ends of both ranges.
+                self.is_infinite |= matches!(micros, i64::MIN | i64::MAX);
                 values.push(if micros == i64::MIN { micros } else { micros.saturating_add(MICROSECONDS) });
             }
             Values::Date(values) => {
                 let day = i32::from_be_bytes(fixed(py, data)?);
+                self.is_infinite |= matches!(day, i32::MIN | i32::MAX);
                 values.push(if day == i32::MIN { day } else { day.saturating_add(DAYS) });
             }
             Values::Bool(values) => {
@@ -201,6 +206,23 @@ impl Column {
         self.validity.push();
         self.len += 1;
         Ok(())
+    }
+
+    /// Refuses dates and timestamps that are infinite, which Arrow and NumPy do not know: they would be the year 294247.
+    pub(super) fn check_finite(&self, py: Python<'_>) -> PyResult<()> {
+        if self.is_infinite {
+            let message = format!(
+                "column \"{}\" has an infinite date or timestamp, which Arrow and NumPy do not know: cast it to text, or leave \
+                 it out with nullif or isfinite",
+                self.name
+            );
+            return Err(PyOverflowError::new_err(message));
+        }
+        match &self.values {
+            Values::List { element, .. } => element.check_finite(py),
+            Values::Struct { fields, .. } => fields.iter().try_for_each(|field| field.check_finite(py)),
+            _ => Ok(()),
+        }
     }
 
     /// Takes a NULL.

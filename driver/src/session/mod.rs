@@ -74,6 +74,8 @@ pub(crate) enum Exclusive {
     CopyIn,
     /// Many argument lists, written piece by piece.
     Many,
+    /// A text that begins a transaction first: with it goes the beginning, if it cannot be parsed.
+    Begin,
 }
 
 /// The side on which requests go.

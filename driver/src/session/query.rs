@@ -9,7 +9,7 @@ use super::flight::{Flight, Text, Verb};
 use super::footprint::may_change_session;
 use super::op::{Op, Started};
 use super::request::Request;
-use super::{Session, outgoing};
+use super::{Exclusive, Session, outgoing};
 
 #[pymethods]
 impl Session {
@@ -89,9 +89,23 @@ impl Session {
         let mut flight = Flight::new(verb(Text { query, prefix: begin.len(), tag: None }), op);
         flight.begins = begins;
         let text = if begins { [begin, text].concat() } else { text };
-        Self::push(slf, flight, |out| {
+        let started = Self::push(slf, flight, |out| {
             outgoing::query(out, &text);
             Ok(())
-        })
+        })?;
+        if begins {
+            this.writing()?.exclusive = Some(Exclusive::Begin);
+        }
+        Ok(started)
+    }
+
+    /// Has the server fail the transaction that a text was to begin: it has refused the whole text, its beginning too, and
+    /// what follows must not be run outside of it. The text's request is over when that is done.
+    pub(super) fn fail_block(slf: &Bound<'_, Self>, mut flight: Flight) -> PyResult<()> {
+        let mut writing = slf.get().writing()?;
+        flight.begins = false;
+        outgoing::query(&mut writing.out, b"BEGIN; ROLLBACK TO SAVEPOINT refused");
+        writing.flights.push_back(flight);
+        Self::flush(slf, &mut writing)
     }
 }

@@ -19,6 +19,9 @@ impl Session {
         this.status.store(status, Ordering::Relaxed);
         if flight.begins {
             this.beginning.fetch_sub(1, Ordering::Relaxed);
+            if status == b'I' && flight.error.is_some() && flight.verb.prefix() > 0 {
+                return Self::fail_block(slf, flight);
+            }
         }
         if matches!(flight.verb, Verb::Startup) {
             return this.begun(py);
@@ -27,7 +30,12 @@ impl Session {
             let mut writing = this.writing()?;
             let writing = &mut *writing;
             writing.pending = writing.pending.saturating_sub(1);
-            if writing.exclusive == Some(Exclusive::CopyIn) && matches!(flight.verb, Verb::CopyIn(_)) {
+            let ends = match writing.exclusive {
+                Some(Exclusive::CopyIn) => matches!(flight.verb, Verb::CopyIn(_)),
+                Some(Exclusive::Begin) => flight.verb.prefix() > 0,
+                _ => false,
+            };
+            if ends {
                 writing.exclusive = None;
             }
             writing.flights.front().is_some_and(Flight::is_abandoned)
