@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from tests.pooler.process import wait_until
+from devkit.server import Server
+from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, query, values
 from tests.pooler.test_metrics import Measured, value
 
@@ -262,3 +263,24 @@ def test_a_paused_database_can_be_dropped(server):
         pooler.wait_for_sharing(client, "doomed")
         wait_until(lambda: server.psql(reads) == "1")
     server.psql("DROP DATABASE doomed WITH (FORCE)")
+
+
+def test_the_readers_make_way_for_clients_of_a_full_server(server):
+    """Many small databases on a server with few connections, as those of tenants are."""
+    names = [f"tenant{number}" for number in range(8)]
+    with Server(
+        server.tree, {"max_connections": 12, "superuser_reserved_connections": 0, "max_wal_senders": 0}
+    ) as full:
+        for name in names:
+            full.psql(f"CREATE DATABASE {name}")
+        with Pooler(full, {"*": f"password={full.password}"}) as pooler:
+            for _ in range(2):
+                with contextlib.ExitStack() as stack:
+                    for name in names:
+                        client = stack.enter_context(pooler.connect(name))
+                        cursor = client.cursor()
+                        cursor.execute("BEGIN")
+                        cursor.execute("SELECT current_database()")
+                        assert cursor.fetchone() == [name]
+                        time.sleep(0.2)
+                pooler.psql("RECONNECT", "pgbouncer")

@@ -260,6 +260,17 @@ def test_hosts_of_an_entry_in_turn_or_the_first_that_works(server):
 
 
 @pytest.mark.parametrize("order", ["round-robin", "disable"])
+def test_a_login_is_not_refused_while_another_host_works(server, order):
+    entry = f"dbname=postgres password={server.password} load_balance_hosts={order} port={server.port}"
+    databases = {"some": f"{entry} host=127.0.0.9,127.0.0.8,127.0.0.1", "none": f"{entry} host=127.0.0.9,127.0.0.8"}
+    with Pooler(server, databases) as pooler:
+        for _ in range(4):
+            assert pooler.psql("SELECT 1", "some") == "1"
+            pooler.psql("RECONNECT", "pgbouncer")
+        assert "cannot connect to 127.0.0." in pooler.psql("SELECT 1", "none", check=False).stderr
+
+
+@pytest.mark.parametrize("order", ["round-robin", "disable"])
 def test_a_host_whose_name_is_unknown_keeps_nobody_from_the_others(server, order):
     entry = f"dbname=postgres password={server.password} load_balance_hosts={order} host=no-such-host.invalid"
     databases = {"some": f"{entry},127.0.0.1,nor-this.invalid", "none": f"{entry},nor-this.invalid"}

@@ -143,7 +143,7 @@ fn connect_to(
             }
             // The connection is not counted any more.
             drop(purpose);
-            connect_failed(core, key, &Cause::connection(&why), true);
+            connect_failed(core, key, &Cause::connection(&why), true, true);
             members::met(core, key, Met::NoConnection);
             None
         }
@@ -167,7 +167,7 @@ fn take_up(
             Purpose::Apart(apart, _) => not_apart(core, key, apart, &why),
             Purpose::Pool(permit, _) => {
                 drop(permit);
-                connect_failed(core, key, &Cause::connection(&why), true);
+                connect_failed(core, key, &Cause::connection(&why), true, true);
             }
         }
         return None;
@@ -352,12 +352,15 @@ fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
 
 /// Notes that a pool cannot get a server connection. While it has none, clients that have not logged in get the reason,
 /// and so do the others unless they may wait for the server to come back.
-pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bool) {
+pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bool, refuses: bool) {
     let longest = core.config.settings.server_login_retry.0;
     let Some(pool) = core.pools.get_mut(key.0) else { return };
     let before = pool.connections.failure.take();
     let mut failure = Failure::after(before.as_ref(), core.now, cause.clone(), may_pass, longest);
     let logs = failure.logs();
+    let hosts = core.config.database(&pool.name.database).map_or(1, |entry| entry.hosts.len());
+    failure.refuses = refuses && (cause.is_refusal() || failure.is_of_all(hosts));
+    let refuses = failure.refuses;
     pool.connections.failure = Some(failure);
     if logs {
         let (pool, why) = (core.name_pool(key), &cause.why);
@@ -369,7 +372,7 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
-    if pool.common.total() == 0 || pool.cluster_of.home.is_some() {
+    if pool.cluster_of.home.is_some() || refuses && pool.common.total() == 0 {
         turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(cause.clone()))));
     }
 }

@@ -43,7 +43,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     if matches!(server.exchange.requests.front(), Some(Request::Connect)) {
         let may_pass = server.life.fatal_error.is_none();
         close::close_server(core, key, &cause.why);
-        return connect::connect_failed(core, pool_key, &cause, may_pass);
+        return connect::connect_failed(core, pool_key, &cause, may_pass, true);
     }
     match server.state() {
         State::Connecting | State::Login(_) => return not_connected(core, key, &cause),
@@ -68,12 +68,10 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
 fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get(key.0) else { return };
     let (pool, may_pass) = (server.pool, server.may_come_back());
-    // too_many_connections
-    if cause.sqlstate == "53300" {
-        fingerprints::leave_room(core, pool);
-    }
+    // too_many_connections: connections of the pooler's own make way, and it is tried again before a client is refused.
+    let makes_room = cause.sqlstate == "53300" && fingerprints::leave_room(core, pool);
     close::close_unlogged(core, key, &cause.why);
-    connect::connect_failed(core, pool, cause, may_pass);
+    connect::connect_failed(core, pool, cause, may_pass, !makes_room);
     // A ban would keep the reads of all users away.
     if !cause.is_refusal() {
         members::met(core, pool, Met::NoConnection);

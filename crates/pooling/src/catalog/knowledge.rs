@@ -168,11 +168,13 @@ impl Knowledge {
         self.wanted.load(Ordering::SeqCst)
     }
 
-    /// Has the reader's connection closed: the server has no room for one more.
-    pub fn leave_room(&self) {
-        if !self.crowded.swap(true, Ordering::SeqCst) {
+    /// Has the reader's connection closed: the server has no room for one more. Whether this was not asked before.
+    pub fn leave_room(&self) -> bool {
+        let is_new = !self.crowded.swap(true, Ordering::SeqCst);
+        if is_new {
             self.bell.ring();
         }
+        is_new
     }
 
     /// Whether that has happened since this was asked last.
@@ -384,7 +386,9 @@ impl Library {
     pub fn leave_room(&self, limit: &Limit) -> bool {
         let counted = lock(&self.counted);
         let Some(under) = counted.get(limit) else { return false };
-        under.iter().filter_map(Weak::upgrade).for_each(|known| known.leave_room());
+        for known in under.iter().filter_map(Weak::upgrade) {
+            known.leave_room();
+        }
         true
     }
 

@@ -263,7 +263,7 @@ pub enum AuthType {
 
 impl Value for AuthType {
     fn read(text: &str) -> Result<Self, &'static str> {
-        match text {
+        match text.to_ascii_lowercase().as_str() {
             "any" => Ok(Self::Any),
             "trust" => Ok(Self::Trust),
             "plain" => Ok(Self::Plain),
@@ -294,7 +294,7 @@ impl Value for SslMode {
     fn read(text: &str) -> Result<Self, &'static str> {
         Self::ALL
             .into_iter()
-            .find(|mode| mode.name() == text)
+            .find(|mode| mode.name().eq_ignore_ascii_case(text))
             .ok_or("disable, allow, prefer, require, verify-ca or verify-full")
     }
 

@@ -24,6 +24,9 @@ pub struct Failure {
     pub cause: Cause,
     /// Whether time may mend it, as the end of a restart does. A wrong password stays wrong.
     pub may_pass: bool,
+    /// Whether clients are refused for it: not while another host of the entry has not been tried, nor while connections
+    /// of the pooler's own make way on a full server.
+    pub refuses: bool,
     /// Attempts in a row that have failed; those that were made at the same time count as one.
     attempts: u32,
     /// The reasons that were logged within [`REMINDER`], and when.
@@ -38,7 +41,14 @@ impl Failure {
             Some(before) => before.attempts.saturating_add(1),
             None => 0,
         };
-        Self { at, cause, may_pass, attempts, logged: before.map(|before| before.logged.clone()).unwrap_or_default() }
+        Self {
+            at,
+            cause,
+            may_pass,
+            refuses: true,
+            attempts,
+            logged: before.map(|before| before.logged.clone()).unwrap_or_default(),
+        }
     }
 
     /// Whether the failure is to be logged now: if it is the first for its reason, or was logged a minute ago.
@@ -52,6 +62,11 @@ impl Failure {
         }
         self.logged.push_back((self.cause.why.clone(), self.at));
         true
+    }
+
+    /// Whether each of so many hosts that are tried in turn has failed.
+    pub fn is_of_all(&self, hosts: usize) -> bool {
+        self.attempts as usize + 1 >= hosts
     }
 
     /// Whether it is too early for another attempt; `longest` is `server_login_retry`.

@@ -62,11 +62,13 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     }
 }
 
-/// Has the connection that reads the catalog closed, since a server has no room for a connection of this pool.
-pub fn leave_room(core: &Core, pool: PoolKey) {
-    if let Some(knowledge) = knowledge(core, pool) {
-        knowledge.leave_room();
-    }
+/// Has the connections that read the catalogs of a server's databases closed, since the server has no room for a
+/// connection of this pool. Whether one of them was not asked before.
+pub fn leave_room(core: &Core, pool: PoolKey) -> bool {
+    let own = core.pools.get(pool.0).and_then(|pool| Place::of(&core.config, &pool.name.database));
+    let Some(Place { servers, .. }) = own else { return false };
+    let beside = core.shared.library.all().into_iter().filter(|other| other.place.servers == servers);
+    beside.fold(false, |asked, other| other.leave_room() || asked)
 }
 
 /// Notes that a statement is about to be sent on its client's connection: a definition counts from now on, one in a

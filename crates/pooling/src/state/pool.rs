@@ -231,7 +231,8 @@ impl Pool {
     /// The error for clients that come while the server cannot be reached and it is too early for another attempt;
     /// `longest` is `server_login_retry`. None while the pool has server connections: they may serve clients still.
     pub fn why_down(&self, now: Instant, longest: Duration) -> Option<Error> {
-        let failure = self.connections.failure.as_ref().filter(|failure| failure.holds(now, longest))?;
+        let failure =
+            self.connections.failure.as_ref().filter(|failure| failure.refuses && failure.holds(now, longest))?;
         (self.cluster_of.home.is_none() && !self.limits.paused && self.common.total() == 0)
             .then(|| Error::Failing(failure.cause.clone()))
     }
