@@ -358,3 +358,19 @@ async def test_a_role_that_may_only_predict_gets_predictions(server, spec, proje
     assert numpy.array_equal(await connection.predict_proba("lates", matrix), wanted[1])
     assert (await connection.predict("delays", matrix[:0])).shape == (0,)
     await connection.close()
+
+
+async def test_who_sends_numbers_that_real_rounds_is_warned(spec, project, server):
+    server.psql(
+        "create table epochs as select 1700000000000 + i * 1000 as at, i as y from generate_series(1, 500) i", project
+    )
+    connection = await howdah.connect(**{**spec, "database": project})
+    await connection.train(
+        "epochs", task="regression", relation_name="epochs", y_column_name="y", algorithm="linear", progress=False
+    )
+    rows = [1700000100000.0, 1700000101000.0]
+    with pytest.warns(RuntimeWarning, match='an array of real has fewer digits than .* knows of "at"'):
+        await connection.predict("epochs", numpy.array(rows).reshape(2, 1))
+    exact = await connection.predict("epochs", pandas.DataFrame({"at": rows}))
+    assert exact == pytest.approx([100, 101], abs=0.5)
+    await connection.close()

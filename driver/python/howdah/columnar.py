@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import struct
+import warnings
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -364,8 +365,18 @@ async def _explain_by_name(
 
 async def _fetch_bytes(connection: Connection[Any], query: str, args: tuple[Any, ...], timeout: Optional[float]) -> Any:
     statement = await connection._statements.get(query, timeout)
-    with connection._callbacks.logged(query, args, timeout):
-        return await connection._protocol.bind_run(statement, args, "", 0, 6, timeout)
+    connection.add_log_listener(_pass_on)
+    try:
+        with connection._callbacks.logged(query, args, timeout):
+            return await connection._protocol.bind_run(statement, args, "", 0, 6, timeout)
+    finally:
+        connection.remove_log_listener(_pass_on)
+
+
+def _pass_on(_: Any, message: exceptions.PostgresLogMessage) -> None:
+    """Have Python warn of what the server warns of: numbers that have lost digits on their way."""
+    if message.severity_en == "WARNING":
+        warnings.warn(str(message), RuntimeWarning, stacklevel=2)
 
 
 def _shaped(reals: bytes, shape: tuple[int, ...]) -> Any:

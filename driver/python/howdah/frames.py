@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import datetime
 import decimal
+import math
 from collections.abc import Mapping
 from typing import Any, Optional
 
@@ -18,6 +19,8 @@ _TYPES: tuple[tuple[type, str], ...] = (
     (datetime.time, "time"),
     (datetime.timedelta, "interval"),
 )
+# Up to here all whole numbers are `real`.
+_LARGEST_WHOLE = 1 << 24
 _NUMBERS = (bool, int, float, decimal.Decimal)
 # No feature is called so: a number of the row beside the columns, by which the answers are in order. With it, names
 # such as f1 and f2 are no longer those of an anonymous row, whose values the server takes by their order.
@@ -128,7 +131,7 @@ def named(features: Any) -> Optional[Frame]:
     categories = {
         place: features[name]
         for place, name in enumerate(names)
-        if columns[place][0] == "real" and hasattr(getattr(features[name], "dtype", None), "categories")
+        if columns[place][0] in ("real", "float8") and hasattr(getattr(features[name], "dtype", None), "categories")
     }
     return Frame(names, rows, columns, categories)
 
@@ -149,7 +152,11 @@ def _column(name: str, column: Any) -> tuple[str, Any]:
     if numpy is not None:
         values = numpy.asarray(column)
         if values.dtype.kind in "fiub":
-            return "real", numpy.ascontiguousarray(values, dtype=numpy.float32)
+            with numpy.errstate(over="ignore"):
+                reals = numpy.ascontiguousarray(values, dtype=numpy.float32)
+            # Epochs and codes mean something else when they are rounded; of others nobody misses the digits.
+            rounded = (numpy.abs(values) > _LARGEST_WHOLE) & numpy.isfinite(reals) & (reals != values)
+            return ("float8", values.astype(numpy.float64).tolist()) if rounded.any() else ("real", reals)
     listed = _listed(column)
     kinds = {type(value) for value in listed if value is not None}
     for kind, sql in _TYPES:
@@ -164,7 +171,10 @@ def _column(name: str, column: Any) -> tuple[str, Any]:
             f"the column {name!r} of the table of features has values of the class {min(wrong)}: "
             "expected all numbers, all texts, or all dates or times"
         )
-    return "real", array.array("f", [float("nan") if value is None else float(value) for value in listed])
+    numbers = [float("nan") if value is None else float(value) for value in listed]
+    if any(abs(number) > _LARGEST_WHOLE and math.isfinite(number) for number in numbers):
+        return "float8", numbers
+    return "real", array.array("f", numbers)
 
 
 def _listed(column: Any) -> list[Any]:
