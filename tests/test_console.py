@@ -544,6 +544,22 @@ def test_a_tables_columns_are_described(visit):
     assert "n_clusters" in said
 
 
+def test_names_that_are_words_of_sql_are_quoted(visit, world):
+    world.database.sql(
+        """
+        SET SESSION AUTHORIZATION ana;
+        CREATE TABLE "order" ("user" bigint PRIMARY KEY, "table" bigint, "char" "char", "end" double precision);
+        INSERT INTO "order" SELECT g, g % 7, 'a', g % 7 FROM generate_series(1, 200) AS g;
+        SELECT pgml.train('words', 'regression', '"order"', 'end', 'linear');
+        """
+    )
+    model = world.database.sql("SELECT max(id) FROM pgml.models")
+    visitor = visit("ana")
+    assert "From a sample of 200 rows" in text_of(visitor.get('/train/table?relation="order"'))
+    page = visitor.post(f"/models/{model}/try", {"load": "1", "key": "17"})
+    assert 'name="c_table" value="3"' in page.text and "Prediction" in text_of(page), text_of(page)
+
+
 def wait_for(visitor, path):
     """The page of a training that has ended."""
     deadline = time.monotonic() + 120
@@ -579,6 +595,36 @@ def test_a_training_from_the_browser_ends_in_a_model(visit, world):
     assert '"n_estimators": 12' in hyperparameters and '"max_depth": 2' in hyperparameters
     assert features == "3", "the key and the column that was left out are no features"
     assert f"model #{model}" in text_of(visitor.get("/jobs"))
+
+
+def test_a_training_that_deploys_nothing_says_why(visit, world):
+    visitor = visit("ana", acting=True)
+    said = []
+    for more in ({}, {"hp_n_estimators": "1", "hp_max_depth": "1", "hp_learning_rate": "0.01"}, {"deploy": None}):
+        fields = {key: value for key, value in {**FORM, "project": "stays", **more}.items() if value is not None}
+        page = wait_for(visitor, visitor.post("/train", fields).headers["location"])
+        said.append((re.search(r"/models/(\d+)", page.text)[1], text_of(page)))
+    assert "is trained and deployed." in said[0][1]
+    assert "It is not deployed:" in said[1][1] and f"model {said[0][0]} stays deployed" in said[1][1], said[1]
+    assert "It is not deployed, as you asked." in said[2][1]
+    project = world.database.sql("SELECT id FROM pgml.projects WHERE name = 'stays'")
+    page = visitor.get(f"/projects/{project}")
+    history = page.text.partition("What was deployed when, and why")[2]
+    assert re.findall(r"/models/(\d+)", history) == [said[1][0], said[0][0]]
+    train = html.unescape(re.search(r'href="(/train/table[^"]+)">Train another', page.text)[1])
+    assert 'name="project" value="stays"' in visitor.get(train).text
+
+
+def test_what_is_chosen_as_label_is_no_feature_without_one(visit, world):
+    visitor = visit("ana", acting=True)
+    form = {**FORM, "project": "kinds", "task": "clustering", "algorithm": "kmeans", "hp_n_clusters": "2"}
+    page = wait_for(visitor, visitor.post("/train", {**form, "out_joined": "on"}).headers["location"])
+    model = re.search(r"/models/(\d+)", page.text)[1]
+    columns = world.database.sql(
+        f"SELECT c->>'name' FROM pgml.models AS m JOIN pgml.snapshots AS s ON s.id = m.snapshot_id, "
+        f"jsonb_array_elements(s.columns) AS c WHERE m.id = {model} ORDER BY 1"
+    )
+    assert columns.split() == ["age", "city", "spend", "in", "CHF"]
 
 
 def test_a_training_that_cannot_be_says_why(visit):
@@ -637,7 +683,24 @@ def test_a_row_by_form_is_predicted_and_explained(visit, world):
     assert f"Prediction {wanted} " in said
     assert "SHAP" in said and "age = 70" in said and "margin" in said
     page = visit("ana").post("/models/{churn.xgboost}/try", {**values, "c_age": "old"})
-    assert "22P02" in page.text
+    assert "22P02" in page.text and "age: invalid input" in text_of(page)
+    assert "log odds" in said
+
+
+def test_what_contributions_add_up_to_is_said(visit, world):
+    world.database.sql(
+        "SET SESSION AUTHORIZATION ana; "
+        "SELECT pgml.train('flowers', algorithm => 'random_forest', automatic_deploy => false)"
+    )
+    forest = world.database.sql("SELECT max(id) FROM pgml.models")
+    visitor = visit("ana")
+    for path, part in [
+        (f"/models/{forest}/try", "the probability of the class"),
+        ("/models/{flowers.xgboost}/try", "log of the probability, up to a constant"),
+        ("/models/{progress.xgboost}/try", "moves the prediction"),
+    ]:
+        fields = dict(re.findall(r'name="(c_[^"]+)" value="([^"]*)"', visitor.get(path).text))
+        assert part in text_of(visitor.post(path, fields))
 
 
 def test_a_row_by_key_fills_the_form(visit, world):
@@ -646,6 +709,7 @@ def test_a_row_by_key_fills_the_form(visit, world):
     assert f'name="c_age" value="{age}"' in page.text and "Prediction" in text_of(page)
     assert "No row of" in text_of(visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "0"}))
     assert "22P02" in visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "x"}).text
+    assert "Give the id" in text_of(visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": " "}))
 
 
 def test_every_kind_of_model_can_be_tried(visit):

@@ -6,6 +6,16 @@ from dataclasses import dataclass, field
 
 import howdah
 
+# What PostgreSQL 14 to 18 take for a name in quotes only, or take for another type without (`char`, `bit`).
+KEYWORDS = """
+all analyse analyze and any array as asc asymmetric authorization binary bit both case cast char check collate
+collation column concurrently constraint create cross current_catalog current_date current_role current_schema
+current_time current_timestamp current_user default deferrable desc distinct do else end except false fetch for
+foreign freeze from full grant group having ilike in initially inner intersect into is isnull join lateral leading
+left like limit localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing
+primary references returning right select session_user similar some symmetric system_user table tablesample then to
+trailing true union unique user using variadic verbose when where window with
+"""
 PARAMETER = re.compile(r"\$(\d+)(::bigint\b|::text\b)?")
 
 
@@ -47,7 +57,7 @@ def quoted(value):
 
 def name(identifier):
     """An identifier as SQL writes it."""
-    if re.fullmatch(r"[a-z_][a-z0-9_]*", identifier):
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", identifier) and identifier not in KEYWORDS.split():
         return identifier
     return '"' + identifier.replace('"', '""') + '"'
 

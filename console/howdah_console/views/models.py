@@ -149,6 +149,18 @@ async def project(page, done=None, fault=None):
     samples = int(newest["samples"] or 0) if newest else 0
     stranger = await stranger_of(page, newest["snapshot_id"], found["metric"]) if newest else None
     decisions = {one["id"]: one["metrics"]["decision"] for one in rows if "decision" in one["metrics"]}
+    # Newest first: a deployment, or a training that deployed nothing.
+    declined = [one for one in rows if one["id"] in decisions and not one["was_deployed"]][:20]
+    history = [dict(row) for row in deployments.rows] + [
+        {
+            "id": None,
+            "model_id": one["id"],
+            "strategy": "new_score",
+            **{key: one[key] for key in ("algorithm", "created_at")},
+        }
+        for one in declined
+    ]
+    history.sort(key=lambda one: (one["created_at"], one["model_id"]), reverse=True)
     return page.show(
         "project.html",
         here="models",
@@ -158,7 +170,7 @@ async def project(page, done=None, fault=None):
         deployments=deployments,
         deployed=deployed,
         decisions=decisions,
-        declined=[one for one in rows if one["id"] in decisions and not one["was_deployed"]][:20],
+        history=history,
         most=MOST,
         trials=trials,
         primary=primary,

@@ -172,7 +172,9 @@ async def table(page, fault=None, given=None):
         known=known,
         given=given,
         fault=fault,
-        project=given.get("project") or relation.rpartition(".")[2].strip('"'),
+        project=given.get("project")
+        or page.request.query_params.get("project")
+        or relation.rpartition(".")[2].strip('"'),
         parameters=await parameters_of(page, given.get("algorithm") or "xgboost", task),
     )
 
@@ -276,9 +278,15 @@ async def start(page):
             page, Fault(f"The share of rows to hold out is a number such as 0.25, not {share!r}."), given
         )
     left_out = [name.removeprefix("out_") for name in given if name.startswith("out_")]
-    preprocess = {name: {"role": "ignore"} for name in left_out if name != label}
+    supervised = task in ("classification", "regression")
+    if supervised:
+        left_out = [name for name in left_out if name != label]
+    elif label:
+        # Without a label, the column that was chosen for one is not to be learnt from either.
+        left_out.append(label)
+    preprocess = {name: {"role": "ignore"} for name in left_out}
     options, values = [], [project, task, relation]
-    if task in ("classification", "regression"):
+    if supervised:
         options.append(f"y_column_name => ${len(values) + 1}")
         values.append(label)
     values.append(algorithm)
@@ -308,9 +316,10 @@ async def start(page):
 JOBS = """
     SELECT j.id, j.role, j.project, j.algorithm, j.status, j.created_at, j.started_at, j.ended_at, j.model_id,
            j.deployed, j.sqlstate, j.message, j.detail, j.hint, a.phase, a.rounds_done, a.rounds_total, a.rows,
-           a.seconds_left,
+           a.seconds_left, m.metrics->>'decision' AS decision,
            extract(epoch FROM coalesce(j.ended_at, clock_timestamp()) - j.started_at)::float8 AS seconds
     FROM pgml.jobs AS j LEFT JOIN pgml.activity AS a ON a.id = j.id
+    LEFT JOIN pgml.models AS m ON m.id = j.model_id
 """
 
 

@@ -113,7 +113,9 @@ async def run(page):
         raise Missing
     values = {field["name"]: page.form.get("c_" + field["name"], "") for field in fields}
     given_key, loaded, fault = page.form.get("key", "").strip(), None, None
-    if page.form.get("load") and key:
+    if page.form.get("load") and key and not given_key:
+        fault = Fault(f"Give the {key['name']} of the row.")
+    elif page.form.get("load") and key:
         wanted = ", ".join(f"{identifier(field['name'])}::text AS {identifier(field['name'])}" for field in fields)
         loaded = await page.ask(
             f"SELECT {wanted} FROM {relation} "
@@ -126,9 +128,20 @@ async def run(page):
             fault = Fault(f"No row of {relation} has {key['name']} = {given_key}.")
     fault = fault or (loaded.fault if loaded else None)
     result = None if fault else await predict(page, found, fields, values)
+    if result and result["fault"] and (wrong := await wrong_field(page, fields, values)):
+        result["fault"].message = f"{wrong}: {result['fault'].message}"
     template = "try_result.html" if page.is_part and not page.form.get("load") else "try.html"
     given = {"values": values, "given_key": given_key, "result": result, "loaded": loaded, "fault": fault}
     return page.show(template, here="models", model=found, fields=fields, key=key, relation=relation, **given)
+
+
+async def wrong_field(page, fields, values):
+    """The first field whose value is none of its type."""
+    for field in fields:
+        value = values[field["name"]] or None
+        if value and (await page.ask(f"SELECT CAST($1::text AS {identifier(field['type'])})", value)).fault:
+            return field["name"]
+    return None
 
 
 async def predict(page, model, fields, values):
@@ -187,7 +200,24 @@ async def predict(page, model, fields, values):
     result["answers"].append(explained)
     result["explained"] = explained
     result["steps"], result["of"] = steps_of(explained, result["prediction"])
+    result["unit"] = unit_of(model, result)
     return result
+
+
+def unit_of(model, result):
+    """What the contributions of a prediction add up to."""
+    if model["task"] == "regression":
+        # With an objective for counts or durations it is the logarithm.
+        steps = result["steps"]
+        same = steps is None or math.isclose(steps["margin"], result["prediction"], rel_tol=1e-3, abs_tol=1e-6)
+        return "prediction" if same else "margin"
+    if model["algorithm"] in ("random_forest", "extra_trees", "bagging"):
+        return "probability"
+    if model["algorithm"] == "ada_boost":
+        return "margin (half the log odds)"
+    if model["algorithm"] == "naive_bayes" or len(model["metrics"].get("classes") or {}) > 2:
+        return "margin (log of the probability, up to a constant)"
+    return "margin (log odds)"
 
 
 def steps_of(explained, prediction):
