@@ -1,6 +1,7 @@
 """The console over real models: what each page shows and to whom, what it refuses, and how it looks in a browser."""
 
 import contextlib
+import csv
 import html
 import json
 import os
@@ -892,6 +893,38 @@ def test_a_result_can_be_saved_as_csv(visit):
     assert visit("ana").post("/sql/csv", {"text": "SELECT nothing"}).status_code == 400
 
 
+VALUES = {
+    "'infinity'::timestamp": "infinity",
+    "date '0044-03-15 BC'": "0044-03-15 BC",
+    "interval '1 mon 1 day 01:02:03'": "1 mon 1 day 01:02:03",
+    "0.1::real": "0.1",
+    "int4range(1, 5)": "[1,5)",
+    "b'101'": "101",
+    "row(1, 'a b')": '(1,"a b")',
+    "point(1, 2)": "(1,2)",
+    "array['a', NULL, 'b,c']": '{a,NULL,"b,c"}',
+    "NULL": "NULL",
+    "true": "t",
+}
+
+
+def test_values_are_shown_and_saved_as_psql_writes_them(visit):
+    visitor = visit("ana")
+    for value, shown in VALUES.items():
+        found = visitor.post("/sql/run", {"text": f"SELECT {value} AS v"}).text
+        assert f">{html.escape(shown, quote=False)}</" in found.replace("&#34;", '"').replace("&#39;", "'"), value
+        saved = visitor.post("/sql/csv", {"text": f"SELECT {value} AS v, '' AS empty"}).text
+        assert next(csv.reader([saved.splitlines()[1]]))[0] == ("" if value == "NULL" else shown)
+        assert saved.splitlines()[1].endswith(',""')
+
+
+def test_an_error_shows_its_line(visit):
+    visitor = visit("ana")
+    found = html.unescape(visitor.post("/sql/run", {"text": "SELECT 1,\n  nothing\nFROM pgml.models"}).text)
+    assert "LINE 2:   nothing\n          ^" in found
+    assert "A cell has one statement" in visitor.post("/sql/run", {"text": "SELECT 1; SELECT 2"}).text
+
+
 # Poolers
 
 
@@ -1157,6 +1190,21 @@ def test_a_file_is_uploaded_in_the_browser(tab, world):
     page.click("text=Make the table")
     page.wait_for_selector("h1 >> text=Train from penguins")
     assert world.database.sql("SELECT count(*) FROM penguins") == "3"
+
+
+def test_a_file_of_statements_is_opened_as_cells_which_a_reload_keeps(tab):
+    page = tab("/sql")
+    file = "SELECT ';' AS a; -- one; of three\nSELECT $q$;$q$, E'\\';' ;\n/* ; */ SELECT 3 AS third;\n"
+    page.set_input_files("#open", {"name": "some.sql", "mimeType": "text/plain", "buffer": file.encode()})
+    assert page.locator("#cells textarea").count() == 3
+    page.reload()
+    assert page.locator("#cells textarea").nth(2).input_value() == "/* ; */ SELECT 3 AS third"
+    page.locator("#cells textarea").nth(1).fill("SELECT 1 / 0")
+    page.locator("#cells .cell").nth(1).get_by_text("Save as CSV").click()
+    page.locator("#cells .cell").nth(1).locator(".fault").get_by_text("division by zero").wait_for()
+    with page.expect_download() as saved:
+        page.locator("#cells .cell").nth(2).get_by_text("Save as CSV").click()
+    assert Path(saved.value.path()).read_text() == "third\n3\n"
 
 
 def test_a_notebook_is_kept_in_the_browser_and_saved_as_a_file(tab, tmp_path):

@@ -26,6 +26,8 @@ class Fault:
     message: str
     hint: str = ""
     sqlstate: str = ""
+    # The line of a statement that it is about.
+    place: str = ""
 
 
 @dataclass

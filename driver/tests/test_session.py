@@ -338,3 +338,19 @@ async def test_infinite_moments_are_no_year_of_arrow(connect, query):
     finite = await connection.fetch_columns("select null::timestamptz as v union all select '2024-01-01Z'")
     assert pyarrow.table(finite)["v"].null_count == 1
     await connection.close()
+
+
+async def test_values_stay_texts_when_asked(connect):
+    connection = await connect()
+    connection.keep_texts()
+    values = "0.1::real, interval '1 mon', date 'infinity', array['a', null], null::int, '0044-03-15 BC'::date, row(1, 'a')"
+    assert tuple(await connection.fetchrow(f"select {values}")) == (
+        "0.1", "1 mon", "infinity", "{a,NULL}", None, "0044-03-15 BC", "(1,a)",
+    )  # fmt: skip
+    assert await connection.fetchval("select $1::int + 1", 41) == "42"
+    async with connection.transaction():
+        assert [row[0] async for row in connection.cursor("select generate_series(1, 3)")] == ["1", "2", "3"]
+    await connection.execute("create type kept as (a int, b text)")
+    assert await connection.fetchval("select (1, 'x')::kept") == "(1,x)"
+    await connection.execute("drop type kept")
+    await connection.close()

@@ -85,6 +85,23 @@ def test_all_who_were_told_of_other_rows_get_the_error_until_they_prepare_again(
         assert everywhere(pooler, lambda: run(other)) == ["2 D:1 C:SELECT 1 Z:I"] * 3
 
 
+@pytest.mark.parametrize("change", ["ADD z int", "DROP b"])
+def test_who_asks_for_the_formats_of_other_columns_gets_the_error_too(owner, pooler, change):
+    """As pgjdbc and asyncpg do, whose Bind has a format for each column: PostgreSQL would call that a protocol error."""
+    owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2, ADD c int DEFAULT 3")
+    with Raw(pooler.port) as client:
+        prepare(client, READ)
+        three_formats = message(b"B", b"\0s\0" + b"\0\0" * 2 + b"\0\3" + b"\0\0" * 3)
+        asked = lambda: client.ask(three_formats, EXECUTE, SYNC)  # noqa: E731
+        assert everywhere(pooler, asked) == ["2 D:1|2|3 C:SELECT 1 Z:I"] * 3
+        owner.sql(f"ALTER TABLE shaped {change}")
+        for _ in range(3):
+            assert everywhere(pooler, asked) == [CHANGED] * 3
+        assert client.ask(close("s"), SYNC) == "3 Z:I"
+        prepare(client, READ)
+        assert "E:" not in run(client)
+
+
 def test_the_error_is_postgresqls(owner, pooler):
     with Raw(pooler.port) as client, direct(pooler.server) as truth:
         for who in (client, truth):

@@ -56,6 +56,8 @@ const drawAll = (root) => root.querySelectorAll?.("[data-chart]").forEach((place
 document.addEventListener("DOMContentLoaded", () => drawAll(document));
 document.addEventListener("htmx:load", (event) => drawAll(event.detail.elt));
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => drawAll(document));
+// What is folded has no size to be drawn in.
+document.addEventListener("toggle", (event) => drawAll(event.target), true);
 let resized;
 addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(() => drawAll(document), 150); });
 

@@ -2,6 +2,10 @@
 "use strict";
 
 const KEY = "howdah-notebooks";
+// What is in no notebook yet.
+const DRAFT = "howdah-draft";
+// A quoted text or name, one in dollars, a comment, the end of a statement, or anything else.
+const PARTS = /[eE]'(?:[^'\\]|''|\\[\s\S])*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$\w*\$)[\s\S]*?\1|--[^\n]*|\/\*[\s\S]*?\*\/|;|[\s\S]/g;
 const cells = document.getElementById("cells");
 const chosen = document.getElementById("notebook");
 const texts = () => [...cells.querySelectorAll("textarea")].map((area) => area.value);
@@ -50,6 +54,36 @@ function show(all) {
 
 function save() {
   if (chosen.value) keep({ ...kept(), [chosen.value]: texts() });
+  else sessionStorage.setItem(DRAFT, JSON.stringify(texts()));
+}
+
+// The statements of a file: a notebook's cells as they are, of any other file one cell for each.
+function split(text) {
+  if (/^-- %%/m.test(text)) return text.split(/^-- %%.*$/m);
+  const all = [""];
+  for (const [part] of text.matchAll(PARTS)) {
+    if (part === ";") all.push("");
+    else all[all.length - 1] += part;
+  }
+  return all;
+}
+
+// The rows as a file, or why there are none in the cell.
+async function csv(cell) {
+  const answer = await fetch("/sql/csv", { method: "POST", body: new URLSearchParams(new FormData(cell)) });
+  if (!answer.ok) {
+    cell.querySelector(".result").innerHTML = await answer.text();
+    return;
+  }
+  give(await answer.blob(), "result.csv");
+}
+
+function give(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
 }
 
 const acts = {
@@ -61,11 +95,7 @@ const acts = {
   },
   download() {
     const file = texts().map((text) => text.trim().replace(/;?$/, ";\n")).join("\n-- %%\n");
-    const link = document.createElement("a");
-    link.href = URL.createObjectURL(new Blob([file], { type: "application/sql" }));
-    link.download = `${chosen.value || "notebook"}.sql`;
-    link.click();
-    URL.revokeObjectURL(link.href);
+    give(new Blob([file], { type: "application/sql" }), `${chosen.value || "notebook"}.sql`);
   },
   delete() {
     if (!chosen.value || !confirm(`Delete the notebook ${chosen.value} from this browser?`)) return;
@@ -85,15 +115,22 @@ document.addEventListener("click", (event) => {
   }
 });
 cells.addEventListener("input", save);
+cells.addEventListener("submit", (event) => {
+  event.preventDefault();
+  csv(event.target);
+});
 chosen.addEventListener("change", () => { if (chosen.value) show(kept()[chosen.value]); });
 document.getElementById("open").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (!file) return;
   list("");
-  show((await file.text()).split(/^-- %%.*$/m).map((text) => text.trim()).filter(Boolean));
+  show(split(await file.text()).map((text) => text.trim()).filter(Boolean));
+  save();
   event.target.value = "";
 });
 
 document.getElementById("notebooks").hidden = document.getElementById("add").hidden = false;
 list("");
+const draft = JSON.parse(sessionStorage.getItem(DRAFT));
+if (draft?.length) show(draft);
 number();

@@ -2,9 +2,8 @@
 
 import asyncio
 import contextlib
-import csv as csv_format
-import io
 import json
+import re
 import secrets
 
 import howdah
@@ -12,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from howdah_console.app import Forbidden
 from howdah_console.ask import FAULTS, Answer, Fault, fault_of
-from howdah_console.figures import NUMBERS, cell
+from howdah_console.figures import NUMBERS
 
 MOST_ROWS = 500
 MOST_CSV = 1_000_000
@@ -41,6 +40,8 @@ async def transaction(page, token):
     if len(running) >= MOST_RUNNING:
         raise Forbidden(f"{MOST_RUNNING} statements of yours are running: cancel one, or wait for its end.")
     connection = await page.console.sessions.connect_apart(page.session, page.settings.sql_seconds)
+    # As psql shows them.
+    connection.keep_texts()
     running[token] = connection.get_server_pid()
     try:
         await connection.execute("BEGIN READ WRITE" if page.settings.actions else "BEGIN READ ONLY")
@@ -84,9 +85,9 @@ async def run(page):
                 await connection.execute("COMMIT")
     except FAULTS as error:
         cancelled = isinstance(error, howdah.QueryCanceledError) and "user request" in str(error)
-        answer.fault = Fault("Cancelled.") if cancelled else fault_of(error, page.settings.sql_seconds)
+        answer.fault = Fault("Cancelled.") if cancelled else told(error, text, page.settings.sql_seconds)
     seconds = asyncio.get_running_loop().time() - began
-    shown = [[cut(cell(value)) for value in row] for row in answer.rows]
+    shown = [[None if value is None else cut(value) for value in row] for row in answer.rows]
     return page.show(
         "sql_result.html",
         answer=answer,
@@ -104,6 +105,20 @@ async def run(page):
     )
 
 
+def told(error, text, seconds):
+    """What an error says, with the line of the statement that it is about."""
+    fault = fault_of(error, seconds)
+    position = getattr(error, "position", None)
+    if position:
+        before = text[: int(position) - 1]
+        line, at = before.count("\n"), len(before) - (before.rfind("\n") + 1)
+        fault.place = f"LINE {line + 1}: "
+        fault.place += text.splitlines()[line] + "\n" + " " * (len(fault.place) + at) + "^"
+    if "cannot insert multiple commands" in fault.message:
+        fault.message, fault.hint = "A cell has one statement.", "Write the others in cells of their own."
+    return fault
+
+
 def cut(text):
     """A cell's text, shortened."""
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
@@ -117,7 +132,7 @@ def plot(columns, rows):
     x, rest = (places[0], places[1:]) if len(places) > 1 else (None, places)
     rows = rows[:MOST_POINTS]
     if x is not None:
-        rows = sorted((row for row in rows if row[x] is not None), key=lambda row: row[x])
+        rows = sorted((row for row in rows if row[x] is not None), key=lambda row: float(row[x]))
     # A line through values of one x would be none.
     values = [float(row[x]) for row in rows] if x is not None else list(range(1, len(rows) + 1))
     lines = [
@@ -157,19 +172,19 @@ async def csv(page):
         names = [one.name for one in prepared.get_attributes()]
         if not names:
             await stack.aclose()
-            return page.show("fault.html", 400, fault=Fault("This statement has no rows to save."))
+            return page.show("fault_part.html", 400, fault=Fault("This statement has no rows to save."))
         cursor = await prepared.cursor()
         first = await cursor.fetch(1000)
     except FAULTS as error:
         await stack.aclose()
-        return page.show("fault.html", 400, fault=fault_of(error, page.settings.sql_seconds))
+        return page.show("fault_part.html", 400, fault=told(error, text, page.settings.sql_seconds))
 
     async def lines():
         rows, sent = first, 0
         async with stack:
             yield written([names])
             while rows and sent < MOST_CSV:
-                yield written([["" if value is None else cell(value) for value in row] for row in rows])
+                yield written(rows)
                 sent += len(rows)
                 rows = await cursor.fetch(1000)
 
@@ -178,7 +193,12 @@ async def csv(page):
 
 
 def written(rows):
-    """Rows as CSV."""
-    out = io.StringIO()
-    csv_format.writer(out, lineterminator="\n").writerows(rows)
-    return out.getvalue()
+    """Rows as CSV, as COPY writes them: an empty text is quoted, NULL is nothing."""
+    return "".join(",".join(map(field, row)) + "\n" for row in rows)
+
+
+def field(value):
+    """A value in CSV."""
+    if value is None:
+        return ""
+    return '"' + value.replace('"', '""') + '"' if value == "" or re.search(r'[,"\r\n]', value) else value

@@ -376,6 +376,7 @@ class Connection(Fetching[RecordT], metaclass=ConnectionMeta):
 
     decode_far_dates = type_codecs.decode_far_dates
     decode_json = type_codecs.decode_json
+    keep_texts = type_codecs.keep_texts
     reset_type_codec = type_codecs.reset_type_codec
     set_builtin_type_codec = type_codecs.set_builtin_type_codec
     set_type_codec = type_codecs.set_type_codec

@@ -154,6 +154,22 @@ async def decode_json(
         await self.set_type_codec(typename, schema="pg_catalog", encoder=encoder, decoder=decoder)
 
 
+def keep_texts(self: Connection[Any]) -> None:
+    """Have all values of results stay PostgreSQL's text, as psql shows them; NULL is None.
+
+    From now on, on this connection; results as columns and COPY are not affected.
+
+    Examples
+    --------
+    >>> connection.keep_texts()
+    >>> await connection.fetchrow("select 0.1::real, interval '1 mon', date 'infinity', array['a', null]")
+    <Record float4='0.1' interval='1 mon' date='infinity' array='{a,NULL}'>
+    """
+    self._check_open()
+    self._protocol.get_settings().keep_texts()
+    self._statements.forget()
+
+
 async def decode_far_dates(self: Connection[Any], becoming: far_dates.Becoming = "text") -> None:
     """Choose the values for dates and timestamps that Python's classes cannot hold.
 

@@ -25,6 +25,8 @@ struct Shared {
     utf8: AtomicBool,
     /// Whether values are cut off to what their type holds of them, as asyncpg does.
     truncates: AtomicBool,
+    /// Whether the values of results stay PostgreSQL's text.
+    texts: AtomicBool,
     /// Python's name of the client's encoding.
     encoding: RwLock<String>,
     /// The session's time zone, `None` for UTC; and whether there is one.
@@ -78,6 +80,7 @@ impl Registry {
         let shared = Shared {
             utf8: AtomicBool::new(true),
             truncates: AtomicBool::new(false),
+            texts: AtomicBool::new(false),
             encoding: RwLock::new("utf-8".to_owned()),
             zone: RwLock::default(),
             zoned: AtomicBool::new(false),
@@ -97,6 +100,16 @@ impl Registry {
     /// Whether values fit no type but their own.
     pub fn is_typed(&self) -> bool {
         self.1
+    }
+
+    /// Has the values of results stay PostgreSQL's text.
+    pub fn keep_texts(&self) {
+        self.0.texts.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the values of results stay PostgreSQL's text.
+    pub fn keeps_texts(&self) -> bool {
+        self.0.texts.load(Ordering::Relaxed)
     }
 
     /// Has values cut off to what their type holds of them.

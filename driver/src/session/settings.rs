@@ -74,6 +74,11 @@ impl ConnectionSettings {
         self.registry.set_builtin_alias(py, named, alias_to, format)
     }
 
+    /// Has the values of results stay PostgreSQL's text.
+    fn keep_texts(&self) {
+        self.registry.keep_texts();
+    }
+
     /// Has values cut off to what their type holds of them, as asyncpg does.
     fn set_truncates(&self, truncates: bool) {
         self.registry.set_truncates(truncates);
@@ -153,6 +158,11 @@ impl ConnectionSettings {
     /// Whether values of a type can be turned.
     pub fn knows(&self, oid: u32, builtin: bool) -> bool {
         self.codec(oid, builtin).is_some()
+    }
+
+    /// Whether the values of results stay PostgreSQL's text.
+    pub fn keeps_texts(&self) -> bool {
+        self.registry.keeps_texts()
     }
 
     /// The codec of a type; `builtin` to leave out those of the program.

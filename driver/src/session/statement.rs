@@ -354,6 +354,10 @@ impl Statement {
             .columns()
             .iter()
             .map(|column| {
+                // Queries of the driver's own are read as they are meant.
+                if settings.keeps_texts() && !self.ignore_custom_codec {
+                    return Ok(UNKNOWN.clone());
+                }
                 settings
                     .codec(column.oid, self.ignore_custom_codec)
                     .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))

@@ -55,7 +55,9 @@ pub fn answer_error(
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     server.exchange.forgets_statement(&mut server.known.statements, &report);
     let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
-    if matches!(server.exchange.requests.front(), Some(Request::Refuse)) && matches!(&*report.code, "26000" | "34000") {
+    let refused =
+        matches!(server.exchange.requests.front(), Some(Request::Refuse)) && matches!(&*report.code, "26000" | "34000");
+    if refused || shapes::is_of_other_columns(server, client, &report) {
         shapes::CHANGED.write(client.io.out(), Severity::Error);
         names::look_again(core, key);
         return Ok(());

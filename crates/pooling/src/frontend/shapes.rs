@@ -24,6 +24,7 @@ use crate::model::shape::{Fit, Shape};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
+use wire::backend::Report;
 use wire::frame::HEADER;
 use wire::frontend::{self, Bind, tag};
 
@@ -79,6 +80,16 @@ pub fn before_bind(server: &mut Server, there: &mut There, renames: bool) -> Req
         }
     }
     Request::Bind(there.of.as_ref().map(|(_, statement)| statement.clone()))
+}
+
+/// Whether a server has refused a Bind since it asks for the formats of other columns than the statement has by now, by
+/// what its client was told: PostgreSQL would have refused the statement itself.
+pub fn is_of_other_columns(server: &Server, client: &Client, report: &Report) -> bool {
+    let Some(Request::Bind(Some(statement))) = server.exchange.requests.front() else { return false };
+    let was_told = |held: &Rc<Held>| held.is(statement) && held.shape().columns.is_some();
+    report.code == "08P01"
+        && report.routine == "PortalSetResultFormat"
+        && client.prepared.statements.iter().any(|(_, held)| was_told(held))
 }
 
 /// The statement of a portal that is described to its client, if the client learns anything by that.
