@@ -1,6 +1,7 @@
 """What programs of psycopg2 and notebooks ask of the synchronous interface beyond PEP 249."""
 
 import codecs
+import contextlib
 import datetime
 import decimal
 import enum
@@ -181,6 +182,45 @@ def test_what_follows_a_text_that_is_refused_is_not_run_outside_of_the_transacti
             copier.execute("insert into kept values (4)")
         copier.rollback()
     assert connection.execute("select * from kept").fetchall() == []
+
+
+@pytest.mark.parametrize("autocommit", [True, False])
+@pytest.mark.parametrize(
+    "before, after, values",
+    [
+        ("int", "text", ("5", "abc")),
+        ("int", "bigint", ("5", "9999999999")),
+        ("text", "int", ("5", "6")),
+        ("varchar(3)", "text", ("abc", "abcdef")),
+        ("inet", "text", ("10.0.0.1", "host")),
+    ],
+)
+def test_a_service_outlives_a_migration_of_its_columns(spec, connection, autocommit, before, after, values):
+    connection.autocommit = True
+    connection.execute(f"drop table if exists migrated; create table migrated (a {before}, r int)")
+    with howdah.dbapi.connect(**spec, autocommit=autocommit) as service:
+        for _ in range(3):
+            service.execute("insert into migrated values (%s)", (values[0],))
+            service.execute("select m from migrated m limit 1").fetchone()
+            service.commit()
+        connection.execute(f"truncate migrated; alter table migrated alter a type {after} using a::text::{after}")
+        connection.execute("alter table migrated add new date")
+        failures = 0
+        for ask in (("insert into migrated values (%s)", (values[1],)), ("select m from migrated m limit 1",)) * 3:
+            try:
+                service.execute(*ask)
+                service.commit()
+            except howdah.dbapi.Error:
+                failures += 1
+                service.rollback()
+        assert failures <= 2
+        service.execute("do $$ begin execute 'deallocate all'; end $$")
+        with contextlib.suppress(howdah.dbapi.Error):
+            service.execute("select 1")
+        service.rollback()
+        assert service.execute("select 1").fetchone() == (1,)
+    assert connection.execute("select a::text from migrated limit 1").fetchone() == (values[1],)
+    connection.execute("drop table migrated")
 
 
 def test_a_type_that_is_made_anew_fails_no_more_than_one_transaction(spec, connection):

@@ -343,7 +343,9 @@ async def test_infinite_moments_are_no_year_of_arrow(connect, query):
 async def test_values_stay_texts_when_asked(connect):
     connection = await connect()
     connection.keep_texts()
-    values = "0.1::real, interval '1 mon', date 'infinity', array['a', null], null::int, '0044-03-15 BC'::date, row(1, 'a')"
+    values = (
+        "0.1::real, interval '1 mon', date 'infinity', array['a', null], null::int, '0044-03-15 BC'::date, row(1, 'a')"
+    )
     assert tuple(await connection.fetchrow(f"select {values}")) == (
         "0.1", "1 mon", "infinity", "{a,NULL}", None, "0044-03-15 BC", "(1,a)",
     )  # fmt: skip

@@ -23,6 +23,8 @@ _T = TypeVar("_T")
 
 # After these, statements of the tables that were there may not hold any more.
 _ALTERING = (b"CREATE", b"ALTER", b"DROP", b"ROLLBACK", b"DISCARD", b"DEALLOCATE")
+# Classes of errors that a statement may meet since it was prepared before a table or a type has changed.
+_OF_OLD_STATEMENTS = ("0A", "22", "26", "42", "XX")
 # What the protocol can count.
 _MOST_VALUES = 65535
 _UNLOGGED = contextlib.nullcontext()
@@ -187,6 +189,7 @@ class Commands:
             if operation is not None:
                 operation.close()
             self._settle()
+            self._doubt_statements(error)
             raise_translated(error)
         if description is None and answer[1] is not None and answer[1].startswith(_ALTERING):
             self._altered = True
@@ -223,6 +226,14 @@ class Commands:
     def _forget_statements(self) -> None:
         self._known.clear()
         self._inner._statements.forget()
+
+    def _doubt_statements(self, error: BaseException) -> None:
+        """Have statements prepared anew after an error that one may owe to a migration since it was prepared."""
+        if isinstance(error, exceptions.OutdatedSchemaCacheError):
+            self._session.get_settings().clear_type_cache()
+            self._forget_statements()
+        elif isinstance(error, exceptions.PostgresError) and (error.sqlstate or "")[:2] in _OF_OLD_STATEMENTS:
+            self._forget_statements()
 
     def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a query: its columns, and its description."""
@@ -320,6 +331,7 @@ class Commands:
                 value = self._loop.complete(resume(awaitable, value))
         except BaseException as error:
             self._give_up(awaitable)
+            self._doubt_statements(error)
             raise_translated(error)
         return value
 
