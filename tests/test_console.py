@@ -784,6 +784,36 @@ def test_a_model_is_described_and_has_a_card(visit, world):
     assert "42501" in visit("ben", acting=True).post("/models/{tumours.xgboost}/describe", form).text
 
 
+def test_what_another_role_wrote_is_read_when_asked(visit, world):
+    world.database.sql("""
+        CREATE SCHEMA IF NOT EXISTS bens; GRANT ALL ON SCHEMA bens TO ben; GRANT USAGE ON SCHEMA bens TO ana;
+        CREATE TABLE IF NOT EXISTS bens.met (who text); GRANT ALL ON bens.met TO ana, ben; SET ROLE ben;
+        CREATE OR REPLACE FUNCTION bens.f() RETURNS int LANGUAGE plpgsql AS
+            $$ BEGIN RAISE EXCEPTION 'ran as %', current_user; END $$;
+        CREATE OR REPLACE VIEW bens.trap AS SELECT bens.f() AS x, 1 AS y; GRANT SELECT ON bens.trap TO ana;
+    """)
+    visitor = visit("ana")
+    page = visitor.get("/train/table?relation=bens.trap")
+    assert "which ben wrote" in text_of(page) and "ran as" not in page.text
+    assert "ran as ana" in visitor.post("/train/table", {"relation": "bens.trap"}).text
+    assert visitor.http.post("/train/table", data={"relation": "bens.trap"}).status_code == 403
+
+
+def test_arrays_and_types_of_other_schemas_can_be_tried(visit, world):
+    world.database.sql("""
+        CREATE SCHEMA IF NOT EXISTS "My Types"; CREATE TYPE "My Types"."A Mood" AS ENUM ('sad', 'ok');
+        GRANT USAGE ON SCHEMA "My Types" TO ana;
+        CREATE TABLE moods AS SELECT ARRAY[i % 5, i % 3] AS pair, (ARRAY['sad', 'ok'])[i % 2 + 1]::"My Types"."A Mood" AS mood,
+            i % 5 + i % 2 AS y FROM generate_series(1, 200) i;
+        GRANT SELECT ON moods TO ana; SET ROLE ana;
+        SELECT pgml.train('moods', 'regression', 'moods', 'y', 'xgboost', '{"n_estimators": 5}');
+    """)
+    model = world.database.sql("SELECT max(id) FROM pgml.models")
+    visitor = visit("ana")
+    answer = visitor.post(f"/models/{model}/try", {"c_pair": "{1,2}", "c_mood": "ok"})
+    assert 'class="fault"' not in answer.text and "Prediction" in text_of(answer)
+
+
 # SQL
 
 

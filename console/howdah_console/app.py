@@ -184,6 +184,7 @@ def make_app(settings):
         post("/models/{model}/try", tryout.run),
         get("/train", train.tables),
         get("/train/table", train.table),
+        post("/train/table", train.read),
         get("/train/hyperparameters", train.hyperparameters),
         get("/train/upload", upload.show),
         post("/train/upload/look", upload.look),

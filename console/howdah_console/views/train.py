@@ -8,7 +8,7 @@ import statistics
 
 from howdah_console import drawings
 from howdah_console.app import Missing
-from howdah_console.ask import Fault
+from howdah_console.ask import Answer, Fault
 from howdah_console.ask import name as identifier
 from howdah_console.figures import NUMBERS, compact
 
@@ -53,7 +53,10 @@ async def tables(page):
         f"""
         SELECT n.nspname AS schema, c.relname AS name, c.relkind::text AS kind, c.reltuples::bigint AS rows,
                c.oid::regclass::text AS relation, pg_get_userbyid(c.relowner) AS owner,
-               CASE WHEN c.relkind IN ('r', 'm') THEN pg_total_relation_size(c.oid) END AS bytes
+               CASE WHEN c.relkind IN ('r', 'm') AND NOT EXISTS (
+                   SELECT FROM pg_locks AS l WHERE l.relation = c.oid AND l.mode = 'AccessExclusiveLock' AND l.granted
+                   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+               ) THEN pg_total_relation_size(c.oid) END AS bytes
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition
           AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname !~ '^pg_(toast|temp)'
@@ -77,15 +80,21 @@ async def tables(page):
     )
 
 
-async def columns_of(page, relation):
-    """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns)."""
+async def columns_of(page, relation, read=False):
+    """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns, stranger).
+
+    Views, foreign tables and policies run what their owner wrote: such a relation of a `stranger` is read when asked to.
+    """
     answer = await page.ask(
         """
         SELECT a.attname AS name, t.typname AS type, format_type(a.atttypid, a.atttypmod) AS written,
                c.relkind::text AS kind, c.oid::regclass::text AS relation,
+               CASE WHEN (c.relkind IN ('v', 'f') OR c.relrowsecurity) AND r.rolname <> current_user AND NOT r.rolsuper
+                    THEN r.rolname END AS stranger,
                (CASE WHEN c.reltuples < 0 AND c.relkind IN ('r', 'm') THEN pg_relation_size(c.oid) / 100
                      ELSE c.reltuples END)::float8 AS rows
         FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid JOIN pg_class AS c ON c.oid = a.attrelid
+             JOIN pg_roles AS r ON r.oid = c.relowner
         WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped
         ORDER BY a.attnum
         """,
@@ -107,12 +116,14 @@ async def columns_of(page, relation):
     cut = ", ".join(
         f"c{place}" if row["type"] in NUMBERS else f"left(c{place}, 60) AS c{place}" for place, row in enumerate(shown)
     )
-    sample = await page.ask(f"SELECT {cut} FROM (SELECT {wanted} FROM {first['relation']}{part} LIMIT {SAMPLE}) AS s")
+    text = f"SELECT {cut} FROM (SELECT {wanted} FROM {first['relation']}{part} LIMIT {SAMPLE}) AS s"
+    stranger = None if read else first["stranger"]
+    sample = Answer(text) if stranger else await page.ask(text)
     columns = []
     for place, row in enumerate(shown):
         values = [one[place] for one in sample.rows]
         columns.append(describe(row, values))
-    return answer, sample, columns
+    return answer, sample, columns, stranger
 
 
 def describe(row, values):
@@ -148,11 +159,16 @@ def describe(row, values):
     return column
 
 
-async def table(page, fault=None, given=None):
+async def read(page):
+    """The same page of a relation that is read as asked, whoever wrote it."""
+    return await table(page, read=True, asked=page.form.get("relation", ""))
+
+
+async def table(page, fault=None, given=None, read=False, asked=""):
     """A table's columns, and the form of a training."""
     given = given or {}
-    relation = given.get("relation") or page.request.query_params.get("relation", "")
-    answer, sample, columns = await columns_of(page, relation)
+    relation = given.get("relation") or asked or page.request.query_params.get("relation", "")
+    answer, sample, columns, stranger = await columns_of(page, relation, read)
     relation = answer.rows[0]["relation"]
     task = given.get("task") or "classification"
     algorithms, known = await algorithms_of(page)
@@ -163,6 +179,7 @@ async def table(page, fault=None, given=None):
         relation=relation,
         answer=answer,
         sample=sample,
+        stranger=stranger,
         columns=columns,
         rows=answer.rows[0]["rows"],
         tasks=TASKS,

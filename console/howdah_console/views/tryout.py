@@ -13,6 +13,18 @@ MOST_CATEGORIES = 40
 STEPS = 12
 
 
+# Types by their names in a model; of enums and domains the schema is not known, and their values are texts or numbers.
+KNOWN = {*NUMBERS, *MOMENTS, "time", "interval", "bool", "text", "varchar", "bpchar", "name", "uuid"}
+
+
+def sql_type(kind, has_words):
+    """The type of a model's column as SQL writes it."""
+    element = kind.removesuffix("[]")
+    if element not in KNOWN:
+        element = "text" if has_words else "float8"
+    return element + "[]" if kind.endswith("[]") else element
+
+
 def fields_of(columns):
     """A field of the form for each column that the model takes."""
     fields = []
@@ -26,6 +38,7 @@ def fields_of(columns):
         field = {
             "name": column["name"],
             "type": kind,
+            "sql": sql_type(kind, bool(categories) or not statistics),
             "choices": None,
             "low": None,
             "high": None,
@@ -77,9 +90,8 @@ async def key_of(page, relation):
     """The primary key of a table, as (column, type), if it is one column."""
     answer = await page.ask(
         """
-        SELECT a.attname AS name, t.typname AS type
+        SELECT a.attname AS name, format_type(a.atttypid, NULL) AS type
         FROM pg_index AS i JOIN pg_attribute AS a ON a.attrelid = i.indrelid AND a.attnum = i.indkey[0]
-        JOIN pg_type AS t ON t.oid = a.atttypid
         WHERE i.indrelid = to_regclass($1) AND i.indisprimary AND i.indnatts = 1
         """,
         relation,
@@ -118,8 +130,7 @@ async def run(page):
     elif page.form.get("load") and key:
         wanted = ", ".join(f"{identifier(field['name'])}::text AS {identifier(field['name'])}" for field in fields)
         loaded = await page.ask(
-            f"SELECT {wanted} FROM {relation} "
-            f"WHERE {identifier(key['name'])} = CAST($1::text AS {identifier(key['type'])})",
+            f"SELECT {wanted} FROM {relation} WHERE {identifier(key['name'])} = CAST($1::text AS {key['type']})",
             given_key,
         )
         if loaded.first:
@@ -139,7 +150,7 @@ async def wrong_field(page, fields, values):
     """The first field whose value is none of its type."""
     for field in fields:
         value = values[field["name"]] or None
-        if value and (await page.ask(f"SELECT CAST($1::text AS {identifier(field['type'])})", value)).fault:
+        if value and (await page.ask(f"SELECT CAST($1::text AS {field['sql']})", value)).fault:
             return field["name"]
     return None
 
@@ -148,7 +159,7 @@ async def predict(page, model, fields, values):
     """All that a model says of a row."""
     given = [values[field["name"]] if values[field["name"]] != "" else None for field in fields]
     columns = ", ".join(
-        f"CAST(${place + 2}::text AS {identifier(field['type'])}) AS {identifier(field['name'])}"
+        f"CAST(${place + 2}::text AS {field['sql']}) AS {identifier(field['name'])}"
         for place, field in enumerate(fields)
     )
     source = f"(SELECT {columns}) AS r"
