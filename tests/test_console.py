@@ -3,7 +3,6 @@
 import contextlib
 import csv
 import html
-import json
 import os
 import re
 import shutil
@@ -26,6 +25,11 @@ from tests.conftest import fresh
 from tests.pooler.process import Pooler
 
 PASSWORD = "four words as one"
+PENGUINS = b"""species;Body mass (g);flipper;2007;sex;seen on;seen on
+Adelie;3750;181.5;007;NA;2007-11-11;2007-11-11 10:30
+Gentoo;4500;NA;012;female;2007-11-12;2007-11-12 11:00:01+02
+"Chin;strap";3800;190;011;male;2007-11-13;2007-11-13 09:00Z
+"""
 SETUP = """
 SET SESSION AUTHORIZATION ana;
 SELECT pgml.load_dataset('breast_cancer'), pgml.load_dataset('diabetes'), pgml.load_dataset('iris');
@@ -990,79 +994,6 @@ def test_without_poolers_the_page_says_how(visit):
     assert "--pooler" in visit("ana").get("/poolers").text
 
 
-# Upload
-
-PENGUINS = b"""species;Body mass (g);flipper;2007;sex;seen on;seen on
-Adelie;3750;181.5;007;NA;2007-11-11;2007-11-11 10:30
-Gentoo;4500;NA;012;female;2007-11-12;2007-11-12 11:00:01+02
-"Chin;strap";3800;190;011;male;2007-11-13;2007-11-13 09:00Z
-"""
-
-
-def look(visitor, text, **chosen):
-    """What the console takes a file for: {column: type}, and the page."""
-    fields = {"sample": text.decode(), "whole": "1", "file": "some file.csv", **chosen}
-    page = visitor.post("/train/upload/look", fields, **{"HX-Request": "true"})
-    names = re.findall(r'class="column" value="([^"]*)"', page.text)
-    types = re.findall(r'class="type".*?<option selected>([^<]+)</option>', page.text, re.DOTALL)
-    return dict(zip(names, types, strict=True)), page
-
-
-def upload(visitor, text, columns, **chosen):
-    """Sends a file as the browser does."""
-    plan = {"delimiter": ",", "encoding": "UTF8", "missing": "", "header": True, "schema": "public", **chosen}
-    plan = json.dumps({**plan, "columns": list(columns.items())})
-    headers = {"X-CSRF-Token": visitor.token, "HX-Request": "true", "X-Plan": plan}
-    return visitor.http.post("/train/upload", content=text, headers=headers)
-
-
-def test_a_files_columns_and_types_are_inferred(visit):
-    visitor = visit("ana", acting=True)
-    found, page = look(visitor, PENGUINS)
-    assert found == {
-        "species": "text",
-        "body_mass_g": "bigint",
-        "flipper": "double precision",
-        "_2007": "text",
-        "sex": "text",
-        "seen_on": "date",
-        "seen_on_2": "text",
-    }
-    assert re.search(r'<option value="NA" selected>', page.text) and 'value="some_file"' in page.text
-    assert look(visitor, b"1,2\n3,4\n")[0] == {"column_1": "bigint", "column_2": "bigint"}
-    assert look(visitor, b"1,2\n3,4\n", header="1")[0] == {"_1": "bigint", "_2": "bigint"}
-    assert "empty" in look(visitor, b"")[1].text
-    assert visit("ana").get("/train/upload").status_code == 403
-    said = look(visit("eve", acting=True), PENGUINS)[1]
-    assert "no schema that you may make a table in" in text_of(said)
-
-
-def test_a_file_becomes_a_table_or_nothing(visit, world):
-    visitor = visit("ana", acting=True)
-    found, _ = look(visitor, PENGUINS)
-    plan = {"table": "Pen's guins", "delimiter": ";", "missing": "NA"}
-    answer = upload(visitor, PENGUINS, found, **plan)
-    assert answer.headers["hx-redirect"].startswith("/train/table?relation="), answer.text
-    rows = world.database.sql('SELECT species, flipper, _2007 FROM "Pen\'s guins" ORDER BY _2007').splitlines()
-    assert rows == ["Adelie|181.5|007", "Chin;strap|190|011", "Gentoo||012"]
-    assert "Chin;strap" in text_of(visitor.get(answer.headers["hx-redirect"]))
-    assert "42P07" in upload(visitor, PENGUINS, found, **plan).text
-    answer = upload(visitor, PENGUINS, found | {"sex": "bigint"}, **{**plan, "table": "not_made"})
-    assert "22P02" in answer.text and "line 3, column sex" in text_of(answer)
-    assert world.database.sql("SELECT to_regclass('not_made') IS NULL") == "t"
-    assert "42501" in upload(visit("eve", acting=True), PENGUINS, found, **{**plan, "table": "not_made"}).text
-    assert "not complete" in upload(visitor, PENGUINS, {"a": "int); DROP TABLE customers; --"}, table="x").text
-    assert "not complete" in upload(visitor, PENGUINS, {}, table="x").text
-    assert "not complete" in upload(visitor, PENGUINS, found, table=7).text
-    latin = "name\nZürich\n".encode("latin-1")
-    assert "22021" in upload(visitor, latin, {"name": "text"}, table="towns").text
-    upload(visitor, latin, {"name": "text"}, table="towns", encoding="WIN1252")
-    assert world.database.sql("SELECT name FROM towns") == "Zürich"
-    many = b"a,b\n" + b"".join(b"%d,%d.5\n" % (row, row) for row in range(300_000))
-    upload(visitor, many, {"a": "bigint", "b": "double precision"}, table="many")
-    assert world.database.sql("SELECT count(*), sum(b)::bigint FROM many") == "300000|45000000000"
-
-
 # In a browser
 
 CHROMIUM = shutil.which("chromium")
@@ -1203,23 +1134,6 @@ def tab(browser, world):
     yield open_tab
     for context in contexts:
         context.close()
-
-
-def test_a_file_is_uploaded_in_the_browser(tab, world):
-    page = tab("/train/upload", acting=True)
-    page.set_input_files("#file", {"name": "penguins.csv", "mimeType": "text/csv", "buffer": PENGUINS})
-    page.wait_for_selector("#plan table")
-    page.select_option("[name=header]", "0")
-    page.wait_for_selector(".column[value=column_1]")
-    page.select_option("[name=header]", "1")
-    page.wait_for_selector(".column[value=species]")
-    page.select_option(".type >> nth=0", "bigint")
-    page.click("text=Make the table")
-    page.wait_for_selector("#outcome >> text=22P02")
-    page.select_option(".type >> nth=0", "text")
-    page.click("text=Make the table")
-    page.wait_for_selector("h1 >> text=Train from penguins")
-    assert world.database.sql("SELECT count(*) FROM penguins") == "3"
 
 
 def test_a_file_of_statements_is_opened_as_cells_which_a_reload_keeps(tab):

@@ -6,16 +6,18 @@ const file = document.getElementById("file");
 const outcome = document.getElementById("outcome");
 let sample;
 
-async function read(chosen) {
-  const bytes = await chosen.slice(0, SAMPLE).arrayBuffer();
+async function read(chosen, encoding) {
+  const bytes = new Uint8Array(await chosen.slice(0, SAMPLE).arrayBuffer());
   const whole = chosen.size <= SAMPLE;
-  try {
-    // A character may be cut at the end of the sample.
-    sample = { sample: new TextDecoder("utf-8", { fatal: true }).decode(bytes, { stream: !whole }), encoding: "UTF8" };
-  } catch {
-    sample = { sample: new TextDecoder("windows-1252").decode(bytes), encoding: "WIN1252" };
+  const big = bytes[0] === 0xfe && bytes[1] === 0xff;
+  const names = { UTF8: "utf-8", UTF16: big ? "utf-16be" : "utf-16le", WIN1252: "windows-1252" };
+  // A character may be cut at the end of the sample.
+  const decoded = (name, fatal) => new TextDecoder(names[name], { fatal }).decode(bytes, { stream: !whole });
+  if (!encoding) {
+    encoding = big || (bytes[0] === 0xff && bytes[1] === 0xfe) ? "UTF16" : "UTF8";
+    try { decoded(encoding, true); } catch { encoding = "WIN1252"; }
   }
-  sample = { ...sample, whole: whole ? "1" : "", file: chosen.name };
+  sample = { sample: decoded(encoding, false), encoding, whole: whole ? "1" : "", file: chosen.name };
 }
 
 const look = (more) => htmx.ajax("POST", "/train/upload/look", { values: { ...sample, ...more }, target: "#look" });
@@ -27,10 +29,13 @@ file.addEventListener("change", async () => {
   look({});
 });
 
-document.addEventListener("change", (event) => {
+document.addEventListener("change", async (event) => {
   if (!("again" in event.target.dataset)) return;
   const form = new FormData(document.getElementById("plan"));
-  look(Object.fromEntries(["delimiter", "header", "missing", "encoding", "table"].map((name) => [name, form.get(name) ?? ""])));
+  if (event.target.name === "encoding") await read(file.files[0], event.target.value);
+  // Another delimiter makes other columns, whose styles are found anew.
+  const kept = event.target.name === "delimiter" ? ["delimiter"] : ["delimiter", "header", "missing", "numbers", "dates"];
+  look(Object.fromEntries([...kept, "table"].map((name) => [name, form.get(name) ?? ""])));
 });
 
 document.addEventListener("submit", async (event) => {

@@ -1,33 +1,19 @@
 """Upload: a CSV file as a new table, whose columns and types are shown before anything is made."""
 
 import csv
-import io
 import json
 import re
 from urllib.parse import quote
 
 import howdah
 
+from howdah_console import csvfile
 from howdah_console.ask import FAULTS, Fault, fault_of, name
 
 # A file may take so long; the server's other limits are those of the SQL page.
 SECONDS = 600
 MOST_COLUMNS = 1600
 SHOWN = 8
-TYPES = ("bigint", "double precision", "numeric", "boolean", "date", "timestamp", "timestamptz", "text")
-CLOCK = r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d(:\d\d(\.\d+)?)?"
-# A number with a zero in front is a code, such as a postal one.
-PATTERNS = {
-    "bigint": r"[-+]?(0|[1-9]\d{0,17})",
-    "double precision": r"[-+]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][-+]?\d+)?|[-+]?(inf|infinity)|nan",
-    "boolean": r"true|false|t|f|yes|no",
-    "date": r"\d{4}-\d\d-\d\d",
-    "timestamp": CLOCK,
-    "timestamptz": CLOCK + r" ?(Z|[-+]\d\d(:?\d\d)?)",
-}
-MISSING = ("", "NA", "NULL", "N/A", "?", "\\N")
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-ENCODINGS = {"UTF8": "UTF-8", "WIN1252": "Windows (Western)"}
 
 
 async def show(page):
@@ -36,83 +22,39 @@ async def show(page):
     return page.show("upload.html", here="train")
 
 
-def read_sample(text, delimiter, whole):
-    """The rows of the first lines of a file; the last line may be cut unless they are the `whole` file."""
-    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-    return rows if whole or len(rows) < 2 else rows[:-1]
-
-
-def delimiter_of(text, whole):
-    """The delimiter by which most lines have the same number of fields, more than one."""
-
-    def score(one):
-        widths = [len(row) for row in read_sample(text, one, whole)[:100]]
-        return (widths.count(widths[0]) / len(widths) if widths and widths[0] > 1 else 0, widths[:1])
-
-    return max(DELIMITERS, key=score)
-
-
-def type_of(values, missing):
-    """The narrowest type that has all values."""
-    known = {value.strip() for value in values if value != missing and value.strip()}
-    for kind, pattern in PATTERNS.items():
-        if known and all(re.fullmatch(pattern, value, re.IGNORECASE) for value in known):
-            return kind
-    return "text"
-
-
-def missing_of(columns):
-    """How a file writes missing values: what makes the fewest columns text."""
-    return min(MISSING, key=lambda one: sum(type_of(values, one) == "text" for values in columns))
-
-
-def is_header(rows):
-    """Whether the first row has names: one is not of its column's type, or all columns are text."""
-    if len(rows) < 2:
-        return True
-    body = [[row[place] for row in rows[1:] if len(row) == len(rows[0])] for place in range(len(rows[0]))]
-    missing = missing_of(body)
-    typed = [
-        (first, kind) for first, one in zip(rows[0], body, strict=True) if (kind := type_of(one, missing)) != "text"
-    ]
-    return not typed or any(type_of([first], missing) != kind for first, kind in typed)
-
-
-def names_of(header):
-    """Names of columns that SQL needs no quotes for, each once."""
-    names = []
-    for place, text in enumerate(header):
-        plain = re.sub(r"\W+", "_", text.strip().lower()).strip("_") or f"column_{place + 1}"
-        plain = plain.encode()[:56].decode(errors="ignore")
-        plain = plain if not plain[0].isdigit() else "_" + plain
-        count = 2
-        one = plain
-        while one in names:
-            one, count = f"{plain}_{count}", count + 1
-        names.append(one)
-    return names
-
-
 async def look(page):
     """What the file seems to be, by its first lines: a form that says how it will be read."""
     page.need_actions()
     page.need_part()
     text, whole = page.form.get("sample", "").removeprefix("\ufeff"), page.form.get("whole") == "1"
-    delimiter = page.form.get("delimiter", "")
-    delimiter = delimiter if delimiter in DELIMITERS else delimiter_of(text, whole)
+
+    def chosen(field, known):
+        """What the form says, if it may."""
+        value = page.form.get(field)
+        return value if value in known else None
+
+    delimiter = chosen("delimiter", csvfile.DELIMITERS) or csvfile.delimiter_of(text, whole)
     try:
-        rows = read_sample(text, delimiter, whole)
+        found = csvfile.read_sample(text, delimiter, whole)
     except csv.Error as error:
         return page.show("fault_part.html", fault=Fault(f"This is no CSV file: {error}."))
-    if not rows:
+    if not found:
         return page.show("fault_part.html", fault=Fault("The file is empty."))
-    if len(rows[0]) > MOST_COLUMNS:
+    width = len(found[0][1])
+    if width > MOST_COLUMNS:
         return page.show("fault_part.html", fault=Fault(f"A table has at most {MOST_COLUMNS:,} columns."))
-    header = page.form["header"] == "1" if "header" in page.form else is_header(rows)
-    width = len(rows[0])
-    body = [row for row in rows[1 if header else 0 :] if len(row) == width]
+    ragged = [csvfile.ragged(line, len(fields), width) for line, fields in found if len(fields) != width]
+    rows = [fields for _, fields in found if len(fields) == width]
+    header = page.form["header"] == "1" if "header" in page.form else csvfile.is_header(rows, delimiter)
+    body = rows[1 if header else 0 :]
     columns = [[row[place] for row in body] for place in range(width)]
-    missing = page.form.get("missing", missing_of(columns))
+    missing, numbers, dates = csvfile.styles_of(
+        columns,
+        delimiter,
+        chosen("missing", csvfile.MISSING),
+        chosen("numbers", csvfile.NUMBERS),
+        chosen("dates", csvfile.DATES),
+    )
     schemas = await page.ask(
         """
         SELECT nspname AS name, nspname = current_schema() AS usual FROM pg_namespace
@@ -122,34 +64,54 @@ async def look(page):
         """
     )
     file = page.form.get("file", "")
-    table = page.form.get("table") or names_of([re.sub(r"\.[^.]*$", "", file) or "uploaded"])[0]
+    table = page.form.get("table") or csvfile.names_of([re.sub(r"\.[^.]*$", "", file) or "uploaded"])[0]
     return page.show(
         "upload_look.html",
         columns=[
-            {"name": one, "type": type_of(values, missing), "values": values[:SHOWN]}
-            for one, values in zip(names_of(rows[0] if header else [""] * width), columns, strict=True)
+            preview(one, values, missing, numbers, dates)
+            for one, values in zip(csvfile.names_of(rows[0] if header else [""] * width), columns, strict=True)
         ],
         rows=len(body),
+        ragged=ragged,
         whole=whole,
         table=table,
         schemas=schemas,
-        types=TYPES,
-        delimiters=DELIMITERS,
+        known=csvfile,
         delimiter=delimiter,
         header=header,
         missing=missing,
-        usual_missing=MISSING,
-        encodings=ENCODINGS,
+        numbers=numbers,
+        dates=dates,
+        ambiguous=csvfile.is_ambiguous(columns, missing, numbers, dates),
         encoding=page.form.get("encoding", "UTF8"),
     )
+
+
+def preview(column, values, missing, numbers, dates):
+    """A column with its type and first values, numbers as they are read; None for a missing one."""
+    kind = csvfile.type_of(csvfile.known_of(values, missing), numbers, dates)
+    cells = [csvfile.text_reader(missing)(value) for value in values[:SHOWN]]
+    if kind in csvfile.NUMERIC:
+        read = csvfile.number_reader(missing, numbers)
+        cells = [read(value) for value in values[:SHOWN]]
+    return {"name": column, "type": kind, "values": cells}
 
 
 def read_plan(text):
     """How the file is to be read, as the browser says it; None for what the form cannot say."""
     try:
         plan = json.loads(text)
-        known = plan["delimiter"] in DELIMITERS and plan["encoding"] in ENCODINGS and plan["missing"] in MISSING
-        known = known and all(isinstance(one, str) and kind in TYPES for one, kind in plan["columns"])
+        known = all(
+            plan[field] in choices
+            for field, choices in (
+                ("delimiter", csvfile.DELIMITERS),
+                ("encoding", csvfile.ENCODINGS),
+                ("missing", csvfile.MISSING),
+                ("numbers", csvfile.NUMBERS),
+                ("dates", csvfile.DATES),
+            )
+        )
+        known = known and all(isinstance(one, str) and kind in csvfile.TYPES for one, kind in plan["columns"])
         return plan if known and all(isinstance(plan[key], str) for key in ("schema", "table")) else None
     except (KeyError, TypeError, ValueError):
         return None
@@ -165,31 +127,41 @@ async def make(page):
         return page.show("fault_part.html", fault=Fault("Name the table."))
     relation = f"{name(plan['schema'])}.{name(plan['table'].strip())}"
     columns = ", ".join(f"{name(one)} {kind}" for one, kind in plan["columns"])
+    reading = csvfile.Reading(
+        plan["columns"],
+        header=bool(plan["header"]),
+        **{key: plan[key] for key in ("delimiter", "encoding", "missing", "numbers")},
+    )
+
+    async def rows():
+        async for data in page.request.stream():
+            yield reading.feed(data)
+        yield reading.feed(b"", last=True)
+
     connection = None
     try:
         connection = await page.console.sessions.connect_apart(page.session, SECONDS)
         async with connection.transaction():
             await connection.execute("SET TRANSACTION READ WRITE")
+            await connection.execute(f"SET LOCAL datestyle = '{csvfile.DATE_STYLES[plan['dates']]}'")
             await connection.execute(f"CREATE TABLE {relation} ({columns})")
             await connection.copy_to_table(
-                plan["table"].strip(),
-                schema_name=plan["schema"],
-                source=page.request.stream(),
-                format="csv",
-                header=bool(plan["header"]),
-                delimiter=plan["delimiter"],
-                null=plan["missing"],
-                encoding=plan["encoding"],
-                timeout=SECONDS,
+                plan["table"].strip(), schema_name=plan["schema"], source=rows(), encoding="UTF8", timeout=SECONDS
             )
         await connection.execute("BEGIN READ WRITE")
         await connection.execute(f"ANALYZE {relation}")
         await connection.execute("COMMIT")
+    except csvfile.Unreadable as error:
+        hint = "Change the column's type, how it is read, or the file; nothing was made."
+        return page.show("fault_part.html", fault=Fault(str(error), hint))
     except FAULTS as error:
         fault = fault_of(error, SECONDS)
         where = getattr(error, "context", None) if isinstance(error, howdah.PostgresError) else None
-        if where:
-            fault.hint = f"{where}. Change the column's type, or the file; nothing was made."
+        if where and (row := re.search(r"line (\d+)(.*)", where, re.DOTALL)):
+            fault.hint = (
+                f"Line {reading.line_of(int(row[1]))}{row[2]}. Change the column's type, how it is read, or the file; "
+                "nothing was made."
+            )
         return page.show("fault_part.html", fault=fault)
     finally:
         if connection is not None:
