@@ -168,13 +168,12 @@ def test_what_follows_a_text_that_is_refused_is_not_run_outside_of_the_transacti
         assert caught.value.sqlstate == "25P02"
         implicit.rollback()
         implicit.execute("select 1")
-    with howdah.dbapi.connect(**spec, autocommit=True) as single:
-        with pytest.raises(KeyError), single.transaction():
-            with pytest.raises(howdah.dbapi.DatabaseError):
-                single.execute(refused)
-            with pytest.raises(howdah.dbapi.InternalError):
-                single.execute("insert into kept values (3)")
-            raise KeyError
+    with howdah.dbapi.connect(**spec, autocommit=True) as single, pytest.raises(KeyError), single.transaction():
+        with pytest.raises(howdah.dbapi.DatabaseError):
+            single.execute(refused)
+        with pytest.raises(howdah.dbapi.InternalError):
+            single.execute("insert into kept values (3)")
+        raise KeyError
     with howdah.dbapi.connect(**spec) as copier:
         with pytest.raises(howdah.dbapi.ProgrammingError):
             copier.cursor().copy_in("copy kept from stdin with nonsense", b"1\n")

@@ -144,6 +144,22 @@ def answers(port):
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
+def test_a_pool_of_pgcats_admits_its_own_users(with_users, tmp_path):
+    text = PGCAT.format(port=free_port(), metrics=free_port(), password=PASSWORD, server=with_users.port)
+    other = text[text.index("[pools.simple_db]") :].replace("simple_db", "other").replace('"session"', '"transaction"')
+    good, said = check(tmp_path / "pgcat.toml", text + other.replace("statement_timeout = 400\n", ""))
+    assert not good and "different statement_timeouts" in said
+    text += other.replace("scram_user", "stranger").replace("statement_timeout = 400", "statement_timout = 400")
+    good, said = check(tmp_path / "pgcat.toml", text)
+    assert good and "pools.other.users.0.statement_timout is not supported and has no effect" in said
+    made = Pooler(with_users, name="pgcat.toml", text=text)
+    made.port = int(re.search(r"port = (\d+)", text)[1])
+    with made as pooler:
+        assert pooler.psql("SELECT 5", "simple_db", user="scram_user", password=PASSWORD) == "5"
+        told = pooler.psql("SELECT 5", "other", user="scram_user", password=PASSWORD, check=False)
+        assert 'no pool configured for database: "other", user: "scram_user"' in told.stderr
+
+
 def test_pgcats_own_shape_serves_and_shards_are_refused(with_users, tmp_path):
     port = free_port()
     text = PGCAT.format(port=port, metrics=free_port(), password=PASSWORD, server=with_users.port)

@@ -83,7 +83,7 @@ async def tables(page):
 async def columns_of(page, relation, read=False):
     """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns, stranger).
 
-    Views, foreign tables and policies run what their owner wrote: such a relation of a `stranger` is read when asked to.
+    Views, foreign tables and policies run what their owner wrote: such a relation of a `stranger` is read when asked.
     """
     answer = await page.ask(
         """

@@ -168,6 +168,14 @@ pub enum Error {
     /// The database was closed by DISABLE.
     #[error("database \"{0}\" is disabled")]
     Disabled(String),
+    /// The configuration lists the users of the database, and the client's is none of them.
+    #[error("no pool configured for database: \"{database}\", user: \"{user}\"")]
+    NotInPool {
+        /// The user.
+        user: String,
+        /// The database.
+        database: String,
+    },
     /// The user may not use the console.
     #[error("not allowed: user \"{0}\" is in neither admin_users nor stats_users")]
     NotOnConsole(String),
@@ -519,7 +527,7 @@ impl Error {
         "25P03" idle_in_transaction_session_timeout, Limit, no: IdleTransactionTimeout;
         "25P04" transaction_timeout, Limit, no: TransactionTimeout;
         "26000" invalid_sql_statement_name, Client, no: NoPrepared;
-        "28000" invalid_authorization_specification, Client, no: NoUser TlsRequired Hba Trust Certificate Peer;
+        "28000" invalid_authorization_specification, Client, no: NoUser NotInPool TlsRequired Hba Trust Certificate Peer;
         "28P01" invalid_password, Client, no: Password;
         "34000" invalid_cursor_name, Client, no: NoPortal;
         "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;

@@ -310,7 +310,8 @@ fn encode_printed(printed: &[u8], out: &mut Vec<u8>) -> Result<(), Refusal> {
     }
     let leading = digits.len() as i64 + exponent - 1;
     let weight = leading.div_euclid(4);
-    if weight > i64::from(u16::MAX) {
+    // PostgreSQL's weight is signed: a larger one would be that of a small number.
+    if weight > i64::from(i16::MAX) {
         return Err(Refusal::ExponentLarge);
     }
     let padding = ((weight + 1) * 4 - (leading + 1)) as usize;
@@ -451,5 +452,7 @@ mod tests {
         assert_eq!(encode_printed(b"1E-20000", &mut out), Err(Refusal::ExponentSmall));
         assert_eq!(encode_printed(b"1E+1000000", &mut out), Err(Refusal::ExponentLarge));
         assert_eq!(encode_printed(&[b'1'; 300_000], &mut out), Err(Refusal::ExponentLarge));
+        assert_eq!(encode_printed(b"1E+131072", &mut out), Err(Refusal::ExponentLarge));
+        assert_eq!(encode_printed(b"1E+131071", &mut out), Ok(()));
     }
 }

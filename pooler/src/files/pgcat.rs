@@ -23,6 +23,18 @@ const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
 /// How many prepared statements are kept, for all pools or for one.
 const CACHE_SIZE: &str = "prepared_statements_cache_size";
 
+/// The keys of a pool's user that have an effect.
+const USER_KEYS: &[&str] = &[
+    "username",
+    "password",
+    "server_username",
+    "server_password",
+    "pool_size",
+    "min_pool_size",
+    "statement_timeout",
+    "pool_mode",
+];
+
 /// Keys of a pool that are read here.
 const POOL_KEYS: &[&str] = &[
     "pool_mode",
@@ -233,6 +245,9 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
     let Some(Toml::Table(shard)) = shards.values().next() else {
         return Err(format!("pools.{name} has no shards"));
     };
+    for key in shard.keys().filter(|key| !["database", "servers"].contains(&key.as_str())) {
+        config.remarks.push(format!("pools.{name}.shards: {key} is not supported and has no effect"));
+    }
     database.dbname = shard.get("database").map(text);
     database.servers = servers_of(shard, name)?;
     if database.servers.is_empty() {
@@ -297,6 +312,11 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
                 return Err(format!("the user {user_name} has different passwords in different pools: not supported"));
             }
         }
+        database.admits.get_or_insert_default().push(user_name.clone());
+        for key in user.as_table().into_iter().flat_map(Table::keys).filter(|key| !USER_KEYS.contains(&key.as_str())) {
+            config.remarks.push(format!("{} is not supported and has no effect", place(key)));
+        }
+        let is_known = config.users.contains_key(&user_name);
         let entry = config.users.entry(user_name.clone()).or_default();
         let size = |key: &str| match get(key).map(|size| usize::read(&size)) {
             Some(Ok(size)) => Ok(Some(size)),
@@ -308,9 +328,14 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
             sizes += size;
         }
         database.min_pool_size = database.min_pool_size.max(size("min_pool_size")?);
-        if let Some(limit) = user.get("statement_timeout") {
-            entry.query_timeout = Some(milliseconds(limit, "statement_timeout")?);
+        let limit = user.get("statement_timeout").map(|limit| milliseconds(limit, "statement_timeout")).transpose()?;
+        let limit = limit.filter(|limit| !limit.0.is_zero());
+        if is_known && entry.query_timeout != limit {
+            return Err(format!(
+                "the user {user_name} has different statement_timeouts in different pools: not supported"
+            ));
         }
+        entry.query_timeout = limit;
         if let Some(mode) = get("pool_mode") {
             let mode =
                 PoolMode::read(&mode).map_err(|expected| format!("{}: expected {expected}", place("pool_mode")))?;

@@ -146,6 +146,8 @@ entry! {
         servers: Vec<Setup>;
         /// Whether the entry is the one for all names that have none (`*`).
         wildcard: bool;
+        /// The only users whom it admits, where a file lists the users of each pool.
+        admits: Option<Vec<String>>;
     }
 }
 
@@ -180,6 +182,11 @@ entry! {
 }
 
 impl Database {
+    /// Whether a user may use it.
+    pub fn admits(&self, user: &str) -> bool {
+        self.admits.as_ref().is_none_or(|users| users.iter().any(|other| other == user))
+    }
+
     /// In which order its hosts are used, when it has several.
     pub fn shown_host_order(&self) -> Option<String> {
         (self.hosts.len() > 1).then(|| self.load_balance_hosts.unwrap_or(HostOrder::RoundRobin).show())

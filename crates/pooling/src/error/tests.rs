@@ -49,6 +49,7 @@ fn all() -> Vec<Error> {
         Error::FullForDatabase,
         Error::NoDatabase(database()),
         Error::Disabled(database()),
+        Error::NotInPool { user: user(), database: database() },
         Error::NotOnConsole(user()),
         Error::Random,
         Error::LoginTimeout,

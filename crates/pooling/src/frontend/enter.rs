@@ -82,6 +82,8 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Err
             return Err(Error::NoReplication(database.clone()));
         }
         return Err(Error::NoDatabase(database.clone()));
+    } else if config.database(database).is_some_and(|entry| !entry.admits(user)) {
+        return Err(Error::NotInPool { user: user.clone(), database: database.clone() });
     } else if lock(&core.shared.orders.disabled).contains(database) {
         return Err(Error::Disabled(database.clone()));
     }

@@ -321,7 +321,9 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         taken = rows[self._at : end]
         self._at = min(max(end, self._at), len(rows))
         if self._make is not None:
-            return list(map(self._make, taken))
+            # A StopIteration of the factory's own is an error.
+            make = self._make
+            return [make(row) for row in taken]
         # A list's part is a list of its own.
         return taken if isinstance(taken, list) else list(taken)
 

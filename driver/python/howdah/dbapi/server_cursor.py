@@ -115,7 +115,8 @@ class ServerCursor(Cursor[CursorRowT]):
         with connection._lock:
             (rows, _, _), _ = connection._uncached(f"FETCH FORWARD {count} FROM {self._quoted()}")
         self._at += len(rows)
-        return list(rows) if self._make is None else list(map(self._make, rows))
+        make = self._make
+        return list(rows) if make is None else [make(row) for row in rows]
 
     def _quoted(self) -> str:
         return utils._quote_ident(self.name)
