@@ -818,6 +818,16 @@ def test_arrays_and_types_of_other_schemas_can_be_tried(visit, world):
     assert 'class="fault"' not in answer.text and "Prediction" in text_of(answer)
 
 
+def test_a_column_that_numbers_the_rows_is_left_out_by_default(visit, world):
+    world.database.sql("""
+        CREATE TABLE numbered AS SELECT i AS "Unnamed: 0", i % 7 AS x, i * 7919 % 500 AS z, i > 250 AS y
+        FROM generate_series(0, 499) i; ANALYZE numbered; GRANT SELECT ON numbered TO ana;
+    """)
+    page = visit("ana").get("/train/table?relation=numbered").text
+    left_out = re.findall(r'name="out_([^"]+)"[^>]* checked', page)
+    assert left_out == ["Unnamed: 0", "z"] and "numbers the rows" in page
+
+
 # SQL
 
 
@@ -870,6 +880,9 @@ def test_sql_with_actions_writes_what_the_user_may(visit, world):
     said = text_of(visitor.post("/sql/run", {"text": "DELETE FROM written RETURNING a"}))
     assert "2 rows" in said and world.database.sql("SELECT count(*) FROM written") == "0"
     assert "22012" in visitor.post("/sql/run", {"text": "SELECT 1 / 0"}).text
+    visitor.post("/sql/run", {"text": "INSERT INTO written VALUES (3)"})
+    plan = visitor.post("/sql/run", {"text": "EXPLAIN ANALYZE DELETE FROM written", "plan": "1"}).text
+    assert "Delete on written" in plan and world.database.sql("SELECT count(*) FROM written") == "1"
 
 
 def test_long_statements_leave_the_pages_alone(world, visit):

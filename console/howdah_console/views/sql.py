@@ -61,7 +61,8 @@ async def run(page):
     token = page.form.get("run", "")[:40]
     if not text:
         return page.show("sql_result.html", answer=None, fault=Fault("Write a statement first."), run=token)
-    if page.form.get("plan"):
+    plans = bool(page.form.get("plan"))
+    if plans and not text.lower().startswith("explain"):
         text = "EXPLAIN " + text
     answer, outcome, more, columns = Answer(text), "", False, []
     began = asyncio.get_running_loop().time()
@@ -81,7 +82,8 @@ async def run(page):
             else:
                 await prepared.fetch()
                 outcome = prepared.get_statusmsg()
-            if page.settings.actions:
+            # A plan that is analysed has been run, and is undone.
+            if page.settings.actions and not plans:
                 await connection.execute("COMMIT")
     except FAULTS as error:
         cancelled = isinstance(error, howdah.QueryCanceledError) and "user request" in str(error)

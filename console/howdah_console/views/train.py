@@ -122,12 +122,12 @@ async def columns_of(page, relation, read=False):
     columns = []
     for place, row in enumerate(shown):
         values = [one[place] for one in sample.rows]
-        columns.append(describe(row, values))
+        columns.append(describe(row, values, first["rows"]))
     return answer, sample, columns, stranger
 
 
-def describe(row, values):
-    """A column as the page shows it, by the values of a sample."""
+def describe(row, values, rows):
+    """A column as the page shows it, by the values of a sample of so many rows."""
     known = [value for value in values if value is not None]
     distinct = collections.Counter(known)
     column = {
@@ -148,6 +148,11 @@ def describe(row, values):
         common = distinct.most_common(drawings.BINS)
         column["counts"] = [number for _, number in common]
         column["top"] = [value for value, _ in common[:3]]
+    # 1, 2, 3 ... as pandas and R write it in front of each row: it tells in which order the rows were.
+    spread = max(known) - min(known) + 1 if known and row["type"] in ("int4", "int8") else None
+    column["counts_rows"] = bool(
+        spread and len(distinct) == len(values) > 20 and len(values) <= spread <= max(rows * 1.1, len(values))
+    )
     # What the column would be as a label.
     if not distinct:
         column["task"] = ""
