@@ -105,8 +105,8 @@ def duration(seconds):
 
 
 def moment(value):
-    """A time to the minute, as the server has it."""
-    return "–" if value is None else f"{value:%Y-%m-%d %H:%M}"
+    """A time to the minute, in UTC."""
+    return "–" if value is None else f"{value:%Y-%m-%d %H:%M} UTC"
 
 
 def metric_name(name):

@@ -159,3 +159,11 @@ def test_hazards_are_not_measured_against_times(payments):
     )
     assert not {"r2", "mean_absolute_error"} & found.keys()
     assert found["rows"] > 0
+
+
+def test_a_class_for_each_row_is_told_of(database):
+    database.sql("CREATE TABLE rents AS SELECT i AS x, format('1.%s,60', i) AS rent FROM generate_series(1, 60) i")
+    with database.connect() as connection:
+        connection.cursor().execute("SELECT pgml.train('r', 'classification', 'rents', 'rent', 'linear')")
+        said = [notice[b"M"].decode() for notice in connection.notices if notice[b"S"] == b"WARNING"]
+    assert any('label "rent" has 60 classes in 60 rows' in text for text in said), said

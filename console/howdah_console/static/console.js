@@ -6,6 +6,8 @@ const style = (name) => getComputedStyle(document.documentElement).getPropertyVa
 // Numbers on an axis: short, with a true minus.
 const short = (value) => (Math.abs(value) >= 1e5 ? value.toExponential(0) : String(+value.toPrecision(4))).replace("-", "\u2212");
 
+const two = (number) => String(number).padStart(2, "0");
+
 function draw(place) {
   const data = JSON.parse(place.dataset.chart);
   if (!data.lines.length) return;
@@ -41,11 +43,14 @@ function draw(place) {
     plot.ctx.restore();
   };
   const axes = [{ ...axis(data.x), size: 30 }, { ...axis(data.y), size: 54 }];
-  if (data.time) Object.assign(axes[0], { values: undefined, label: undefined, size: 44 });
+  if (data.time) Object.assign(axes[0], { values: undefined, label: undefined, size: 44, space: 130 });
   place.plot = new uPlot({
     width: place.clientWidth - (parseFloat(getComputedStyle(place).paddingLeft) || 0) * 2,
     height: place.clientHeight - 34,
     scales: { x: { time: Boolean(data.time), ...unit }, y: unit },
+    // As the tables have it.
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
+    fmtDate: () => (date) => `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}`,
     series: [data.time ? {} : { label: data.x, value: (_, value) => (value == null ? "\u2013" : short(value)) }, ...series],
     axes,
     hooks: { drawAxes: [line] },

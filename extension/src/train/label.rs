@@ -21,6 +21,9 @@ const LONGEST_CLASS: usize = 10_000;
 /// A label whose range has fewer different numbers as `real` than this is warned of.
 const ROUNDED_PARTS: f64 = 10_000.0;
 
+/// More classes than this, and more than half as many as there are rows, are hardly classes.
+const MANY: usize = 20;
+
 /// Classes with fractions that a label may have without a warning: half stars, grades in steps of a third.
 const FEW_FRACTIONS: usize = 20;
 
@@ -242,6 +245,15 @@ impl LabelReader {
         }
         if self.is_rounded && self.range.0 < self.range.1 {
             judge_rounding(name, self.range)?;
+        }
+        if let Some(classes) =
+            classes.as_ref().filter(|classes| classes.len() > MANY && classes.len() as u64 * 2 > rows)
+        {
+            super::report::warning(&format!(
+                "label \"{name}\" has {} classes in {rows} rows: a class that one row has cannot be learnt; task => \
+                 'regression' predicts a number, which text has to be cast to",
+                classes.len()
+            ));
         }
         if let Some(Classes::Numeric(sorted)) = &classes {
             warn_of_equals(name, sorted);
