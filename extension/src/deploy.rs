@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use pgrx::pg_sys;
+use serde_json::Value;
 
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
@@ -69,7 +70,7 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
         model.status == "successful" && algorithm.as_ref().is_none_or(|algorithm| *algorithm == model.algorithm)
     });
     let chosen = match strategy.as_str() {
-        "best_score" => best(&project, models),
+        "best_score" => best(&project, models)?,
         "most_recent" => models.into_iter().next(),
         "rollback" => previous(&registry::deployments(project.id)?, models),
         "new_score" => {
@@ -163,15 +164,24 @@ fn deploy(call: &Call, project: &Project, model: &Candidate, strategy: &str) -> 
     call.rows(&[row(project, strategy, model)])
 }
 
-/// The model that is best by the project's metric, the newer one of equals; models without the metric come last.
-fn best(project: &Project, models: Vec<Candidate>) -> Option<Candidate> {
-    let metric = Metric::of_project(project, Task::parse(&project.task)?);
-    let score = |model: &Candidate| metric.of(model.metrics.as_object()?).map(|score| metric.upwards(score));
+/// The model that is best by the project's metric, of the class that its last model looks for, the newer one of equals;
+/// models without the metric come last.
+fn best(project: &Project, models: Vec<Candidate>) -> Result<Option<Candidate>> {
+    let Some(task) = Task::parse(&project.task) else { return Ok(None) };
+    let metric = Metric::of_project(project, task);
+    let class = registry::positive_class(project.id)?;
+    let score = |model: &Candidate| {
+        let metrics = model.metrics.as_object()?;
+        // Of a model of before pgml 3.3.0 nothing says which class it is of: the second one.
+        let classes = metrics.get("classes").and_then(Value::as_object);
+        let is_second = classes.is_none_or(|classes| classes.keys().max() == class.as_ref());
+        metric.of_class(metrics, class.as_deref(), is_second).map(|score| metric.upwards(score))
+    };
     // The newest come first, and of several largest `max_by` takes the last.
-    models.into_iter().rev().max_by(|a, b| match (score(a), score(b)) {
+    Ok(models.into_iter().rev().max_by(|a, b| match (score(a), score(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),
         (a, b) => a.is_some().cmp(&b.is_some()).then(Ordering::Equal),
-    })
+    }))
 }
 
 /// The model of the latest deployment that is not the current model's.

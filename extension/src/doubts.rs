@@ -17,6 +17,11 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
         .map(|(name, class)| (name, count(class, "rows"), count(class, "predicted")))
         .filter(|(_, rows, _)| *rows > 0.0)
         .collect();
+    if let Some(class) = metrics.get("positive_class").and_then(Value::as_str)
+        && !there.iter().any(|(name, ..)| *name == class)
+    {
+        doubts.push(format!("no row is of class \"{class}\", so f1, precision and recall say nothing"));
+    }
     let rows: f64 = there.iter().map(|(_, rows, _)| rows).sum();
     let never: Vec<String> = there
         .iter()
@@ -88,6 +93,9 @@ mod tests {
             "classes": {"fraud": {"rows": 1, "predicted": 0}, "ok": {"rows": 9, "predicted": 10}}});
         let found = doubts(metrics);
         assert_eq!(found.len(), 3, "{found:?}");
+        let unseen = json!({"positive_class": "fraud",
+            "classes": {"fraud": {"rows": 0, "predicted": 0}, "ok": {"rows": 9, "predicted": 9}}});
+        assert_eq!(doubts(unseen), ["no row is of class \"fraud\", so f1, precision and recall say nothing"]);
         assert_eq!(found[0], "it never predicts \"fraud\" (1 of the 10 rows)");
     }
 }

@@ -80,7 +80,10 @@ fn rename_project(call: &Call) -> Result<pg_sys::Datum> {
 fn delete_project(call: &Call) -> Result<pg_sys::Datum> {
     registry::check_writable(c"pgml.delete_project()")?;
     let project = owned(call)?;
-    registry::lock_project(project.id, &required(call, 0, "project_name")?)?;
+    let name = required(call, 0, "project_name")?;
+    registry::lock_project(project.id, &name)?;
+    let models: Vec<i64> = registry::models(project.id)?.iter().map(|model| model.id).collect();
+    require_unused(models, &format!("project \"{name}\""))?;
     registry::delete_project(project.id)?;
     Ok(call.no_value())
 }
@@ -92,8 +95,22 @@ fn delete_model(call: &Call) -> Result<pg_sys::Datum> {
     names::with_latest(|snapshot| access::require_own_model(model, snapshot))?;
     let project = registry::project_of_model(model)?.ok_or_else(|| names::no_such_model(model))?;
     registry::lock_project(project.id, &project.name)?;
+    require_unused(vec![model], &format!("model {model}"))?;
     registry::delete_model(model)?;
     Ok(call.no_value())
+}
+
+/// Refuses to delete what tables would miss at the next INSERT, as PostgreSQL does.
+fn require_unused(models: Vec<i64>, what: &str) -> Result<()> {
+    let users = registry::users_of_models(models)?;
+    if users.is_empty() {
+        return Ok(());
+    }
+    Err(Error::new(
+        PgSqlErrorCode::ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        format!("cannot delete {what} because other objects depend on it: {}", users.join(", ")),
+    )
+    .hint("Drop them, or let them name another model, before."))
 }
 
 /// `pgml.has_privilege(project_name, privilege)`.

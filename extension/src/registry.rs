@@ -931,6 +931,49 @@ pub fn delete_model(model_id: i64) -> Result<()> {
     update(statement, &[argument(model_id)], |_| Ok(())).map(|_| ())
 }
 
+/// Columns, indexes and constraints whose expressions predict by the id of one of these models: PostgreSQL knows that they
+/// need the function, and their text has the id.
+pub fn users_of_models(ids: Vec<i64>) -> Result<Vec<String>> {
+    select(
+        "WITH users AS (
+             SELECT DISTINCT d.classid, d.objid, p.proname
+             FROM pg_catalog.pg_extension e
+             INNER JOIN pg_catalog.pg_depend m ON m.refclassid OPERATOR(pg_catalog.=) 'pg_catalog.pg_extension'::pg_catalog.regclass
+                 AND m.refobjid OPERATOR(pg_catalog.=) e.oid
+                 AND m.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_proc'::pg_catalog.regclass
+             INNER JOIN pg_catalog.pg_proc p ON p.oid OPERATOR(pg_catalog.=) m.objid
+             INNER JOIN pg_catalog.pg_depend d ON d.refclassid OPERATOR(pg_catalog.=) m.classid
+                 AND d.refobjid OPERATOR(pg_catalog.=) m.objid
+             WHERE e.extname OPERATOR(pg_catalog.=) 'pgml'
+         ), texts AS (
+             SELECT u.proname, pg_catalog.format('column %I of table %s', a.attname, f.adrelid::pg_catalog.regclass) AS name,
+                 pg_catalog.pg_get_expr(f.adbin, f.adrelid) AS text
+             FROM users u
+             INNER JOIN pg_catalog.pg_attrdef f ON f.oid OPERATOR(pg_catalog.=) u.objid
+             INNER JOIN pg_catalog.pg_attribute a ON a.attrelid OPERATOR(pg_catalog.=) f.adrelid
+                 AND a.attnum OPERATOR(pg_catalog.=) f.adnum
+             WHERE u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+             UNION ALL
+             SELECT u.proname, pg_catalog.format('index %s', i.indexrelid::pg_catalog.regclass),
+                 pg_catalog.pg_get_indexdef(i.indexrelid)
+             FROM users u
+             INNER JOIN pg_catalog.pg_index i ON i.indexrelid OPERATOR(pg_catalog.=) u.objid
+             WHERE u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_class'::pg_catalog.regclass
+             UNION ALL
+             SELECT u.proname, pg_catalog.format('constraint %I of table %s', c.conname, c.conrelid::pg_catalog.regclass),
+                 pg_catalog.pg_get_constraintdef(c.oid)
+             FROM users u
+             INNER JOIN pg_catalog.pg_constraint c ON c.oid OPERATOR(pg_catalog.=) u.objid
+             WHERE u.classid OPERATOR(pg_catalog.=) 'pg_catalog.pg_constraint'::pg_catalog.regclass
+         )
+         SELECT DISTINCT t.name FROM texts t,
+             LATERAL pg_catalog.regexp_matches(t.text, pg_catalog.concat($2, t.proname, $3), 'g') AS found
+         WHERE found[1]::pg_catalog.int8 OPERATOR(pg_catalog.=) ANY ($1)",
+        &[argument(ids), argument(r"\m"), argument(r"\((?:\w+ => )?\(?'?([0-9]+)'?\)?::bigint")],
+        |tuple| value(tuple, 1),
+    )
+}
+
 /// Gives a project to another role.
 pub fn set_owner(project_id: i64, role: pg_sys::Oid) -> Result<()> {
     update(
@@ -1060,6 +1103,12 @@ pub fn lock_project(project_id: i64, name: &str) -> Result<()> {
         Some(_) => Ok(()),
         None => Err(deleted(name)),
     }
+}
+
+/// A project is not the one any more to which a training was to add a model.
+pub fn gone(project: &str) -> Error {
+    Error::undefined(format!("project \"{project}\" was deleted or renamed while the model was trained"))
+        .hint("Train the model again: this makes the project anew, if it is not there.")
 }
 
 fn deleted(project: &str) -> Error {

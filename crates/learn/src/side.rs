@@ -51,6 +51,16 @@ pub fn of_number(value: f64) -> u64 {
     mix(value.to_bits() ^ 0x666c_6f61_7400_0000)
 }
 
+/// The hash of a number as a model sees it: as float32, in which a real, a double precision and a numeric are the same, but
+/// whole numbers as they are; and NaN is a missing value, as NULL is.
+pub fn of_seen(value: f64) -> u64 {
+    match value {
+        value if value.is_nan() => NULL,
+        value if value.fract() == 0.0 => of_number(value),
+        value => of_number(f64::from(value as f32)),
+    }
+}
+
 /// The hash of an array.
 pub fn of_elements(values: &[f32]) -> u64 {
     values
@@ -107,12 +117,15 @@ pub struct Rule {
     pub classes: BTreeMap<String, u64>,
     /// Whether equal rows are told apart by their number.
     pub counted: bool,
+    /// As what the values of each column are hashed, by the column's name. A model of pgml 3.4 and before has none: its
+    /// hashes are of numbers as float64, and NaN is not NULL.
+    pub types: BTreeMap<String, String>,
 }
 
 impl Rule {
     /// One that needs no hash.
     pub fn plain(by: By) -> Rule {
-        Rule { by, seed: 0, threshold: 0, classes: BTreeMap::new(), counted: false }
+        Rule { by, seed: 0, threshold: 0, classes: BTreeMap::new(), counted: false, types: BTreeMap::new() }
     }
 
     /// The hash by which a row's side is known, of the hash of its content, key or group.
@@ -179,6 +192,9 @@ impl Rule {
             if self.counted {
                 root.insert("counted".into(), json!(true));
             }
+            if !self.types.is_empty() {
+                root.insert("types".into(), json!(self.types));
+            }
         }
         Value::Object(root)
     }
@@ -209,12 +225,21 @@ impl Rule {
                 each.collect::<Option<_>>()?
             }
         };
+        let types = match json.get("types") {
+            None => BTreeMap::new(),
+            Some(types) => {
+                let each =
+                    types.as_object()?.iter().map(|(name, kind)| Some((name.clone(), kind.as_str()?.to_owned())));
+                each.collect::<Option<_>>()?
+            }
+        };
         Some(Rule {
             by,
             seed: json.get("seed")?.as_u64()?,
             threshold: json.get("threshold")?.as_u64()?,
             classes,
             counted: json.get("counted").and_then(Value::as_bool).unwrap_or(false),
+            types,
         })
     }
 
@@ -298,7 +323,7 @@ fn held_out(hashes: &[u64], threshold: u64) -> u64 {
 /// Whether neither side lacks more than half of what is wanted.
 fn balanced(rows: u64, tests: u64, share: f64) -> bool {
     let wanted = rows as f64 * share;
-    let least = if wanted < 1.0 { 0.0 } else { wanted / 2.0 };
+    let least = if wanted <= 0.5 { 0.0 } else { wanted / 2.0 };
     tests as f64 >= least && (rows - tests) as f64 >= ((rows as f64 - wanted) / 2.0).min(rows as f64).max(1.0)
 }
 
@@ -419,6 +444,8 @@ mod tests {
         assert_eq!(of_number(-0.0), of_integer(0));
         assert_eq!(of_number(f64::NAN), of_number(-f64::NAN));
         assert_ne!(of_number(0.5), of_number(0.25));
+        assert_eq!(of_seen(0.1), of_seen(f64::from(0.1f32)));
+        assert_eq!([of_seen(f64::NAN), of_seen(16_777_217.0)], [NULL, of_integer(16_777_217)]);
         assert_ne!(of_integer(i64::MAX), of_integer(i64::MAX - 1));
     }
 
@@ -427,6 +454,7 @@ mod tests {
         let mut moved = content();
         (moved.threshold, moved.counted) = (u64::MAX, true);
         moved.classes.insert("rare".into(), 7);
+        moved.types.insert("y".into(), "number".into());
         let time = By::Time { column: "t".into(), unit: "days".into(), cutoff: i64::MIN };
         let plain = [By::Nothing, By::Position, By::Test("t".into()), time].map(Rule::plain);
         for rule in [moved, rule(By::Key("id".into())), rule(By::Group("g".into()))].into_iter().chain(plain) {

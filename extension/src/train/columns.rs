@@ -957,6 +957,11 @@ impl Data {
         classes.map(|classes| classes.classes().into_iter().map(|class| class.text).collect()).unwrap_or_default()
     }
 
+    /// Whether each label of a regression is one number in all rows.
+    pub fn is_constant(&self) -> bool {
+        self.task == Task::Regression && self.labels.iter().all(|label| label.statistics.only().is_some())
+    }
+
     /// The class that is looked for, as text.
     pub fn positive_class(&self) -> Option<String> {
         self.class_names().into_iter().nth(self.positive? as usize)

@@ -1,6 +1,7 @@
 //! Whether a newly trained model takes the place of the deployed one: it does unless that one is better on rows that neither
 //! was trained on. Where there are too few of these, each is known by its score on the rows that its own training held out.
-//! A model that cannot read the table any more is never the better one.
+//! A model that cannot read the table any more is never the better one, and rows that lack what the deployed model knows (a
+//! class, different labels) never make a better one.
 
 use learn::side::{self, Rule};
 use learn::split::Split;
@@ -19,8 +20,11 @@ use crate::model_meta::{LabelColumn, Task};
 use crate::registry::{self, Project};
 use crate::{lookup, names};
 
-/// Fewer shared rows than these decide nothing.
-const FEWEST_SHARED: u64 = 20;
+/// Fewer rows than these decide nothing.
+const FEWEST: u64 = 20;
+
+/// A class of which fewer rows than these are to be expected may be missing by chance.
+const FEWEST_OF_CLASS: f64 = 5.0;
 
 /// The deployed model, as it was when the rows were read.
 pub struct Rival {
@@ -60,7 +64,8 @@ impl Rival {
     }
 }
 
-/// Takes the new model, of this algorithm, and its metrics on its own test rows.
+/// Takes the new model, of this algorithm, and its metrics on its own test rows; and the deployed model as it was when the
+/// rows were read.
 pub fn decide(
     (project, algorithm): (&Project, &str),
     metric: &Metric,
@@ -82,6 +87,14 @@ pub fn decide(
             ),
         ));
     };
+    if data.is_constant() {
+        return Ok(Decision::warned(
+            false,
+            format!(
+                "the label is the same in all rows, from which nothing can be learnt: model {deployed} stays deployed"
+            ),
+        ));
+    }
     let bytes = names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?;
     let Some(current) = Scorer::new(&bytes, data)? else {
         let reason = format!(
@@ -90,8 +103,23 @@ pub fn decide(
         report::info(&reason);
         return Ok(Decision { better: true, reason });
     };
-    let shared = data.before.as_ref().filter(|_| rival.is_some_and(|rival| rival.id == deployed));
-    let shared = shared.map(|before| split.both(before)).filter(|shared| shared.test_rows() >= FEWEST_SHARED);
+    let recorded = Recorded::find(project, deployed)?;
+    let (lost, unknown) = current.classes_apart(data);
+    if let Some(decision) = by_classes(deployed, &lost, &unknown, &recorded, data) {
+        return Ok(decision);
+    }
+    let (since, shared) = match rival.filter(|rival| rival.id == deployed) {
+        Some(_) => (None, data.before.as_ref().map(|before| split.both(before))),
+        // Another one was deployed meanwhile: by the same rule it held out the same rows.
+        None => {
+            let since = Rival::find(Some(project))?;
+            let rule = since.as_ref().and_then(|since| since.rule.as_ref()).filter(|rule| rule.is_known());
+            let shared = (rule.is_some() && rule == data.rule.as_ref()).then(|| split.clone());
+            (since, shared)
+        }
+    };
+    let rival = since.as_ref().or(rival);
+    let shared = shared.filter(|shared| shared.test_rows() >= FEWEST);
     if let Some(shared) = &shared {
         let groups = Groups::of(data, shared);
         let grades = |metric: &Metric| -> Result<(Grades, Grades)> {
@@ -106,7 +134,12 @@ pub fn decide(
                 let more = rival.filter(|rival| rival.algorithm == algorithm).and_then(|rival| rival.rows);
                 let more = data.spool.rows().saturating_sub(more.unwrap_or(u64::MAX));
                 let graded = graded?;
-                let first = Difference::of(metric, &graded);
+                let mut first = Difference::of(metric, &graded);
+                if first.is_none() && !(lost.is_empty() && unknown.is_empty()) {
+                    // Some metrics are only defined where both know the same classes.
+                    let by_class = Metric::of_task(data.task);
+                    first = Difference::of(&by_class, &grades(&by_class)?);
+                }
                 let second = match (&first, metric.second()) {
                     (Some(first), Some(second)) if first.is_noise() && more == 0 => {
                         Difference::of(&second, &grades(&second)?)
@@ -114,6 +147,7 @@ pub fn decide(
                     _ => None,
                 };
                 if let Some(first) = first {
+                    let deployed = (deployed, unknown.as_slice());
                     return Ok(by_shared(&first, second.as_ref(), deployed, shared.test_rows(), more));
                 }
             }
@@ -123,7 +157,7 @@ pub fn decide(
     {
         return Ok(takes_no_missing(deployed));
     }
-    let Some(current) = recorded(project, deployed, metric, data)? else {
+    let Some(current) = recorded.of(metric, data) else {
         return Ok(Decision::warned(
             true,
             format!(
@@ -132,19 +166,62 @@ pub fn decide(
             ),
         ));
     };
-    let better = metric.at_least_as_good(own, current);
-    let shared = shared.map_or(0, |shared| shared.test_rows());
+    let (rows, rows_then) = (split.test_rows(), recorded.rows());
+    let too_few = rows < FEWEST && rows_then.is_some_and(|then| then > rows);
+    let better = !too_few && metric.at_least_as_good(own, current);
     Ok(Decision::compared(
         better,
         format!(
-            "{name} {own:.6}, and {current:.6} of deployed model {deployed}, each on the rows that its own training held out ({}): {}",
+            "{name} {own:.6} on the {rows} rows that were held out, and {current:.6} of deployed model {deployed} on the {} \
+             that its own training held out ({}): {}",
+            rows_then.map_or("rows".to_owned(), |rows| rows.to_string()),
             match shared {
-                0 => format!("fewer than {FEWEST_SHARED} rows are known that neither was trained on"),
-                rows => format!("the {rows} rows that neither was trained on do not tell"),
+                None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
+                Some(shared) => format!("the {} rows that neither was trained on do not tell", shared.test_rows()),
             },
-            outcome(better, deployed)
+            match too_few {
+                true =>
+                    format!("a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"),
+                false => outcome(better, deployed),
+            }
         ),
     ))
+}
+
+/// By the classes alone, where these decide: `lost` are known to the deployed model and not in the rows, and `unknown` the
+/// other way round.
+fn by_classes(
+    deployed: i64,
+    lost: &[String],
+    unknown: &[String],
+    recorded: &Recorded,
+    data: &Data,
+) -> Option<Decision> {
+    if !unknown.is_empty() && unknown.len() == data.classes()? {
+        let reason =
+            format!("Deployed model {deployed} knows none of the classes of these rows: the new model replaces it");
+        report::info(&reason);
+        return Some(Decision { better: true, reason });
+    }
+    let rows = data.spool.rows() as f64;
+    let missed: Vec<&String> = lost.iter().filter(|class| recorded.share(class) * rows >= FEWEST_OF_CLASS).collect();
+    (!missed.is_empty()).then(|| {
+        Decision::warned(
+            false,
+            format!(
+                "the rows have no {}, which deployed model {deployed} knows and the new model does not: model {deployed} stays \
+                 deployed. SELECT pgml.deploy(...) of the new model deploys it",
+                named(&missed)
+            ),
+        )
+    })
+}
+
+/// `class "a"`, `classes "a", "b"`
+fn named<T: std::fmt::Display>(classes: &[T]) -> String {
+    let quoted: Vec<String> = classes.iter().map(|class| format!("\"{class}\"")).collect();
+    let of_more = if classes.len() == 1 { "class" } else { "classes" };
+    format!("{of_more} {}", quoted.join(", "))
 }
 
 /// Whether a new model replaces the deployed one, and why or why not, in words.
@@ -210,14 +287,24 @@ impl Difference {
 
 /// By the rows that neither was trained on: by the first difference or, where that is within the noise, by the second, if there
 /// is one. `more` rows than the deployed one the new one has read, if it is of the same algorithm.
-fn by_shared(first: &Difference, second: Option<&Difference>, deployed: i64, rows: u64, more: u64) -> Decision {
+fn by_shared(
+    first: &Difference,
+    second: Option<&Difference>,
+    (deployed, unknown): (i64, &[String]),
+    rows: u64,
+    more: u64,
+) -> Decision {
     let better = second.unwrap_or(first).is_better();
     let by_more = !better && first.is_noise() && more > 0;
     let outcome = match by_more {
         true => format!("the new model, of the same algorithm with {more} more rows, replaces it"),
         false => outcome(better, deployed),
     };
-    let (scores, between) = first.told(&format!(" of deployed model {deployed}"));
+    let without = match unknown {
+        [] => String::new(),
+        unknown => format!(", which does not know {}", named(unknown)),
+    };
+    let (scores, between) = first.told(&format!(" of deployed model {deployed}{without}"));
     let second = second.map(|second| {
         let (scores, between) = second.told("");
         format!("; {scores} ({between})")
@@ -246,12 +333,29 @@ fn takes_no_missing(deployed: i64) -> Decision {
     )
 }
 
-fn recorded(project: &Project, model_id: i64, metric: &Metric, data: &Data) -> Result<Option<f64>> {
-    let models = registry::models(project.id)?;
-    let model = models.iter().find(|model| model.id == model_id);
-    let class = data.positive_class();
-    let of = |metrics| metric.of_class(metrics, class.as_deref(), data.positive == Some(1));
-    Ok(model.and_then(|model| of(model.metrics.as_object()?)))
+/// The metrics of a model on the rows that its training held out.
+struct Recorded(Map<String, Value>);
+
+impl Recorded {
+    fn find(project: &Project, model_id: i64) -> Result<Recorded> {
+        let model = registry::models(project.id)?.into_iter().find(|model| model.id == model_id);
+        Ok(Recorded(model.and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default()))
+    }
+
+    fn of(&self, metric: &Metric, data: &Data) -> Option<f64> {
+        metric.of_class(&self.0, data.positive_class().as_deref(), data.positive == Some(1))
+    }
+
+    /// How many rows that were, where it is known.
+    fn rows(&self) -> Option<u64> {
+        self.0.get("rows")?.as_u64()
+    }
+
+    /// The share of a class in the rows; 0 where it is not known.
+    fn share(&self, class: &str) -> f64 {
+        let of_class = || self.0.get("classes")?.get(class)?.get("rows")?.as_f64();
+        of_class().zip(self.rows()).map_or(0.0, |(of_class, rows)| of_class / rows as f64)
+    }
 }
 
 /// The groups of rows that a jackknife leaves out one after another: by the rows' hashes, so that equal rows are together.

@@ -243,6 +243,11 @@ impl LabelReader {
                 format!("label \"{name}\" is \"{only}\" in all rows, and a classification needs two classes"),
             ));
         }
+        if let (None, Some(only)) = (&classes, self.statistics.only()) {
+            super::report::warning(&format!(
+                "label \"{name}\" is {only} in all {rows} rows: there is nothing to learn"
+            ));
+        }
         if self.is_rounded && self.range.0 < self.range.1 {
             judge_rounding(name, self.range)?;
         }

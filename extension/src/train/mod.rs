@@ -269,7 +269,11 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
 
     activity::phase(Phase::Storing);
+    let before = project.map(|project| project.id);
     let project = registry::project_to_add_to(&request.project_name, task.name(), request.automatic_deploy)?;
+    if before.is_some_and(|before| before != project.id) {
+        return Err(registry::gone(&request.project_name));
+    }
     // Made for another task meanwhile.
     task_of(request, Some(&project))?;
     if request.metric.is_some() {

@@ -266,7 +266,8 @@ fn unfit(column: &ResultColumn, what: &str, hint: &'static str) -> Error {
     .hint(hint)
 }
 
-fn is_null(name: &str, what: &str) -> Error {
+/// 22004.
+pub fn is_null(name: &str, what: &str) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
         format!("column \"{name}\" {what}, but contains NULL or NaN"),

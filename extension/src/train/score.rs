@@ -81,6 +81,16 @@ impl Scorer {
         Ok(Some(Scorer { model, features, classes }))
     }
 
+    /// The classes that the model knows and the rows do not have, and those that the rows have and the model does not know.
+    pub fn classes_apart(&self, data: &Data) -> (Vec<String>, Vec<String>) {
+        let theirs: Vec<&str> = self.model.classes().iter().map(|class| class.text.as_str()).collect();
+        let mut unknown = data.class_names();
+        let lost = theirs.iter().filter(|class| !unknown.iter().any(|own| own == *class));
+        let lost = lost.map(|class| (*class).to_owned()).collect();
+        unknown.retain(|class| !theirs.contains(&class.as_str()));
+        (lost, unknown)
+    }
+
     /// Metrics on the test rows; empty if there are none.
     pub fn score(&self, data: &Data, split: &Split) -> Result<Map<String, Value>> {
         self.measure(data, split, false).map(|(metrics, _)| metrics)

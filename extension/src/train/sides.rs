@@ -1,6 +1,8 @@
 //! On which side of a split rows are (`learn::side`), read from their values: while a training reads its rows, of the rule that
 //! it makes and of that of the deployed model; and of any row later.
 
+use std::collections::BTreeMap;
+
 use learn::side::{self, By, Counter, Rule};
 use learn::split::{Sampling, Split, TestSize};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -35,6 +37,8 @@ struct Column {
 #[derive(Clone, Copy)]
 enum Reading {
     Number(Number),
+    /// As a model sees it.
+    Seen(Number),
     /// The target of a regression, which is a real to a model.
     Target(Number),
     Text(TextKind),
@@ -42,12 +46,40 @@ enum Reading {
     Printed(pg_sys::Oid),
 }
 
+/// What the numbers of a column are.
+#[derive(Clone, Copy)]
+pub enum Numbers {
+    /// Names of rows, which are told apart as they are.
+    Exact,
+    /// What is learnt from.
+    Seen,
+    /// The target of a regression.
+    Target,
+}
+
+/// As what values of a type are hashed: the same value of two types has the same hash where this is the same.
+fn kind(type_oid: pg_sys::Oid) -> &'static str {
+    match Kind::of(type_oid) {
+        Some(Kind::Number(Number::Time)) => "time",
+        Some(Kind::Number(Number::Interval)) => "interval",
+        Some(Kind::Number(_)) => "number",
+        Some(Kind::Many(Many::Moment(_))) => "moment",
+        Some(Kind::Many(_)) => "array",
+        // Cast to text it has a mask that it is not printed with.
+        None if type_oid == pg_sys::INETOID => "inet",
+        Some(Kind::Text(_)) | None => "text",
+    }
+}
+
 impl RowHasher {
-    /// Takes one more column into the hash of a row; `target` says whether it is the target of a regression.
-    pub fn add(&mut self, column: &ResultColumn, position: usize, target: bool) {
+    /// Takes one more column into the hash of a row.
+    pub fn add(&mut self, column: &ResultColumn, position: usize, numbers: Numbers) {
         let reading = match Kind::of(column.type_oid) {
-            Some(Kind::Number(number)) if target => Reading::Target(number),
-            Some(Kind::Number(number)) => Reading::Number(number),
+            Some(Kind::Number(number)) => match numbers {
+                Numbers::Exact => Reading::Number(number),
+                Numbers::Seen => Reading::Seen(number),
+                Numbers::Target => Reading::Target(number),
+            },
             Some(Kind::Text(kind)) => Reading::Text(kind),
             Some(Kind::Many(many)) => Reading::Many(many),
             None => Reading::Printed(column.type_oid),
@@ -82,13 +114,16 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>)
     // SAFETY: the column is of the type that the reading was made for.
     Ok(unsafe {
         match reading {
-            Reading::Number(Number::Int8 | Number::Time) => side::of_integer(bits as i64),
-            Reading::Number(Number::Interval) => {
+            Reading::Number(Number::Int8 | Number::Time) | Reading::Seen(Number::Int8 | Number::Time) => {
+                side::of_integer(bits as i64)
+            }
+            Reading::Number(Number::Interval) | Reading::Seen(Number::Interval) => {
                 let interval = &*datum.cast_mut_ptr::<pg_sys::Interval>();
                 let days = i64::from(interval.month) << 32 | i64::from(interval.day as u32);
                 side::mix(side::of_integer(days) ^ interval.time.cast_unsigned())
             }
             Reading::Number(number) => side::of_number(number.double(datum)),
+            Reading::Seen(number) => side::of_seen(number.double(datum)),
             Reading::Target(number) => side::of_number(f64::from(number.read(datum))),
             Reading::Text(kind) => side::of_bytes(kind.read(datum)?.as_bytes()),
             Reading::Many(Many::Moment(moment)) if moment.is_date => {
@@ -148,6 +183,9 @@ impl SideReader {
                 .hint(crate::nearest::hint(&given, &names))
             })?;
             let column = columns.get(at).cloned().ok_or_else(|| Error::corrupted("a column is lost"))?;
+            if rule.types.get(name).is_some_and(|before| before != kind(column.type_oid)) {
+                return Err(other_type(&column));
+            }
             Ok((at, ResultColumn { name: name.to_owned(), ..column }))
         };
         let asked = match &rule.by {
@@ -158,14 +196,19 @@ impl SideReader {
                 for name in names {
                     let (at, column) = find(name)?;
                     let is_label = labels.iter().any(|label| label.name == *name);
-                    hasher.add(&column, at, is_label && task == Task::Regression);
+                    let numbers = match rule.types.is_empty() {
+                        _ if is_label && task == Task::Regression => Numbers::Target,
+                        true => Numbers::Exact,
+                        false => Numbers::Seen,
+                    };
+                    hasher.add(&column, at, numbers);
                 }
                 Asked::Row(hasher)
             }
             By::Key(name) | By::Group(name) => {
                 let (at, column) = find(name)?;
                 let mut hasher = RowHasher::default();
-                hasher.add(&column, at, false);
+                hasher.add(&column, at, Numbers::Exact);
                 Asked::Value(hasher)
             }
             By::Time { column: name, unit, cutoff } => {
@@ -254,6 +297,8 @@ pub struct Hashes {
     open: Vec<Open>,
     /// What each class of a label adds to the hash of its row, by its code.
     classes: Vec<u64>,
+    /// As what the values of each column are hashed.
+    types: BTreeMap<String, String>,
 }
 
 /// A column that may be left out once all rows have been read.
@@ -268,9 +313,10 @@ impl Hashes {
     /// Of a column that names each row, or what it belongs to.
     pub fn of_value(by: By, column: &ResultColumn, position: usize) -> Hashes {
         let mut hasher = RowHasher::default();
-        hasher.add(column, position, false);
+        hasher.add(column, position, Numbers::Exact);
         let label = RowHasher::default();
-        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new() }
+        let types = BTreeMap::from([(column.name.clone(), kind(column.type_oid).to_owned())]);
+        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new(), types }
     }
 
     /// Of all that is learnt from, with whether that is still open, and the labels, the first one first.
@@ -280,25 +326,28 @@ impl Hashes {
         task: Task,
     ) -> Hashes {
         let (mut hasher, mut label, mut names) = (RowHasher::default(), RowHasher::default(), Vec::new());
-        let mut open = Vec::new();
+        let (mut open, mut types) = (Vec::new(), BTreeMap::new());
         for (position, column, is_open) in features {
             if is_open {
                 let mut hasher = RowHasher::default();
-                hasher.add(column, position, false);
+                hasher.add(column, position, Numbers::Seen);
                 open.push(Open { name: column.name.clone(), hasher, rows: Vec::new() });
             } else {
-                hasher.add(column, position, false);
+                hasher.add(column, position, Numbers::Seen);
             }
             names.push(column.name.clone());
+            types.insert(column.name.clone(), kind(column.type_oid).to_owned());
         }
+        let target = if task == Task::Regression { Numbers::Target } else { Numbers::Seen };
         for (number, (position, column)) in labels.enumerate() {
-            hasher.add(column, position, task == Task::Regression);
+            hasher.add(column, position, target);
             names.push(column.name.clone());
+            types.insert(column.name.clone(), kind(column.type_oid).to_owned());
             if number == 0 {
-                label.add(column, position, task == Task::Regression);
+                label.add(column, position, target);
             }
         }
-        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new() }
+        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new(), types }
     }
 
     /// The columns of which it is open whether they are learnt from.
@@ -320,6 +369,7 @@ impl Hashes {
         let By::Content(names) = &mut self.by else { return };
         let Some(at) = names.iter().position(|other| other == name) else { return };
         names.remove(at);
+        self.types.remove(name);
         match self.open.iter().position(|open| open.name == name) {
             Some(at) => drop(self.open.swap_remove(at)),
             None => {
@@ -332,6 +382,12 @@ impl Hashes {
     /// Takes a row, whose label is `code` in a classification.
     pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool], code: f32) -> Result<()> {
         if !matches!(self.by, By::Content(_)) {
+            // All rows without a key would be on one side.
+            if let (By::Key(name), Some(column)) = (&self.by, self.hasher.columns.first())
+                && datum(column.position, values, nulls).is_none()
+            {
+                return Err(roles::is_null(name, "names rows"));
+            }
             return roles::push(&mut self.rows, self.hasher.value(values, nulls)?);
         }
         roles::push(&mut self.rows, self.hasher.row(values, nulls)?)?;
@@ -377,7 +433,8 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     let Some(mut hashes) = data.hashes.take() else {
         return Ok((Split::last(rows, size)?, Rule::plain(By::Position)));
     };
-    let mut rule = Rule { seed: side::seed(project, seed), ..Rule::plain(hashes.by.clone()) };
+    let mut rule =
+        Rule { seed: side::seed(project, seed), types: hashes.types.clone(), ..Rule::plain(hashes.by.clone()) };
     let labels = if data.labels.is_empty() { Vec::new() } else { data.spool.labels()? };
     if matches!(rule.by, By::Content(_)) {
         let label = |row: usize| labels.get(row).map_or(0, |label| hashes.of_label(data.task, *label));

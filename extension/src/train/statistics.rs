@@ -47,6 +47,11 @@ impl Statistics {
         self.squares += difference * difference;
     }
 
+    /// The value that all of them are, where they are one.
+    pub fn only(&self) -> Option<f64> {
+        (self.count > 0 && self.min == self.max).then_some(self.min)
+    }
+
     pub fn add_missing(&mut self, values: u64) {
         self.missing += values;
     }
