@@ -11,6 +11,7 @@ import threading
 import time
 import zipfile
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pg8000.dbapi
@@ -202,9 +203,28 @@ def test_nothing_is_shown_without_a_login(visit, world):
     for path in [*VIEWS.values(), "/jobs/1", "/models/1/curves"]:
         if path != "/login":
             answer = visitor.get(path)
-            assert (answer.status_code, answer.headers["location"]) == (303, "/login"), path
+            wanted = "/login" if path == "/" else "/login?next=" + quote(visitor.world.path(path))
+            assert (answer.status_code, answer.headers["location"]) == (303, wanted), path
     assert visitor.part("/jobs").headers["hx-redirect"] == "/login"
     assert visitor.post("/sql/run", {"text": "SELECT 1"}, token=False).headers["location"] == "/login"
+
+
+def test_a_login_leads_to_the_page_that_was_asked_for(visit, world):
+    visitor = visit()
+    for asked, wanted in [
+        ("/train/table?relation=customers", "/train/table?relation=customers"),
+        ("//evil.example/", "/"),
+        ("/\\evil.example", "/"),
+        ("https://evil.example/", "/"),
+        ("", "/"),
+    ]:
+        page = visitor.get(f"/login?next={quote(asked)}")
+        fields = dict(re.findall(r'name="(csrf|next)" value="([^"]*)"', page.text))
+        assert html.unescape(fields["next"]) == asked
+        fields = {"csrf": fields["csrf"], "next": asked, "user": "ana", "password": PASSWORD}
+        answer = visitor.http.post("/login", data=fields)
+        assert (answer.status_code, answer.headers["location"]) == (303, wanted)
+        visitor.http.cookies.clear()
 
 
 def test_a_wrong_password_is_refused_and_not_repeated(visit):
@@ -424,10 +444,18 @@ def test_a_model_is_deployed_and_rolled_back_by_who_may(visit, world):
     refused = visit("ben", acting=True).post("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]})
     assert "42501" in refused.text and world.database.sql(deployed) == "xgboost"
     visitor = visit("ana", acting=True)
-    answer = visitor.post("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]})
-    assert "is deployed" in text_of(answer) and world.database.sql(deployed) == "linear"
-    answer = visitor.post("/projects/{tumours}/rollback")
-    assert "Rolled back" in text_of(answer) and world.database.sql(deployed) == "xgboost"
+    for action, fields, said, wanted in [
+        ("deploy", {"model": world.ids["tumours.linear"]}, "is deployed.", "linear"),
+        ("rollback", {}, "Rolled back", "xgboost"),
+    ]:
+        # A page that is loaded again does not do it again, and does not say it again.
+        answer = visitor.post(f"/projects/{{tumours}}/{action}", fields)
+        assert (answer.status_code, answer.headers["location"]) == (303, world.path("/projects/{tumours}"))
+        assert world.database.sql(deployed) == wanted
+        assert said in text_of(visitor.get(answer.headers["location"]))
+        assert said not in text_of(visitor.get(answer.headers["location"]))
+        page = visitor.get(f"/projects/{{tumours}}/{action}")
+        assert page.status_code == 405 and "not of a page" in text_of(page)
 
 
 def test_a_model_is_put_on_trial_and_deleted_by_who_may(visit, world):
@@ -442,9 +470,11 @@ def test_a_model_is_put_on_trial_and_deleted_by_who_may(visit, world):
     assert "not 'half'" in text_of(visitor.post(f"/models/{other}/trial", {"strategy": "canary", "share": "half"}))
     page = visitor.post(f"/models/{other}/trial", {"strategy": "canary", "share": "12.5"})
     assert "on trial as canary for 12.5 % of the keys" in text_of(visitor.get(page.headers["location"]))
-    assert "The trial has ended" in text_of(visitor.post("/projects/{tumours}/rollback"))
+    page = visitor.post("/projects/{tumours}/rollback")
+    assert "The trial has ended" in text_of(visitor.get(page.headers["location"]))
     page = visitor.post(f"/models/{other}/delete")
     assert page.headers["location"] == world.path("/projects/{tumours}")
+    assert f"Model {other} is deleted." in text_of(visitor.get(page.headers["location"]))
     assert visitor.get(f"/models/{other}").status_code == 404
     assert visitor.get("/models/{tumours.xgboost}").status_code == 200
 
@@ -722,7 +752,7 @@ def test_every_kind_of_model_can_be_tried(visit):
     for path, part in [
         ("/models/{progress.xgboost}/try", "Nine rows in ten"),
         ("/models/{progress.ridge}/try", "Nine rows in ten"),
-        ("/models/{groups.kmeans}/try", "Cluster"),
+        ("/models/{groups.kmeans}/try", "Cluster "),
         ("/models/{parts.pca}/try", "Components"),
         ("/models/{flowers.xgboost}/try", "Why"),
     ]:
@@ -1048,6 +1078,7 @@ def act(page, view):
         text = "SELECT age, avg(churned::int)::float8 AS churned FROM customers GROUP BY age ORDER BY age"
         page.fill(".cell textarea", text)
         page.keyboard.press("Control+Enter")
+        page.click(".result summary >> text=Plot")
         page.wait_for_selector(".result .u-over")
     elif view == "upload":
         page.set_input_files("#file", {"name": "Penguins (2024).csv", "mimeType": "text/csv", "buffer": PENGUINS})

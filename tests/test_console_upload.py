@@ -155,6 +155,16 @@ def test_names_that_are_words_of_sql_are_quoted(visit, world):
     assert rows == ["0.23|55|1"]
 
 
+def test_a_column_that_counts_the_rows_is_left_out(visit, world):
+    visitor = visit("ana", acting=True)
+    indexed = b",a,b\n1,x,2\n2,y,3\n3,z,4\n"
+    found, page = look(visitor, indexed)
+    assert found == {"column_1": "left out", "a": "text", "b": "bigint"} and "counts the rows" in text_of(page)
+    assert make(visitor, world, indexed, "indexed") == ["x|2", "y|3", "z|4"]
+    assert look(visitor, b",a\n1,x\n3,y\n")[0]["column_1"] == "bigint"
+    assert "not complete" in upload(visitor, indexed, dict.fromkeys(found, "left out"), table="x").text
+
+
 def test_what_does_not_fit_is_told_by_its_line(visit, world):
     visitor = visit("ana", acting=True)
     ragged = b"a,b,c\n1,2,3\n4,5\n6,7,8,9\n1,2,3\n"

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import logging
 from pathlib import Path
+from urllib.parse import quote
 
 import jinja2
 from starlette.applications import Starlette
@@ -116,7 +117,8 @@ def page(view, connects=True, is_form=True):
         if session is None:
             if request.headers.get("hx-request") == "true":
                 return Response(status_code=204, headers={"HX-Redirect": "/login"})
-            return RedirectResponse("/login", 303)
+            asked = str(request.url.replace(scheme="", netloc="")) if request.method == "GET" else "/"
+            return RedirectResponse("/login" if asked == "/" else f"/login?next={quote(asked)}", 303)
         fields = {}
         if request.method == "POST":
             try:
@@ -134,7 +136,9 @@ def page(view, connects=True, is_form=True):
         except Missing:
             fault = Fault(
                 "There is no such page, or you may not see it.",
-                "The owner of a project grants the right to see it: pgml.grant(project, role, 'see').",
+                "The owner of a project grants the right to see it: pgml.grant(project, role, 'see')."
+                if request.url.path.startswith(("/projects/", "/models/"))
+                else "",
             )
             return console.fault(request, session, fault, 404)
         except Forbidden as error:
@@ -160,11 +164,11 @@ def make_app(settings):
         yield
         await console.sessions.close()
 
-    def get(path, view):
-        return Route(path, page(view), methods=["GET"])
+    def get(path, view, connects=True):
+        return Route(path, page(view, connects), methods=["GET"])
 
-    def post(path, view):
-        return Route(path, page(view), methods=["POST"])
+    def post(path, view, connects=True):
+        return Route(path, page(view, connects), methods=["POST"])
 
     routes = [
         Route("/login", login.login, methods=["GET", "POST"]),
@@ -199,13 +203,14 @@ def make_app(settings):
         post("/watch/{project}", watch.start),
         post("/watch/{project}/check", watch.check),
         post("/watch/{project}/stop", watch.stop),
-        get("/poolers", poolers.show),
-        get("/poolers/{pooler}", poolers.pooler),
-        post("/poolers/{pooler}", poolers.command),
-        get("/poolers/{pooler}/clients", poolers.clients),
-        post("/poolers/{pooler}/clients", poolers.kill),
-        get("/poolers/{pooler}/shapes", poolers.shapes),
-        get("/poolers/{pooler}/events", poolers.events),
+        # Poolers are asked while the database is away, too.
+        get("/poolers", poolers.show, connects=False),
+        get("/poolers/{pooler}", poolers.pooler, connects=False),
+        post("/poolers/{pooler}", poolers.command, connects=False),
+        get("/poolers/{pooler}/clients", poolers.clients, connects=False),
+        post("/poolers/{pooler}/clients", poolers.kill, connects=False),
+        get("/poolers/{pooler}/shapes", poolers.shapes, connects=False),
+        get("/poolers/{pooler}/events", poolers.events, connects=False),
         get("/sql", sql.show),
         # Statements that take long have connections of their own: pages, and cancelling, need those of the session.
         Route("/sql/run", page(sql.run, connects=False), methods=["POST"]),
@@ -220,5 +225,10 @@ def make_app(settings):
         session = console.sessions.find(request.cookies.get(console.cookie, ""))
         return console.fault(request, session, Fault("There is no such page."), 404)
 
+    async def no_page(request, _):
+        session = console.sessions.find(request.cookies.get(console.cookie, ""))
+        return console.fault(request, session, Fault("This address is of an action, not of a page."), 405)
+
     app.add_exception_handler(404, missing)
+    app.add_exception_handler(405, no_page)
     return app

@@ -84,7 +84,9 @@ def fault_of(error, seconds=None):
             f"The server was asked to stop{after}: this took too long.", "Try a smaller relation, or a query.", "57014"
         )
     if isinstance(error, howdah.PostgresError):
-        return Fault(str(error), getattr(error, "hint", None) or "", getattr(error, "sqlstate", None) or "")
+        # The hint has a line of its own.
+        message = str(error).partition("\nHINT:")[0]
+        return Fault(message, getattr(error, "hint", None) or "", getattr(error, "sqlstate", None) or "")
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
         return Fault("The server did not answer in time.", "It may be busy, or the network slow. Try again.")
     if isinstance(error, (OSError, howdah.InterfaceError)):

@@ -19,6 +19,7 @@ LONGEST = 1 << 24
 csv.field_size_limit(LONGEST)
 
 TYPES = ("bigint", "double precision", "numeric", "boolean", "date", "timestamp", "timestamptz", "text")
+LEFT_OUT = "left out"
 NUMERIC = ("bigint", "double precision", "numeric")
 MISSING = ("", "NA", "NULL", "N/A", "?", "-", "\\N")
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
@@ -203,6 +204,15 @@ def is_header(rows, delimiter):
     return not typed or any(type_in_style([first]) != kind for first, kind in typed)
 
 
+def are_row_numbers(values):
+    """Whether a column counts the rows, as pandas and R write it in front of the others."""
+    return (
+        len(values) > 1
+        and values[0] in ("0", "1")
+        and values == [str(int(values[0]) + at) for at in range(len(values))]
+    )
+
+
 def names_of(header):
     """Names of columns in small letters and without blanks, each once."""
     names = []
@@ -283,14 +293,14 @@ class Reading:
     """Reads a file piece by piece, as text for COPY."""
 
     def __init__(self, columns, *, delimiter, encoding, missing, header, numbers):
-        self.names = [name for name, _ in columns]
+        readers = {LEFT_OUT: lambda: None, "text": lambda: text_reader(missing)}
+        readers |= dict.fromkeys(NUMERIC, lambda: number_reader(missing, numbers))
+        self.width = len(columns)
+        # Of each column that is kept: its place, its name, and what reads its cells.
         self.cells = [
-            text_reader(missing)
-            if kind == "text"
-            else number_reader(missing, numbers)
-            if kind in NUMERIC
-            else plain_reader(missing)
-            for _, kind in columns
+            (place, name, read)
+            for place, (name, kind) in enumerate(columns)
+            if (read := readers.get(kind, lambda: plain_reader(missing))())
         ]
         self.delimiter = delimiter
         self.encoding = encoding
@@ -341,21 +351,19 @@ class Reading:
             self.skip = 0
             return
         line = self.line + start
-        if len(fields) != len(self.cells):
-            raise Unreadable(ragged(line + 1, len(fields), len(self.cells)))
+        if len(fields) != self.width:
+            raise Unreadable(ragged(line + 1, len(fields), self.width))
         if (self.shifts[-1] if self.shifts else 0) != line - self.rows:
             self.shifted.append(self.rows)
             self.shifts.append(line - self.rows)
         self.rows += 1
         try:
-            rows.append(
-                "\t".join([escaped(read(value)) for read, value in zip(self.cells, fields, strict=True)]) + "\n"
-            )
+            rows.append("\t".join([escaped(read(fields[place])) for place, _, read in self.cells]) + "\n")
         except Unreadable:
             # Which one: read again, for the name of the column.
-            for name, read, value in zip(self.names, self.cells, fields, strict=True):
+            for place, name, read in self.cells:
                 try:
-                    read(value)
+                    read(fields[place])
                 except Unreadable as error:
                     raise Unreadable(f"Line {line + 1}, column {name}: {error}") from None
             raise

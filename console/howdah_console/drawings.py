@@ -127,6 +127,13 @@ def bins_of(values, bins=BINS):
     least, most = min(values), max(values)
     if least == most:
         return [len(values)]
+    if all(float(value).is_integer() for value in values):
+        # So many whole numbers in each, or bins with one more would stand out.
+        width = math.ceil((most - least + 1) / bins)
+        counts = [0] * math.ceil((most - least + 1) / width)
+        for value in values:
+            counts[int((value - least) // width)] += 1
+        return counts
     counts = [0] * min(bins, max(2, len(set(values))))
     for value in values:
         counts[min(len(counts) - 1, int((value - least) / (most - least) * len(counts)))] += 1

@@ -34,6 +34,8 @@ class Session:
         self.pool = pool
         self.csrf = secrets.token_urlsafe(24)
         self.began = self.used = time.monotonic()
+        # What was done, for the page that is shown next.
+        self.done = None
         # Statements of the page of SQL that run, by their tokens: the process that runs each.
         self.running = {}
         # When the page Watch asked last, and the calls of each model then.

@@ -57,6 +57,9 @@ function draw(place) {
   }, values, place);
 }
 
+// On a phone the menu scrolls.
+document.addEventListener("DOMContentLoaded", () => document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }));
+
 const drawAll = (root) => root.querySelectorAll?.("[data-chart]").forEach((place) => draw(place));
 document.addEventListener("DOMContentLoaded", () => drawAll(document));
 document.addEventListener("htmx:load", (event) => drawAll(event.detail.elt));

@@ -1,5 +1,6 @@
 """In and out."""
 
+import re
 import secrets
 
 from starlette.responses import RedirectResponse
@@ -12,12 +13,22 @@ def _cookie(console, response, name, value, **more):
     response.set_cookie(name, value, httponly=True, samesite="strict", secure=console.settings.secure, path="/", **more)
 
 
-def _ask(console, request, refusal=None, user=None, status=200):
+def _next(asked):
+    """The address to go to after the login: one of this console's."""
+    return asked if re.fullmatch(r"/(?![/\\])[^\\\x00-\x20]*", asked) else "/"
+
+
+def _ask(console, request, refusal=None, user=None, status=200, asked=None):
     """The form, with a token that a cookie has too: there is no session yet that could have one."""
     name = console.cookie + "_login"
     token = request.cookies.get(name) or secrets.token_urlsafe(24)
     response = console.show(
-        "login.html", status, token=token, refusal=refusal, user=console.settings.user if user is None else user
+        "login.html",
+        status,
+        token=token,
+        refusal=refusal,
+        user=console.settings.user if user is None else user,
+        asked=asked or request.query_params.get("next", ""),
     )
     _cookie(console, response, name, token, max_age=3600)
     return response
@@ -28,7 +39,7 @@ async def login(request):
     console = request.app.state.console
     if request.method == "GET":
         if console.sessions.find(request.cookies.get(console.cookie, "")):
-            return RedirectResponse("/", 303)
+            return RedirectResponse(_next(request.query_params.get("next", "")), 303)
         return _ask(console, request)
     try:
         fields = await form(request)
@@ -40,8 +51,8 @@ async def login(request):
     try:
         secret = await console.sessions.login(user, fields.get("password", ""))
     except Refused as refused:
-        return _ask(console, request, refused.message, user, refused.status)
-    response = RedirectResponse("/", 303)
+        return _ask(console, request, refused.message, user, refused.status, fields.get("next"))
+    response = RedirectResponse(_next(fields.get("next", "")), 303)
     _cookie(console, response, console.cookie, secret)
     response.delete_cookie(console.cookie + "_login")
     return response

@@ -22,6 +22,7 @@ from howdah_console.figures import (
 )
 
 MOST = 100
+MOST_COMPONENTS = 12
 # The metrics without what may be large.
 METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
 NO_EXTENSION = ("42P01", "3F000")
@@ -97,7 +98,8 @@ async def stranger_of(page, snapshot, metric=None):
 async def find_project(page):
     """The project that the address names, as (row, answer)."""
     answer = await page.ask(
-        "SELECT id, name, task::text, owner::text, metric, created_at FROM pgml.projects WHERE id = $1::bigint",
+        "SELECT id, name, task::text, owner::text, metric, created_at, pgml.has_privilege(name, 'see') AS seen "
+        "FROM pgml.projects WHERE id = $1::bigint",
         page.number("project"),
     )
     if not answer.rows:
@@ -105,9 +107,10 @@ async def find_project(page):
     return answer.first
 
 
-async def project(page, done=None, fault=None):
+async def project(page, fault=None):
     """A project's models side by side, what was deployed when, and why."""
     found = await find_project(page)
+    done, page.session.done = page.session.done, None
     deployments = await page.ask(
         """
         SELECT d.id, d.model_id, m.algorithm, d.strategy::text, d.created_at
@@ -222,7 +225,15 @@ async def deploy(page):
     if not model.isdigit():
         raise Missing
     answer = await page.ask.act("SELECT * FROM pgml.deploy($1::bigint)", int(model))
-    return await project(page, done=None if answer.fault else f"Model {model} is deployed.", fault=answer.fault)
+    return await done_or_fault(page, f"Model {model} is deployed.", answer.fault)
+
+
+async def done_or_fault(page, done, fault):
+    """The project's page: loading it again does not do again what was done."""
+    if fault:
+        return await project(page, fault=fault)
+    page.session.done = done
+    return page.go(f"/projects/{page.number('project')}")
 
 
 async def rollback(page):
@@ -232,7 +243,7 @@ async def rollback(page):
     trials = await page.ask("SELECT model_id FROM pgml.trials WHERE project_id = $1::bigint", found["id"])
     answer = await page.ask.act("SELECT * FROM pgml.deploy($1, 'rollback')", found["name"])
     done = "The trial has ended." if trials.rows else "Rolled back to the model before."
-    return await project(page, done=None if answer.fault else done, fault=answer.fault)
+    return await done_or_fault(page, done, answer.fault)
 
 
 async def describe(page):
@@ -291,6 +302,7 @@ async def delete(page):
     answer = await page.ask.act("SELECT pgml.delete_model($1::bigint)", found["id"])
     if answer.fault:
         return await model(page, fault=answer.fault)
+    page.session.done = f"Model {found['id']} is deleted."
     return page.go(f"/projects/{found['project_id']}")
 
 
@@ -397,12 +409,12 @@ async def model(page, fault=None):
     features = [row for row in importance.rows if row[by] is not None]
     coefficients = None
     if not features and not importance.fault:
+        # Of centres and components the first ones whole, of a linear model the largest.
+        order = "ORDER BY abs(coefficient) DESC LIMIT 100"
+        if found["task"] in ("clustering", "decomposition"):
+            order = f"WHERE component <= {MOST_COMPONENTS} LIMIT {MOST_COMPONENTS * 1000}"
         coefficients = await page.ask(
-            """
-            SELECT class, component, feature, coefficient FROM pgml.coefficients($1::bigint)
-            ORDER BY abs(coefficient) DESC LIMIT 100
-            """,
-            found["id"],
+            f"SELECT class, component, feature, coefficient FROM pgml.coefficients($1::bigint) {order}", found["id"]
         )
     learning = await page.ask(
         "SELECT round, part, metric, value FROM pgml.learning_curve($1::bigint) ORDER BY metric, part, round",
@@ -475,11 +487,10 @@ def grid_of(coefficients):
     rows = coefficients.rows if coefficients else []
     if not rows or any(row["component"] is None for row in rows):
         return None
-    places = sorted({row["component"] for row in rows})
+    places = sorted({row["component"] for row in rows})[:MOST_COMPONENTS]
     values = {(row["feature"], row["component"]): row["coefficient"] for row in rows}
-    features = sorted({row["feature"] for row in rows}, key=lambda name: (name == "(intercept)", name))
-    lines = [(feature, [values.get((feature, place)) for place in places]) for feature in features]
-    return (places, lines) if len(places) <= 12 else None
+    features = [feature for feature in dict.fromkeys(row["feature"] for row in rows) if feature != "(intercept)"]
+    return places, [(feature, [values.get((feature, place)) for place in places]) for feature in features]
 
 
 async def curves(page):

@@ -16,6 +16,7 @@ SAMPLE = 5000
 MOST_TABLES = 300
 MOST_COLUMNS = 200
 TASKS = ("classification", "regression", "clustering", "decomposition")
+NO_LABELS = ("date", "timestamp", "timestamptz", "time", "interval", "uuid", "json", "jsonb", "bytea")
 SEARCHES = ("grid", "random")
 # What most people change of each algorithm; the rest is below a fold.
 USUAL = (
@@ -136,6 +137,7 @@ def describe(row, values, rows):
         "missing": (len(values) - len(known)) / len(values) if values else None,
         "distinct": len(distinct),
         "numeric": row["type"] in NUMBERS,
+        "can_be_label": row["type"] not in NO_LABELS and not row["type"].startswith("_"),
         "top": [],
     }
     if column["numeric"]:

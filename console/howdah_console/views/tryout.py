@@ -50,6 +50,9 @@ def fields_of(columns):
             field["usual"] = by_size[0]
             if len(by_size) <= MOST_CATEGORIES:
                 field["choices"] = sorted(by_size)
+        elif kind == "bool":
+            field["choices"] = ["false", "true"]
+            field["usual"] = field["choices"][(statistics.get("mean") or 0) >= 0.5]
         elif column.get("size", 1) == 1 or kind in MOMENTS:
             quantiles = [value for value in statistics.get("quantiles") or [] if value is not None]
             middle = quantiles[len(quantiles) // 2] if quantiles else statistics.get("mean")
@@ -201,7 +204,7 @@ async def predict(page, model, fields, values):
     else:
         answer = await ask("pgml.predict($1::bigint, r) AS cluster")
         result["fault"] = answer.fault
-        result["prediction"] = None if answer.fault else answer.first["cluster"]
+        result["prediction"] = None if answer.fault else int(answer.first["cluster"])
         return result
     explained = await page.ask(
         f"SELECT e.feature, e.value, e.contribution, e.class FROM {source}, pgml.explain($1::bigint, r) AS e",

@@ -71,6 +71,7 @@ async def look(page):
             preview(one, values, missing, numbers, dates)
             for one, values in zip(csvfile.names_of(rows[0] if header else [""] * width), columns, strict=True)
         ],
+        counts_rows=header and not rows[0][0].strip() and csvfile.are_row_numbers(columns[0]),
         rows=len(body),
         ragged=ragged,
         whole=whole,
@@ -111,7 +112,10 @@ def read_plan(text):
                 ("dates", csvfile.DATES),
             )
         )
-        known = known and all(isinstance(one, str) and kind in csvfile.TYPES for one, kind in plan["columns"])
+        known = known and all(
+            isinstance(one, str) and kind in (*csvfile.TYPES, csvfile.LEFT_OUT) for one, kind in plan["columns"]
+        )
+        known = known and any(kind != csvfile.LEFT_OUT for _, kind in plan["columns"])
         return plan if known and all(isinstance(plan[key], str) for key in ("schema", "table")) else None
     except (KeyError, TypeError, ValueError):
         return None
@@ -126,7 +130,7 @@ async def make(page):
     if not plan["table"].strip():
         return page.show("fault_part.html", fault=Fault("Name the table."))
     relation = f"{name(plan['schema'])}.{name(plan['table'].strip())}"
-    columns = ", ".join(f"{name(one)} {kind}" for one, kind in plan["columns"])
+    columns = ", ".join(f"{name(one)} {kind}" for one, kind in plan["columns"] if kind != csvfile.LEFT_OUT)
     reading = csvfile.Reading(
         plan["columns"],
         header=bool(plan["header"]),
