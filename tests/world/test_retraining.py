@@ -507,3 +507,12 @@ def test_a_class_of_three_rows_has_one_that_is_held_out(database):
         database.sql(f"SELECT pgml.train('r{project}', 'classification', 'rare', 'k', 'linear')")
     held_out = database.sql("SELECT min((metrics->'classes'->'rare'->>'rows')::int) FROM pgml.models")
     assert int(held_out) >= 1
+
+
+def test_rows_without_a_key_are_refused(database):
+    """All of them were on one side."""
+    database.sql(ROWS)
+    database.sql("UPDATE hv SET id = NULL WHERE id % 2 = 0")
+    with pytest.raises(Exception, match='column "id" names rows, but contains NULL'):
+        database.sql("""SELECT pgml.train('k', 'regression', 'hv', 'y', 'linear',
+                                          preprocess => '{"id": {"role": "key"}, "n": {"role": "ignore"}}')""")
