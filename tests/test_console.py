@@ -814,7 +814,15 @@ def test_a_model_is_described_and_has_a_card(visit, world):
     assert "sales" in text_of(visitor.get("/projects/{churn}"))
     card = visitor.get(f"{path}/card")
     assert card.headers["content-type"] == "text/markdown; charset=utf-8" and "Ask Ben." in card.text
-    assert "22023" in visitor.post(f"{path}/describe", {**form, "tags": "twice, twice"}).text
+    # What another page has changed meanwhile is kept, or named.
+    older = {"shown_description": "", "shown_tags": "sales, weekly"}
+    visitor.post(f"{path}/describe", {**older, "description": "", "tags": "twice, twice"})
+    stored = f"SELECT description, tags FROM pgml.models WHERE id = {path.rpartition('/')[2]}"
+    assert world.database.sql(stored) == "Who leaves <soon>?\nAsk Ben.|{twice}"
+    page = visitor.post(f"{path}/describe", {**older, "description": "", "tags": "mine"})
+    assert "tags changed meanwhile, to: twice" in text_of(page) and 'name="tags" value="mine"' in page.text
+    page = visitor.post(f"{path}/describe", {**form, "tags": "x" * 1000})
+    assert page.status_code == 400 and "x" * 1000 in page.text
     assert "42501" in visit("ben", acting=True).post("/models/{tumours.xgboost}/describe", form).text
 
 

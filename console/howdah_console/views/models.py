@@ -250,15 +250,24 @@ async def describe(page):
     """Keeps the description and the tags of the form."""
     page.need_actions()
     found, _, _, _ = await find_model(page)
-    tags = [tag for one in page.form.get("tags", "").split(",") if (tag := one.strip())]
+    given = {name: page.form.get(name, "").replace("\r\n", "\n").strip() for name in ("description", "tags")}
+    stored = {"description": (found["description"] or "").strip(), "tags": ", ".join(found["tags"] or [])}
+    # What somebody else has changed since the form was shown stays, or is named before it is lost.
+    lost = None
+    for name, text in stored.items():
+        shown = page.form.get(f"shown_{name}", text).replace("\r\n", "\n").strip()
+        if given[name] == shown:
+            given[name] = text
+        elif text not in (shown, given[name]):
+            lost = Fault(f"The {name} changed meanwhile, to: {text or 'nothing'}", "Save again to replace it.")
+    if lost:
+        return await model(page, fault=lost, given=given)
+    tags = list(dict.fromkeys(tag for one in given["tags"].split(",") if (tag := one.strip())))
     answer = await page.ask.act(
-        "SELECT pgml.describe($1::bigint, $2::text, $3::text[])",
-        found["id"],
-        page.form.get("description", "").strip(),
-        tags,
+        "SELECT pgml.describe($1::bigint, $2::text, $3::text[])", found["id"], given["description"], tags
     )
     if answer.fault:
-        return await model(page, fault=answer.fault)
+        return await model(page, fault=answer.fault, given=given)
     return page.go(f"/models/{found['id']}")
 
 
@@ -399,7 +408,7 @@ def describe_column(column):
     return shown
 
 
-async def model(page, fault=None):
+async def model(page, fault=None, given=None):
     """One model: its metrics, what it learnt from, and what it was made with."""
     found, data, answer, snapshot = await find_model(page)
     importance = await page.ask(
@@ -446,6 +455,7 @@ async def model(page, fault=None):
         200 if fault is None else 400,
         here="models",
         fault=fault,
+        given=given or {"description": found["description"] or "", "tags": ", ".join(found["tags"] or [])},
         model=found,
         data=data,
         answer=answer,
