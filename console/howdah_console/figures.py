@@ -21,7 +21,11 @@ METRICS = {
     "mean_absolute_error": ("Mean absolute error", False, "in units of the label"),
     "root_mean_squared_error": ("Root mean squared error", False, "in units of the label"),
     "mean_squared_error": ("Mean squared error", False, "in squared units of the label"),
-    "silhouette": ("Silhouette", True, "how well the clusters are apart, -1 to 1"),
+    "silhouette": (
+        "Silhouette",
+        True,
+        "how well the clusters are apart, -1 to 1; of standardised columns, whatever their units",
+    ),
     "davies_bouldin": ("Davies-Bouldin", False, "how much the clusters overlap; 0 is not at all"),
     "calinski_harabasz": ("Calinski-Harabasz", True, "spread between the clusters by spread within"),
     "inertia": ("Inertia", False, "the sum of squared distances to the centres"),
@@ -174,6 +178,21 @@ def class_order(name):
 
 NUMBERS = ("int2", "int4", "int8", "float4", "float8", "numeric")
 MOMENTS = ("date", "timestamp", "timestamptz")
+# As format_type writes what models know by PostgreSQL's own names.
+TYPES = {
+    "int2": "smallint",
+    "int4": "integer",
+    "int8": "bigint",
+    "float4": "real",
+    "float8": "double precision",
+    "bool": "boolean",
+}
+
+
+def type_name(kind):
+    """A type as people write it."""
+    element = (kind or "").removesuffix("[]")
+    return (kind or "").replace(element, TYPES.get(element, element), 1)
 
 
 def as_moment(seconds, kind):
@@ -200,4 +219,5 @@ FILTERS = {
     "plural": plural,
     "compact": compact,
     "cell": cell,
+    "type_name": type_name,
 }

@@ -176,6 +176,7 @@ async def project(page, fault=None):
         history=history,
         most=MOST,
         trials=trials,
+        on_trial=[row["model_id"] for row in trials.rows],
         primary=primary,
         others=others,
         best=better(values) if values else None,
@@ -301,6 +302,7 @@ async def trial(page):
         )
     if answer.fault:
         return await model(page, fault=answer.fault)
+    page.session.done = f"Model {found['id']} is on trial."
     return page.go(f"/projects/{found['project_id']}")
 
 
@@ -444,6 +446,9 @@ async def model(page, fault=None, given=None):
         found["algorithm"],
         found["task"],
     )
+    trials = await page.ask(
+        "SELECT strategy::text, share, created_at FROM pgml.trials WHERE model_id = $1::bigint", found["id"]
+    )
     described = {row["name"]: row for row in known.rows}
     metrics = found["metrics"]
     primary = primary_of(found)
@@ -475,8 +480,10 @@ async def model(page, fault=None, given=None):
         steepest=max((abs(row["coefficient"]) for row in (coefficients.rows if coefficients else [])), default=1) or 1,
         usage=usage,
         described=described,
+        trial=trials.first,
         columns=[describe_column(column) for column in (data or {}).get("columns", [])],
         samples=samples,
+        held_out=metrics["rows"] / samples if samples and metrics.get("rows") is not None else None,
         stranger=stranger,
         unasked=samples <= page.settings.rows_unasked and stranger is None,
         has_curves=data is not None and found["task"] in ("classification", "regression"),
