@@ -516,3 +516,42 @@ def test_rows_without_a_key_are_refused(database):
     with pytest.raises(Exception, match='column "id" names rows, but contains NULL'):
         database.sql("""SELECT pgml.train('k', 'regression', 'hv', 'y', 'linear',
                                           preprocess => '{"id": {"role": "key"}, "n": {"role": "ignore"}}')""")
+
+
+@pytest.fixture
+def alike(database):
+    """Two columns decide about the label, and two that are labels too."""
+    database.sql("""
+        CREATE TABLE alike AS SELECT sin(i * 0.37) * 3 AS a, cos(i * 1.7) * 2 AS b, i * 7919 % 101 / 10.0 AS noise,
+            sin(i * 0.37) * 3 + cos(i * 1.7) * 2 > 0.3 AS y, sin(i * 0.37) * 3 AS y2, cos(i * 1.7) * 2 AS y3
+        FROM generate_series(1, 2000) i
+    """)
+    return database
+
+
+def test_a_training_that_leaves_columns_out_is_compared_by_its_score(alike):
+    call = """SELECT deployed FROM pgml.train('left', 'classification', '(SELECT a, b, noise, y FROM alike)', 'y', 'xgboost',
+        preprocess => '%s')"""
+    assert alike.sql(call % "{}") == "t"
+    worse = alike.sql(call % '{"a": {"role": "ignore"}, "b": {"role": "ignore"}}')
+    reason = alike.sql("SELECT metrics->>'decision' FROM pgml.models ORDER BY id DESC LIMIT 1")
+    assert worse == "f" and 'trained without "a", "b"' in reason, reason
+
+
+def test_a_model_of_another_label_replaces_nothing_by_itself(alike):
+    call = "SELECT deployed FROM pgml.train('other', 'regression', 'alike', '{}', 'linear')"
+    assert [alike.sql(call.format(label)) for label in ("y2", "y3")] == ["t", "f"]
+    assert "predicts y2, and the new model y3" in alike.sql(
+        "SELECT metrics->>'decision' FROM pgml.models ORDER BY id DESC LIMIT 1"
+    )
+
+
+def test_a_model_without_held_out_rows_is_not_compared_on_those_of_others(alike):
+    call = "SELECT pgml.train('all', 'classification', '(SELECT b, noise, y FROM alike)', 'y', 'xgboost', test_size => {})"
+    for share in ("0", "0.25"):
+        alike.sql(call.format(share))
+    compare = "pgml.compare('all', '(SELECT b, noise, y FROM alike)')"
+    assert alike.sql(f"SELECT error FROM {compare} WHERE metrics IS NULL") == (
+        "it was trained without held-out rows, on these rows too"
+    )
+    assert alike.sql(f"SELECT count(*) FROM {compare} WHERE metrics IS NOT NULL") == "1"

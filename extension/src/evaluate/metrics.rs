@@ -123,6 +123,10 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
     let mut entrants = Entrants(Vec::with_capacity(count));
     for (target, candidate) in targets {
         let enter = || {
+            let has = |name: &str| candidate.metrics.get(name).is_some();
+            if sided.wanted == Wanted::HeldOut && has("fit_time") && !has("rows") {
+                return Err(Error::invalid("it was trained without held-out rows, on these rows too"));
+            }
             let target = match (target?, sided.wanted) {
                 (target, Wanted::HeldOut) => names::unseen(target)?,
                 (target, _) => target,

@@ -3,6 +3,7 @@
 //! A model that cannot read the table any more is never the better one, and rows that lack what the deployed model knows (a
 //! class, different labels) never make a better one.
 
+use learn::preprocess::Role;
 use learn::side::{self, Rule};
 use learn::split::Split;
 use pgrx::PgSqlErrorCode;
@@ -11,11 +12,12 @@ use serde_json::{Map, Value};
 use super::columns::Data;
 use super::cursor::ResultColumn;
 use super::report;
+use super::roles::Roles;
 use super::score::{Grades, Scorer};
 use super::sides::SideReader;
 use crate::error::Result;
 use crate::metric::Metric;
-use crate::model::Model;
+use crate::model::{Column, Model};
 use crate::model_meta::{LabelColumn, Task};
 use crate::registry::{self, Project};
 use crate::{lookup, names};
@@ -71,7 +73,7 @@ pub fn decide(
     metric: &Metric,
     (new, metrics): (&Scorer, &Map<String, Value>),
     rival: Option<&Rival>,
-    data: &Data,
+    (data, roles): (&Data, &Roles),
     split: &Split,
 ) -> Result<Decision> {
     let Some(deployed) = registry::deployed_model(project.id)? else {
@@ -96,14 +98,35 @@ pub fn decide(
         ));
     }
     let bytes = names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?;
+    let recorded = Recorded::find(project, deployed)?;
+    let by_records = |why: String| Ok(recorded.decide((deployed, metric, own), why, data, split));
+    let theirs = Model::of_bytes(&bytes)?;
+    let labels: Vec<&str> = theirs.labels.iter().map(|label| label.name.as_str()).collect();
+    let own_labels: Vec<&str> = data.labels.iter().map(|label| label.name.as_str()).collect();
+    if labels != own_labels {
+        return Ok(Decision::warned(
+            false,
+            format!(
+                "deployed model {deployed} predicts {}, and the new model {}: model {deployed} stays deployed. \
+                 SELECT pgml.deploy(...) of the new model deploys it",
+                labels.join(", "),
+                own_labels.join(", ")
+            ),
+        ));
+    }
     let Some(current) = Scorer::new(&bytes, data)? else {
+        let is_ignored = |column: &&Column| roles.of_column(&column.name) == Role::Ignore;
+        let left_out: Vec<String> =
+            theirs.columns.iter().filter(is_ignored).map(|column| format!("\"{}\"", column.name)).collect();
+        if !left_out.is_empty() {
+            return by_records(format!("the new model was trained without {}", left_out.join(", ")));
+        }
         let reason = format!(
             "Deployed model {deployed} cannot read these rows, whose columns are others: the new model replaces it"
         );
         report::info(&reason);
         return Ok(Decision { better: true, reason });
     };
-    let recorded = Recorded::find(project, deployed)?;
     let (lost, unknown) = current.classes_apart(data);
     if let Some(decision) = by_classes(deployed, &lost, &unknown, &recorded, data) {
         return Ok(decision);
@@ -157,35 +180,10 @@ pub fn decide(
     {
         return Ok(takes_no_missing(deployed));
     }
-    let Some(current) = recorded.of(metric, data) else {
-        return Ok(Decision::warned(
-            true,
-            format!(
-                "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new model \
-                 replaces it. SELECT pgml.deploy({deployed}) deploys it again"
-            ),
-        ));
-    };
-    let (rows, rows_then) = (split.test_rows(), recorded.rows());
-    let too_few = rows < FEWEST && rows_then.is_some_and(|then| then > rows);
-    let better = !too_few && metric.at_least_as_good(own, current);
-    Ok(Decision::compared(
-        better,
-        format!(
-            "{name} {own:.6} on the {rows} rows that were held out, and {current:.6} of deployed model {deployed} on the {} \
-             that its own training held out ({}): {}",
-            rows_then.map_or("rows".to_owned(), |rows| rows.to_string()),
-            match shared {
-                None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
-                Some(shared) => format!("the {} rows that neither was trained on do not tell", shared.test_rows()),
-            },
-            match too_few {
-                true =>
-                    format!("a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"),
-                false => outcome(better, deployed),
-            }
-        ),
-    ))
+    by_records(match shared {
+        None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
+        Some(shared) => format!("the {} rows that neither was trained on do not tell", shared.test_rows()),
+    })
 }
 
 /// By the classes alone, where these decide: `lost` are known to the deployed model and not in the rows, and `unknown` the
@@ -344,6 +342,43 @@ impl Recorded {
 
     fn of(&self, metric: &Metric, data: &Data) -> Option<f64> {
         metric.of_class(&self.0, data.positive_class().as_deref(), data.positive == Some(1))
+    }
+
+    /// By the scores of both, each on the rows that its own training held out, and why these decide.
+    fn decide(
+        &self,
+        (deployed, metric, own): (i64, &Metric, f64),
+        why: String,
+        data: &Data,
+        split: &Split,
+    ) -> Decision {
+        let name = metric.name();
+        let Some(current) = self.of(metric, data) else {
+            return Decision::warned(
+                true,
+                format!(
+                    "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new \
+                     model replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+                ),
+            );
+        };
+        let (rows, rows_then) = (split.test_rows(), self.rows());
+        let too_few = rows < FEWEST && rows_then.is_some_and(|then| then > rows);
+        let better = !too_few && metric.at_least_as_good(own, current);
+        Decision::compared(
+            better,
+            format!(
+                "{name} {own:.6} on the {rows} rows that were held out, and {current:.6} of deployed model {deployed} on the {} \
+                 that its own training held out ({why}): {}",
+                rows_then.map_or("rows".to_owned(), |rows| rows.to_string()),
+                match too_few {
+                    true => format!(
+                        "a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"
+                    ),
+                    false => outcome(better, deployed),
+                }
+            ),
+        )
     }
 
     /// How many rows that were, where it is known.

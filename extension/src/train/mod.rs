@@ -296,7 +296,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             &metric,
             (&scorer, &metrics),
             rival.as_ref(),
-            &data,
+            (&data, &roles),
             &split,
         )?),
         false => None,
