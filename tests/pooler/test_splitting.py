@@ -534,3 +534,30 @@ def test_ends_of_no_copy_send_no_write_to_a_replica(servers):
             begin, end = query("BEGIN READ ONLY"), query("COMMIT")
             client.send(begin, stray, end, stray, query("INSERT INTO kept VALUES (1)"), stray)
             assert "E:" not in show([answer for _ in range(3) for answer in client.until(b"Z")])
+
+
+def test_a_definition_parts_the_statements_before_it_from_those_after_it(servers):
+    """A table that hides the one that a shared statement reads, made by a client with splitting: at once, on replicas too."""
+    servers.primary.psql("CREATE SCHEMA tenant; CREATE TABLE hidden AS SELECT 'public' AS v")
+    servers.catch_up()
+    path, read = "SET search_path = tenant, public", "SELECT v FROM hidden"
+    try:
+        with split(servers) as pooler:
+            splits(pooler)
+            with contextlib.ExitStack() as stack:
+                others = [stack.enter_context(Raw(pooler.port, "app")) for _ in range(3)]
+                maker, late = (stack.enter_context(Raw(pooler.port, "app")) for _ in range(2))
+                for client in (*others, maker, late):
+                    client.sql(path)
+                for client in others * 3:
+                    client.ask(parse("s", read), SYNC)
+                    assert "public" in client.ask(bind("s"), EXECUTE, close("s"), SYNC)
+                maker.sql("CREATE TABLE tenant.hidden AS SELECT 'tenant' AS v")
+                for client in (maker, late):
+                    client.ask(parse("s", read), SYNC)
+                    servers.catch_up()
+                    for _ in range(3):
+                        assert "tenant" in client.ask(bind("s"), EXECUTE, SYNC)
+    finally:
+        servers.primary.psql("DROP SCHEMA tenant CASCADE; DROP TABLE hidden")
+        servers.catch_up()

@@ -547,7 +547,9 @@ def test_a_model_of_another_label_replaces_nothing_by_itself(alike):
 
 
 def test_a_model_without_held_out_rows_is_not_compared_on_those_of_others(alike):
-    call = "SELECT pgml.train('all', 'classification', '(SELECT b, noise, y FROM alike)', 'y', 'xgboost', test_size => {})"
+    call = (
+        "SELECT pgml.train('all', 'classification', '(SELECT b, noise, y FROM alike)', 'y', 'xgboost', test_size => {})"
+    )
     for share in ("0", "0.25"):
         alike.sql(call.format(share))
     compare = "pgml.compare('all', '(SELECT b, noise, y FROM alike)')"

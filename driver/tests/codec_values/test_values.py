@@ -258,3 +258,11 @@ def test_domains_and_enums_come_back(sides):
         sides.same("SELECT $1::colour", value)
         sides.same("SELECT $1::colour[]", [value, "red"])
         sides.same("SELECT $1::colour[]", [[value], ["NULL"]])
+
+
+def test_a_numeric_of_more_digits_than_postgresqls_is_refused(sides):
+    """asyncpg stores 0."""
+    for digits in (131_072, 200_000):
+        with pytest.raises(exceptions.DataError, match="exponent is too large"):
+            sides.run(sides.ours.fetchval("SELECT $1::numeric", decimal.Decimal(f"-1E+{digits}")))
+    assert sides.run(sides.ours.fetchval("SELECT $1::numeric > 0", decimal.Decimal("1E+131071")))

@@ -26,6 +26,7 @@ use crate::frontend::{messages, shapes};
 use crate::pipeline::{connection, room};
 use crate::pools::checkout;
 use crate::reactor::turns;
+use crate::router::fingerprints;
 use crate::router::unit::{self, Way};
 use crate::state::Core;
 use crate::state::client::Client;
@@ -212,6 +213,10 @@ fn send_down(
         client.times.request_since = now;
     }
     client.checkout.send(server_key);
+    if writes && let Some(fingerprint) = &fingerprint {
+        fingerprints::foresee_definition(core, key, Some(&fingerprint.verdict));
+    }
+    let client = core.clients.get_mut(key.0)?;
     let unnamed = client.prepared.unnamed.clone();
     let mut names = Vec::new();
     for message in &unit.messages {

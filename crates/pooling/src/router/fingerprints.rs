@@ -79,7 +79,8 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
     if !defines && !commits {
         return;
     }
-    let Some((_, server)) = core.pair(key).filter(|(_, server)| !server.is_pipelined()) else {
+    // Of the units of a pipelined connection only those that are alone in it define anything: their verdict is given.
+    let Some((_, server)) = core.pair(key).filter(|(_, server)| !server.is_pipelined() || verdict.is_some()) else {
         return;
     };
     let pool = server.pool;
