@@ -1,9 +1,11 @@
 """Every built-in type alone and in arrays, ranges and composites: as asyncpg reads and writes it, to the exception."""
 
+import decimal
 import itertools
 import re
 
 import pytest
+from howdah import exceptions
 from howdah.types import Range
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -261,7 +263,7 @@ def test_domains_and_enums_come_back(sides):
 
 
 def test_a_numeric_of_more_digits_than_postgresqls_is_refused(sides):
-    """asyncpg stores 0."""
+    """It is not stored as 0, as asyncpg does."""
     for digits in (131_072, 200_000):
         with pytest.raises(exceptions.DataError, match="exponent is too large"):
             sides.run(sides.ours.fetchval("SELECT $1::numeric", decimal.Decimal(f"-1E+{digits}")))
