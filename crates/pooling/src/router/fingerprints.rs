@@ -68,7 +68,8 @@ pub fn leave_room(core: &Core, pool: PoolKey) -> bool {
     let own = core.pools.get(pool.0).and_then(|pool| Place::of(&core.config, &pool.name.database));
     let Some(Place { servers, .. }) = own else { return false };
     let beside = core.shared.library.all().into_iter().filter(|other| other.place.servers == servers);
-    beside.fold(false, |asked, other| other.leave_room() || asked)
+    // All of them are asked.
+    beside.filter(|other| other.leave_room()).count() > 0
 }
 
 /// Notes that a statement is about to be sent on its client's connection: a definition counts from now on, one in a
