@@ -297,9 +297,18 @@ fn put_together(database: &mut Database) {
     }
 }
 
+/// The limit of a user's statements; 0 is none.
+fn statement_timeout(user: &Toml) -> Result<Option<Seconds>, String> {
+    let limit = user.get("statement_timeout").map(|limit| milliseconds(limit, "statement_timeout")).transpose()?;
+    Ok(limit.filter(|limit| !limit.0.is_zero()))
+}
+
+/// The name of an account on the servers, and its password.
+type Account = (String, Option<String>);
+
 /// Reads the users of a pool.
 fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table) -> Result<(), String> {
-    let mut accounts: Vec<(String, Option<String>)> = Vec::new();
+    let mut accounts: Vec<Account> = Vec::new();
     let mut is_given = false;
     let mut sizes = 0;
     for (number, user) in pool.get("users").and_then(Toml::as_table).into_iter().flatten() {
@@ -313,9 +322,9 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
             }
         }
         database.admits.get_or_insert_default().push(user_name.clone());
-        for key in user.as_table().into_iter().flat_map(Table::keys).filter(|key| !USER_KEYS.contains(&key.as_str())) {
-            config.remarks.push(format!("{} is not supported and has no effect", place(key)));
-        }
+        let without_effect = |key: &&String| !USER_KEYS.contains(&key.as_str());
+        let keys = user.as_table().into_iter().flat_map(Table::keys).filter(without_effect);
+        config.remarks.extend(keys.map(|key| format!("{} is not supported and has no effect", place(key))));
         let is_known = config.users.contains_key(&user_name);
         let entry = config.users.entry(user_name.clone()).or_default();
         let size = |key: &str| match get(key).map(|size| usize::read(&size)) {
@@ -328,8 +337,7 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
             sizes += size;
         }
         database.min_pool_size = database.min_pool_size.max(size("min_pool_size")?);
-        let limit = user.get("statement_timeout").map(|limit| milliseconds(limit, "statement_timeout")).transpose()?;
-        let limit = limit.filter(|limit| !limit.0.is_zero());
+        let limit = statement_timeout(user)?;
         if is_known && entry.query_timeout != limit {
             return Err(format!(
                 "the user {user_name} has different statement_timeouts in different pools: not supported"
@@ -350,8 +358,20 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
             accounts.push(account);
         }
     }
-    match accounts.as_slice() {
-        _ if !is_given => (),
+    if is_given {
+        shared_account(config, database, name, (&accounts, sizes))?;
+    }
+    Ok(())
+}
+
+/// The account by which all users of a pool come to the servers.
+fn shared_account(
+    config: &mut Config,
+    database: &mut Database,
+    name: &str,
+    (accounts, sizes): (&[Account], usize),
+) -> Result<(), String> {
+    match accounts {
         // They share the connections, and so the room that each was given.
         [(account, password)] => {
             database.user = Some(account.clone());
