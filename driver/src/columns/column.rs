@@ -209,7 +209,7 @@ impl Column {
     }
 
     /// Refuses dates and timestamps that are infinite, which Arrow and NumPy do not know: they would be the year 294247.
-    pub(super) fn check_finite(&self, py: Python<'_>) -> PyResult<()> {
+    pub(super) fn check_finite(&self) -> PyResult<()> {
         if self.is_infinite {
             let message = format!(
                 "column \"{}\" has an infinite date or timestamp, which Arrow and NumPy do not know: cast it to text, or leave \
@@ -219,8 +219,8 @@ impl Column {
             return Err(PyOverflowError::new_err(message));
         }
         match &self.values {
-            Values::List { element, .. } => element.check_finite(py),
-            Values::Struct { fields, .. } => fields.iter().try_for_each(|field| field.check_finite(py)),
+            Values::List { element, .. } => element.check_finite(),
+            Values::Struct { fields, .. } => fields.iter().try_for_each(|field| field.check_finite()),
             _ => Ok(()),
         }
     }

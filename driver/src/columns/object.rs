@@ -237,7 +237,7 @@ impl ColumnObject {
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let none = || PyAttributeError::new_err("__array_interface__");
         let column = self.only().ok_or_else(none)?;
-        column.check_finite(py)?;
+        column.check_finite()?;
         let holes = column.validity.nulls() > 0;
         let (kind, start): (&str, *const u8) = match &column.values {
             Values::Float4(values) => ("<f4", values.as_ptr().cast()),
@@ -320,16 +320,16 @@ fn index(place: isize, len: usize, message: &'static str) -> PyResult<usize> {
 }
 
 /// Refuses what Arrow does not know, in the columns that are asked for.
-fn check_finite(py: Python<'_>, source: &Source) -> PyResult<()> {
+fn check_finite(source: &Source) -> PyResult<()> {
     let mut columns = source.batches.iter().flat_map(|batch| match source.column {
         Some(place) => batch.columns.get(place..=place).unwrap_or_default(),
         None => &batch.columns,
     });
-    columns.try_for_each(|column| column.check_finite(py))
+    columns.try_for_each(|column| column.check_finite())
 }
 
 fn one_stream(py: Python<'_>, source: Source) -> PyResult<Bound<'_, PyAny>> {
-    check_finite(py, &source)?;
+    check_finite(&source)?;
     capsule(py, Stream::new(source), names::STREAM)
 }
 
@@ -337,7 +337,7 @@ fn one_array<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'py, PyTup
     if source.batches.len() > 1 {
         return Err(PyValueError::new_err("the result is in several batches: read it by __arrow_c_stream__"));
     }
-    check_finite(py, source)?;
+    check_finite(source)?;
     let schema = capsule(py, source.schema(), names::SCHEMA)?;
     PyTuple::new(py, [schema, capsule(py, source.array(0), names::ARRAY)?])
 }
