@@ -10,10 +10,10 @@ import time
 import pytest
 
 from devkit.places import BUILD, ROOT
+from tests.consoles import PASSWORD, SCREENS, Visitor, browser, running, text_of
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, query, startup
 from tests.pooler.trio import three
-from tests.test_console import PASSWORD, SCREENS, Visitor, browser, running, text_of
 
 __all__ = ["browser"]
 CROWD = 5000

@@ -10,7 +10,7 @@ import pytest
 
 from howdah_console import csvfile
 from tests.conftest import fresh
-from tests.test_console import PASSWORD, PENGUINS, World, browser, running, tab, text_of, visit
+from tests.consoles import PASSWORD, PENGUINS, World, browser, running, tab, text_of, visit
 
 __all__ = ["browser", "tab", "visit"]
 

@@ -14,7 +14,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from howdah_console import __version__, drawings, figures, shield
-from howdah_console.ask import FAULTS, Ask, Fault, fault_of
+from howdah_console.ask import FAULTS, LOST, Ask, Fault, fault_of
 from howdah_console.sessions import Sessions
 from howdah_console.settings import Settings
 from howdah_console.shield import form, is_token
@@ -132,7 +132,20 @@ def page(view, connects=True, is_form=True):
             if not connects:
                 return await view(Page(console, request, session, None, fields))
             async with session.pool.acquire(timeout=5) as connection:
-                return await view(Page(console, request, session, Ask(connection, allowed), fields))
+                ask = Ask(connection, allowed, session, lambda: console.sessions.is_there(session))
+                shown = Page(console, request, session, ask, fields)
+                try:
+                    return await view(shown)
+                except Missing:
+                    # A replica may not know of it yet.
+                    if request.method != "GET" or ask.of_primary:
+                        raise
+                    ask.of_primary = True
+                    return await view(shown)
+                except LOST:
+                    # It may still be waiting for an answer.
+                    connection.terminate()
+                    raise
         except Missing:
             fault = Fault(
                 "There is no such page, or you may not see it.",

@@ -88,7 +88,8 @@ def fault_of(error, seconds=None):
         message = str(error).partition("\nHINT:")[0]
         return Fault(message, getattr(error, "hint", None) or "", getattr(error, "sqlstate", None) or "")
     if isinstance(error, (asyncio.TimeoutError, TimeoutError)):
-        return Fault("The server did not answer in time.", "It may be busy, or the network slow. Try again.")
+        hint = "It may be busy or down (behind a pooler: the primary), or the network slow. Try again."
+        return Fault("The server did not answer in time.", hint)
     if isinstance(error, (OSError, howdah.InterfaceError)):
         return Fault("The server is away.", "Is it running? Try again when it is.")
     raise error
@@ -105,12 +106,22 @@ LOST = (
 )
 
 
-class Ask:
-    """Asks over one connection of the visitor's."""
+# To a pooler with replicas: not one of them. To PostgreSQL it is a comment.
+PRIMARY = "/* howdah: primary */ "
+# A server that is silent for so long is asked whether it is there, and is to say so within as long.
+SILENT_SECONDS = 1.5
 
-    def __init__(self, connection, seconds):
+
+class Ask:
+    """Asks over one connection of the visitor's, in a `session`; `is_there` is to raise if the server is not."""
+
+    def __init__(self, connection, seconds, session, is_there):
         self.connection = connection
         self.seconds = seconds
+        self.session = session
+        self.is_there = is_there
+        # Whether a replica will not do.
+        self.of_primary = session.has_just_acted()
 
     async def __call__(self, text, *values):
         """The answer to a statement; what the server refuses is the answer's fault, a lost server an exception."""
@@ -122,7 +133,8 @@ class Ask:
 
         self.connection.add_log_listener(listen)
         try:
-            answer.rows = await self.connection.fetch(text, *values, timeout=self.seconds + 3)
+            sent = PRIMARY + text if self.of_primary else text
+            answer.rows = await self._watched(self.connection.fetch(sent, *values, timeout=self.seconds + 3))
         except FAULTS as error:
             if isinstance(error, LOST) and not isinstance(error, howdah.QueryCanceledError):
                 raise
@@ -133,15 +145,28 @@ class Ask:
 
     async def act(self, text, *values):
         """As a call, in a transaction that may change something."""
+        # The page that follows has to know of it.
+        self.session.act()
         try:
             async with self.connection.transaction():
-                await self.connection.execute("SET TRANSACTION READ WRITE")
+                await self._watched(self.connection.execute("SET TRANSACTION READ WRITE"))
                 answer = await self(text, *values)
                 if answer.fault:
                     raise Undone
         except Undone:
             pass
         return answer
+
+    async def _watched(self, asked):
+        """What was asked, unless the server turns out to be away meanwhile: a pooler lets a statement wait for it."""
+        task = asyncio.ensure_future(asked)
+        try:
+            done, _ = await asyncio.wait({task}, timeout=SILENT_SECONDS)
+            if not done:
+                await asyncio.wait_for(self.is_there(), SILENT_SECONDS)
+            return await task
+        finally:
+            task.cancel()
 
     async def allow(self, seconds):
         """From here on a statement may take so long."""

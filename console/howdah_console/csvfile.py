@@ -204,15 +204,6 @@ def is_header(rows, delimiter):
     return not typed or any(type_in_style([first]) != kind for first, kind in typed)
 
 
-def are_row_numbers(values):
-    """Whether a column counts the rows, as pandas and R write it in front of the others."""
-    return (
-        len(values) > 1
-        and values[0] in ("0", "1")
-        and values == [str(int(values[0]) + at) for at in range(len(values))]
-    )
-
-
 def names_of(header):
     """Names of columns in small letters and without blanks, each once."""
     names = []

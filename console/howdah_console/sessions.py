@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 
 import howdah
+
+from howdah_console.ask import PRIMARY
 
 # At most so many sessions, and connections of one.
 MOST_SESSIONS = 200
@@ -14,6 +17,8 @@ CONNECTIONS = 4
 FAILED_SECONDS = 0.7
 LOGINS_AT_ONCE = 4
 LONGEST_SECONDS = 12 * 3600
+# So long after something was done, replicas may not know of it yet.
+ACTED_SECONDS = 10
 
 
 class Refused(Exception):
@@ -38,8 +43,19 @@ class Session:
         self.done = None
         # Statements of the page of SQL that run, by their tokens: the process that runs each.
         self.running = {}
+        # The forms of trainings that were asked for, by the ids of their jobs.
+        self.forms = {}
         # When the page Watch asked last, and the calls of each model then.
         self.usage = (0.0, {})
+        self._acted = -math.inf
+
+    def act(self):
+        """Something is done now that the pages from now on are to show."""
+        self._acted = time.monotonic()
+
+    def has_just_acted(self):
+        """Whether replicas may not know yet what was done."""
+        return time.monotonic() - self._acted < ACTED_SECONDS
 
 
 class Sessions:
@@ -130,6 +146,14 @@ class Sessions:
     async def connect_apart(self, session, seconds):
         """A connection of its own, for a statement that the visitor wrote."""
         return await howdah.connect(self.settings.target, **self.options(session.user, session.password, seconds))
+
+    async def is_there(self, session):
+        """Raises unless the server answers; behind a pooler with replicas, the primary."""
+        connection = await self.connect_apart(session, self.settings.page_seconds)
+        try:
+            await connection.execute(PRIMARY + "SELECT 1")
+        finally:
+            connection.terminate()
 
     def logout(self, secret):
         """Ends a session."""

@@ -2,12 +2,13 @@
 
 import math
 import re
+from urllib.parse import urlencode
 
 from starlette.responses import Response
 
 from howdah_console import drawings
 from howdah_console.app import Missing
-from howdah_console.ask import Fault
+from howdah_console.ask import Fault, quoted
 from howdah_console.figures import (
     METRICS,
     MOMENTS,
@@ -23,6 +24,8 @@ from howdah_console.figures import (
 
 MOST = 100
 MOST_COMPONENTS = 12
+# So many models of a project are measured without a click.
+MOST_UNASKED = 20
 # The metrics without what may be large.
 METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
 NO_EXTENSION = ("42P01", "3F000")
@@ -107,13 +110,53 @@ async def find_project(page):
     return answer.first
 
 
+class Listing:
+    """The order of a project's models and which of them are listed, by the address."""
+
+    def __init__(self, page, project, metrics):
+        asked = page.request.query_params
+        self.path = f"/projects/{project['id']}"
+        self.algorithm = asked.get("algorithm", "")[:100]
+        self.filter = f"AND m.algorithm = {quoted(self.algorithm)}" if self.algorithm else ""
+        # What each column is sorted by, and whether its greatest comes first at the first click.
+        columns = {"made": ("m.id", True), "algorithm": ("m.algorithm", False)}
+        columns |= {"rows": (in_metrics("rows"), True), "fit_time": (in_metrics("fit_time"), False)}
+        columns |= {name: (in_metrics(name), METRICS.get(name, ("", True))[1]) for name in metrics}
+        self.first = {name: falls for name, (_, falls) in columns.items()}
+        self.column = asked.get("sort") if asked.get("sort") in columns else "made"
+        self.falls = {"up": False, "down": True}.get(asked.get("way"), self.first[self.column])
+        self.order = f"{columns[self.column][0]} {'DESC' if self.falls else 'ASC'} NULLS LAST, m.id DESC"
+
+    def address(self, algorithm, column, falls):
+        """The page with another order, or with others of the models."""
+        given = {"algorithm": algorithm, "sort": column, "way": "down" if falls else "up"}
+        return f"{self.path}?{urlencode({name: value for name, value in given.items() if value})}#models"
+
+    def by(self, column):
+        """The page sorted by a column; the other way round if it is already."""
+        return self.address(self.algorithm, column, not self.falls if column == self.column else self.first[column])
+
+    def only(self, algorithm):
+        """The page with the models of one algorithm."""
+        return self.address(algorithm, self.column, self.falls)
+
+
+def in_metrics(name):
+    """A number in a model's metrics, as SQL."""
+    path = quoted(name)
+    return f"CASE jsonb_typeof(m.metrics->{path}) WHEN 'number' THEN (m.metrics->>{path})::float8 END"
+
+
 async def project(page, fault=None):
     """A project's models side by side, what was deployed when, and why."""
     found = await find_project(page)
     done, page.session.done = page.session.done, None
+    primary = primary_of(found)
+    others = [name for name in SECONDARY.get(found["task"], ()) if name != primary]
+    listing = Listing(page, found, [primary, *others])
     deployments = await page.ask(
         """
-        SELECT d.id, d.model_id, m.algorithm, d.strategy::text, d.created_at
+        SELECT d.id, d.model_id, m.algorithm, d.strategy::text, d.created_at, m.metrics->>'decision' AS decision
         FROM pgml.deployments AS d LEFT JOIN pgml.models AS m ON m.id = d.model_id
         WHERE d.project_id = $1::bigint
         ORDER BY d.id DESC LIMIT 20
@@ -128,18 +171,38 @@ async def project(page, fault=None):
                m.id IN (SELECT model_id FROM pgml.deployments WHERE project_id = $1::bigint) AS was_deployed
         FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
         WHERE m.project_id = $1::bigint
-          AND (m.id = $2::bigint OR m.id IN (SELECT id FROM pgml.models WHERE project_id = $1::bigint
-                                             ORDER BY id DESC LIMIT {MOST}))
-        ORDER BY m.id DESC
+          AND (m.id = $2::bigint OR m.id IN (SELECT m.id FROM pgml.models AS m WHERE project_id = $1::bigint
+                                             {listing.filter} ORDER BY {listing.order} LIMIT {MOST}))
+        ORDER BY {listing.order}
         """,
         found["id"],
-        deployed,
+        # Where a filter leaves it out it is not added.
+        None if listing.filter else deployed,
+    )
+    algorithms = await page.ask(
+        "SELECT algorithm, count(*) AS models FROM pgml.models WHERE project_id = $1::bigint GROUP BY 1 ORDER BY 1",
+        found["id"],
+    )
+    declined = await page.ask(
+        """
+        SELECT m.id AS model_id, m.algorithm, m.created_at, m.metrics->>'decision' AS decision FROM pgml.models AS m
+        WHERE m.project_id = $1::bigint AND m.metrics->>'decision' IS NOT NULL
+          AND m.id NOT IN (SELECT model_id FROM pgml.deployments WHERE project_id = $1::bigint)
+        ORDER BY m.id DESC LIMIT 20
+        """,
+        found["id"],
+    )
+    latest = await page.ask(
+        """
+        SELECT s.id, s.relation_name, (s.analysis->>'samples')::bigint AS samples
+        FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        WHERE m.project_id = $1::bigint ORDER BY m.id DESC LIMIT 1
+        """,
+        found["id"],
     )
     trials = await page.ask(
         "SELECT model_id, strategy::text, share, created_at FROM pgml.trials WHERE project_id = $1::bigint", found["id"]
     )
-    primary = primary_of(found)
-    others = [name for name in SECONDARY.get(found["task"], ()) if name != primary]
     rows = []
     for row in models.rows:
         one = dict(row)
@@ -148,21 +211,13 @@ async def project(page, fault=None):
         rows.append(one)
     values = [one["metrics"].get(primary) for one in rows if one["metrics"].get(primary) is not None]
     better = max if METRICS.get(primary, ("", True))[1] else min
-    newest = rows[0] if rows else None
-    samples = int(newest["samples"] or 0) if newest else 0
-    stranger = await stranger_of(page, newest["snapshot_id"], found["metric"]) if newest else None
-    decisions = {one["id"]: one["metrics"]["decision"] for one in rows if "decision" in one["metrics"]}
+    newest = latest.first
+    samples = (newest["samples"] or 0) if newest else 0
+    stranger = await stranger_of(page, newest["id"], found["metric"]) if newest else None
+    count = sum(row["models"] for row in algorithms.rows)
     # Newest first: a deployment, or a training that deployed nothing.
-    declined = [one for one in rows if one["id"] in decisions and not one["was_deployed"]][:20]
-    history = [dict(row) for row in deployments.rows] + [
-        {
-            "id": None,
-            "model_id": one["id"],
-            "strategy": "new_score",
-            **{key: one[key] for key in ("algorithm", "created_at")},
-        }
-        for one in declined
-    ]
+    history = [dict(row) for row in deployments.rows]
+    history += [{**dict(row), "id": None, "strategy": "new_score"} for row in declined.rows]
     history.sort(key=lambda one: (one["created_at"], one["model_id"]), reverse=True)
     return page.show(
         "project.html",
@@ -172,7 +227,9 @@ async def project(page, fault=None):
         rows=rows,
         deployments=deployments,
         deployed=deployed,
-        decisions=decisions,
+        listing=listing,
+        algorithms=algorithms.rows,
+        count=count,
         history=history,
         most=MOST,
         trials=trials,
@@ -184,7 +241,7 @@ async def project(page, fault=None):
         relation=newest["relation_name"] if newest else None,
         samples=samples,
         stranger=stranger,
-        unasked=samples <= page.settings.rows_unasked and stranger is None and len(rows) <= 20,
+        unasked=samples <= page.settings.rows_unasked and stranger is None and count <= MOST_UNASKED,
         done=done,
         fault=fault,
     )

@@ -85,6 +85,7 @@ async def run(page):
             # A plan that is analysed has been run, and is undone.
             if page.settings.actions and not plans:
                 await connection.execute("COMMIT")
+                page.session.act()
     except FAULTS as error:
         cancelled = isinstance(error, howdah.QueryCanceledError) and "user request" in str(error)
         answer.fault = Fault("Cancelled.") if cancelled else told(error, text, page.settings.sql_seconds)

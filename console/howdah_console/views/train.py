@@ -10,9 +10,13 @@ from howdah_console import drawings
 from howdah_console.app import Missing
 from howdah_console.ask import Answer, Fault
 from howdah_console.ask import name as identifier
-from howdah_console.figures import NUMBERS, compact
+from howdah_console.figures import NUMBERS, compact, parsed
+from howdah_console.row_numbers import are_row_numbers
 
 SAMPLE = 5000
+FEWEST_NUMBERED = 20
+# The forms of so many trainings are kept while the visitor is logged in.
+MOST_FORMS = 50
 MOST_TABLES = 300
 MOST_COLUMNS = 200
 TASKS = ("classification", "regression", "clustering", "decomposition")
@@ -150,11 +154,9 @@ def describe(row, values, rows):
         common = distinct.most_common(drawings.BINS)
         column["counts"] = [number for _, number in common]
         column["top"] = [value for value, _ in common[:3]]
-    # 1, 2, 3 ... as pandas and R write it in front of each row: it tells in which order the rows were.
-    spread = max(known) - min(known) + 1 if known and row["type"] in ("int4", "int8") else None
-    column["counts_rows"] = bool(
-        spread and len(distinct) == len(values) > 20 and len(values) <= spread <= max(rows * 1.1, len(values))
-    )
+    # Of few rows, numbers that are all different say little.
+    whole = row["type"] in ("int4", "int8") and len(known) == len(values) > FEWEST_NUMBERED
+    column["counts_rows"] = whole and are_row_numbers(known, rows)
     # What the column would be as a label.
     if not distinct:
         column["task"] = ""
@@ -173,6 +175,9 @@ async def read(page):
 
 async def table(page, fault=None, given=None, read=False, asked=""):
     """A table's columns, and the form of a training."""
+    note = None
+    if given is None and page.request.method == "GET":
+        given, note = await former(page)
     given = given or {}
     relation = given.get("relation") or asked or page.request.query_params.get("relation", "")
     answer, sample, columns, stranger = await columns_of(page, relation, read)
@@ -195,12 +200,61 @@ async def table(page, fault=None, given=None, read=False, asked=""):
         algorithm=given.get("algorithm") or "xgboost",
         known=known,
         given=given,
+        note=note,
         fault=fault,
         project=given.get("project")
         or page.request.query_params.get("project")
         or relation.rpartition(".")[2].strip('"'),
         parameters=await parameters_of(page, given.get("algorithm") or "xgboost", task),
     )
+
+
+async def former(page):
+    """The form of the training that the address names, by the job or by the model, and what the form does not have."""
+    asked = page.request.query_params
+    job, model = asked.get("job", ""), asked.get("model", "")
+    if job in page.session.forms:
+        return page.session.forms[job], None
+    if not re.fullmatch(r"[0-9]{1,18}", model):
+        return None, None
+    answer = await page.ask(
+        """
+        SELECT p.name AS project, p.task::text, m.algorithm, m.hyperparams, m.search, m.search_params, m.search_args,
+               s.relation_name, s.y_column_name, s.test_size, s.analysis->'preprocess' AS preprocess
+        FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
+             JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        WHERE m.id = $1::bigint
+        """,
+        int(model),
+    )
+    if not answer.rows:
+        raise Missing
+    row = answer.first
+    parameters, preprocess = parsed(row["hyperparams"]) or {}, parsed(row["preprocess"]) or {}
+    tried = (parsed(row["search_params"]) or {}) if row["search"] else {}
+    arguments = (parsed(row["search_args"]) or {}) if row["search"] else {}
+    typed = {name: as_typed(value) for name, value in parameters.items() if name not in tried}
+    typed |= {name: ", ".join(map(as_typed, values)) for name, values in tried.items() if isinstance(values, list)}
+    left_out = [name for name, spec in preprocess.items() if spec == {"role": "ignore"}]
+    others = {name: spec for name, spec in preprocess.items() if name not in left_out}
+    given = {
+        "relation": row["relation_name"],
+        "project": row["project"],
+        "task": row["task"],
+        "label": next(iter(row["y_column_name"] or []), ""),
+        "algorithm": row["algorithm"],
+        "search": row["search"] if row["search"] in SEARCHES else "",
+        "test_size": f"{row['test_size']:g}",
+        "deploy": "on",
+    }
+    given |= {name: as_typed(arguments[name]) for name in ("cv", "n_iter") if name in arguments}
+    given |= {f"out_{name}": "on" for name in left_out} | {f"hp_{name}": text for name, text in typed.items()}
+    return given, f"That training also had preprocess, which this form has not: {compact(others)}." if others else None
+
+
+def as_typed(value):
+    """A hyperparameter as one types it."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 async def algorithms_of(page):
@@ -334,6 +388,10 @@ async def start(page):
     )
     if answer.fault:
         return await table(page, answer.fault, given)
+    forms = page.session.forms
+    forms[str(answer.first["id"])] = given
+    while len(forms) > MOST_FORMS:
+        forms.pop(next(iter(forms)))
     return page.go(f"/jobs/{answer.first['id']}")
 
 
@@ -341,6 +399,7 @@ JOBS = """
     SELECT j.id, j.role, j.project, j.algorithm, j.status, j.created_at, j.started_at, j.ended_at, j.model_id,
            j.deployed, j.sqlstate, j.message, j.detail, j.hint, a.phase, a.rounds_done, a.rounds_total, a.rows,
            a.seconds_left, m.metrics->>'decision' AS decision,
+           m.metrics->'warnings' AS warnings,
            extract(epoch FROM coalesce(j.ended_at, clock_timestamp()) - j.started_at)::float8 AS seconds
     FROM pgml.jobs AS j LEFT JOIN pgml.activity AS a ON a.id = j.id
     LEFT JOIN pgml.models AS m ON m.id = j.model_id
@@ -371,8 +430,20 @@ async def job(page, fault=None):
     if not answer.rows:
         raise Missing
     template = "job_part.html" if page.is_part else "job.html"
+    again = "/train"
+    if str(answer.first["id"]) in page.session.forms:
+        again = f"/train/table?job={answer.first['id']}"
+    elif answer.first["model_id"] is not None:
+        again = f"/train/table?model={answer.first['model_id']}"
     return page.show(
-        template, here="jobs", job=answer.first, answer=answer, live=answer.first["status"] not in ENDED, fault=fault
+        template,
+        here="jobs",
+        job=answer.first,
+        answer=answer,
+        live=answer.first["status"] not in ENDED,
+        warnings=parsed(answer.first["warnings"]) or [],
+        again=again,
+        fault=fault,
     )
 
 

@@ -9,6 +9,7 @@ import howdah
 
 from howdah_console import csvfile
 from howdah_console.ask import FAULTS, Fault, fault_of, name
+from howdah_console.row_numbers import are_row_numbers
 
 # A file may take so long; the server's other limits are those of the SQL page.
 SECONDS = 600
@@ -71,7 +72,7 @@ async def look(page):
             preview(one, values, missing, numbers, dates)
             for one, values in zip(csvfile.names_of(rows[0] if header else [""] * width), columns, strict=True)
         ],
-        counts_rows=header and not rows[0][0].strip() and csvfile.are_row_numbers(columns[0]),
+        counts_rows=header and not rows[0][0].strip() and number_rows(columns[0]),
         rows=len(body),
         ragged=ragged,
         whole=whole,
@@ -86,6 +87,12 @@ async def look(page):
         ambiguous=csvfile.is_ambiguous(columns, missing, numbers, dates),
         encoding=page.form.get("encoding", "UTF8"),
     )
+
+
+def number_rows(values):
+    """Whether a column of the file numbers its rows."""
+    plain = all(re.fullmatch(r"0|[1-9]\d{0,17}", value, re.ASCII) for value in values)
+    return plain and are_row_numbers([int(value) for value in values])
 
 
 def preview(column, values, missing, numbers, dates):
@@ -145,6 +152,7 @@ async def make(page):
     connection = None
     try:
         connection = await page.console.sessions.connect_apart(page.session, SECONDS)
+        page.session.act()
         async with connection.transaction():
             await connection.execute("SET TRANSACTION READ WRITE")
             await connection.execute(f"SET LOCAL datestyle = '{csvfile.DATE_STYLES[plan['dates']]}'")
@@ -155,6 +163,7 @@ async def make(page):
         await connection.execute("BEGIN READ WRITE")
         await connection.execute(f"ANALYZE {relation}")
         await connection.execute("COMMIT")
+        page.session.act()
     except csvfile.Unreadable as error:
         hint = "Change the column's type, how it is read, or the file; nothing was made."
         return page.show("fault_part.html", fault=Fault(str(error), hint))
