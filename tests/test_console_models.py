@@ -128,6 +128,20 @@ def test_a_project_has_its_models_side_by_side_and_why_they_were_deployed(visit,
     assert value in compared
 
 
+def test_models_without_a_common_row_are_not_compared(visit, world):
+    world.database.sql(
+        """
+        SET SESSION AUTHORIZATION ana;
+        SELECT pgml.train('apart', 'classification', 'pgml.iris', 'target', 'ridge', test_size => 0.1,
+                          preprocess => jsonb_build_object(c, '{"role": "ignore"}'::jsonb))
+        FROM unnest(ARRAY['sepal_length', 'sepal_width', 'petal_length', 'petal_width']) AS c;
+        """
+    )
+    project = world.database.sql("SELECT id FROM pgml.projects WHERE name = 'apart'")
+    said = text_of(visit("ana").part(f"/projects/{project}/compare"))
+    assert "No row was held out by all" in said and "pgml.compare('apart', 'a_table')" in said
+
+
 def test_a_model_is_deployed_and_rolled_back_by_who_may(visit, world):
     deployed = "SELECT algorithm FROM pgml.deployed_models WHERE name = 'tumours'"
     refused = visit("ben", acting=True).post("/projects/{tumours}/deploy", {"model": world.ids["tumours.linear"]})
@@ -345,6 +359,26 @@ def test_a_training_that_deploys_nothing_says_why(visit, world):
     assert re.findall(r"/models/(\d+)", history) == [said[1][0], said[0][0]]
     train = html.unescape(re.search(r'href="(/train/table[^"]+)">Train another', page.text)[1])
     assert 'name="project" value="stays"' in visitor.get(train).text
+
+
+def test_what_a_training_warns_of_is_said(visit, world):
+    world.database.sql(
+        """
+        CREATE TABLE noise AS SELECT i AS id, random() AS x, CASE WHEN i % 9 > 0 THEN random() END AS z, i % 20 = 0 AS y
+        FROM generate_series(1, 600) i;
+        ALTER TABLE noise ADD PRIMARY KEY (id); ANALYZE noise; GRANT SELECT ON noise TO ana;
+        """
+    )
+    visitor = visit("ana", acting=True)
+    form = {**FORM, "relation": "noise", "project": "noise", "label": "y", "algorithm": "ridge"}
+    for deploy in ("on", None):
+        fields = {name: value for name, value in {**form, "deploy": deploy}.items() if value}
+        page = wait_for(visitor, visitor.post("/train", fields).headers["location"])
+        model = re.search(r"/models/\d+", page.text)[0]
+        for said in (text_of(page), text_of(visitor.get(model))):
+            assert 'Columns left out: "id" (a key); missing values imputed: "z" (median).' in said, said
+            assert re.search(r'On the \d+ rows held out it never predicts "true" \(\d+ of the \d+ rows\)', said), said
+    assert "The training says" not in text_of(visitor.get("/models/{flowers.xgboost}"))
 
 
 def fields_of(page):

@@ -2,6 +2,8 @@
 
 import csv
 import html
+import json
+import re
 import threading
 import time
 from pathlib import Path
@@ -151,6 +153,34 @@ def test_values_are_shown_and_saved_as_psql_writes_them(visit):
         saved = visitor.post("/sql/csv", {"text": f"SELECT {value} AS v, '' AS empty"}).text
         assert next(csv.reader([saved.splitlines()[1]]))[0] == ("" if value == "NULL" else shown)
         assert saved.splitlines()[1].endswith(',""')
+
+
+def test_a_result_is_plotted_by_what_it_begins_with(visit):
+    visitor = visit("ana")
+
+    def plotted(text):
+        page = visitor.post("/sql/run", {"text": text}).text
+        chart = re.search(r'data-chart="([^"]+)"', page)
+        return page, json.loads(html.unescape(chart[1])) if chart else None
+
+    page, chart = plotted("SELECT city, count(*) AS n, avg(age) - 47 AS older FROM customers GROUP BY 1 ORDER BY 1")
+    assert chart is None and page.count('<table class="bars">') == 2 and page.count('class="bar down"') >= 1
+    assert re.search(r'title="Basel">Basel</th>.*?<td class="n">1000</td>', page)
+    page, chart = plotted("SELECT count(*), city FROM customers GROUP BY 2")
+    assert chart is None and page.count('<table class="bars">') == 1
+    page, chart = plotted(
+        "SELECT * FROM (VALUES (date '2024-01-03', 2, 'NaN'::float8), ('infinity', 3, 0), ('2024-01-01', 1, 5)) AS v"
+    )
+    assert chart["time"] and [line["y"] for line in chart["lines"]] == [[1, 2], [5, None]]
+    assert chart["lines"][0]["x"] == [1704067200, 1704240000]
+    _, chart = plotted(
+        "SELECT timestamptz '2024-01-01 00:00:00.5+00' + g * interval '1 h', g FROM generate_series(0, 2) g"
+    )
+    assert chart["lines"][0]["x"] == [1704067200.5, 1704070800.5, 1704074400.5]
+    _, chart = plotted("SELECT age, count(*) FROM customers GROUP BY 1")
+    assert not chart["time"] and chart["x"] == "age" and len(chart["lines"][0]["x"]) == 60
+    _, chart = plotted("SELECT g FROM generate_series(1, 3) g")
+    assert chart["x"] == "row"
 
 
 def test_an_error_shows_its_line(visit):

@@ -26,6 +26,8 @@ MOST = 100
 MOST_COMPONENTS = 12
 # So many models of a project are measured without a click.
 MOST_UNASKED = 20
+# Curves of one picture.
+MOST_CURVES = 8
 # The metrics without what may be large.
 METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
 NO_EXTENSION = ("42P01", "3F000")
@@ -272,7 +274,16 @@ async def compare(page):
     primary = primary_of(found)
     rows = [{**dict(row), "metrics": parsed(row["metrics"]) or {}} for row in answer.rows]
     others = [name for name in SECONDARY.get(found["task"], ()) if name != primary]
-    return page.show("compare.html", answer=answer, rows=rows, primary=primary, others=others)
+    measured = [row["metrics"].get("rows") for row in rows if row["error"] is None]
+    return page.show(
+        "compare.html",
+        answer=answer,
+        rows=rows,
+        primary=primary,
+        others=others,
+        project=quoted(found["name"]),
+        none_common=bool(measured) and not any(measured),
+    )
 
 
 async def deploy(page):
@@ -600,6 +611,11 @@ async def curves(page):
         "SELECT class, rows, predicted, actual FROM pgml.calibration_curve($1::bigint, $2) WHERE rows > 0", *one
     )
     positive = found["metrics"].get("positive_class")
+    sizes = {}
+    for row in matrix.rows:
+        sizes[row["actual"]] = sizes.get(row["actual"], 0) + row["count"]
+    # So many colours there are.
+    drawn = sorted(sizes, key=sizes.get, reverse=True)[:MOST_CURVES]
     return page.show(
         "curves.html",
         fault=None,
@@ -607,27 +623,36 @@ async def curves(page):
         table=confusion(matrix.rows),
         positive=positive,
         roc=roc,
-        roc_chart=unit_chart(roc.rows, "fpr", "tpr", "false positive rate", "true positive rate", diagonal=True),
+        classes=len(sizes) if len(sizes) > MOST_CURVES else None,
+        drawn=len(drawn),
+        roc_chart=unit_chart(roc.rows, drawn, "fpr", "tpr", "false positive rate", "true positive rate", diagonal=True),
         recall=recall,
-        recall_chart=unit_chart(recall.rows, "recall", "precision", "recall", "precision"),
+        recall_chart=unit_chart(recall.rows, drawn, "recall", "precision", "recall", "precision"),
         calibration=calibration,
         calibration_chart=unit_chart(
-            calibration.rows, "predicted", "actual", "predicted probability", "actual share", diagonal=True, points=True
+            calibration.rows,
+            drawn,
+            "predicted",
+            "actual",
+            "predicted probability",
+            "actual share",
+            diagonal=True,
+            points=True,
         ),
         notices=matrix.notices,
     )
 
 
-def unit_chart(rows, x, y, x_name, y_name, **more):
-    """Curves by class, both axes from 0 to 1."""
+def unit_chart(rows, classes, x, y, x_name, y_name, **more):
+    """Curves of some classes, both axes from 0 to 1."""
     series = {}
     for row in rows:
-        if row[x] is not None and row[y] is not None:
+        if row["class"] in classes and row[x] is not None and row[y] is not None:
             series.setdefault(row["class"], []).append((row[x], row[y]))
     # Curves come by falling or rising thresholds: drawn from the left, with the points of one x in their order.
     series = {
         label: drawings.ascending(drawings.thin(points if points[0][0] <= points[-1][0] else points[::-1]))
-        for label, points in list(series.items())[:10]
+        for label, points in series.items()
     }
     return drawings.chart(series, x_name, y_name, unit=True, **more) if series else None
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import datetime
 import json
+import math
 import re
 import secrets
 
@@ -11,11 +13,14 @@ from starlette.responses import Response, StreamingResponse
 
 from howdah_console.app import Forbidden
 from howdah_console.ask import FAULTS, Answer, Fault, fault_of
-from howdah_console.figures import NUMBERS
+from howdah_console.figures import MOMENTS, NUMBERS
 
 MOST_ROWS = 500
 MOST_CSV = 1_000_000
 MOST_POINTS = 5000
+# Bars of a column, and columns that are drawn as bars.
+MOST_BARS = 50
+MOST_BARRED = 4
 # Statements of one session at once.
 MOST_RUNNING = 8
 CANCEL_ATTEMPTS = 20
@@ -90,6 +95,7 @@ async def run(page):
         cancelled = isinstance(error, howdah.QueryCanceledError) and "user request" in str(error)
         answer.fault = Fault("Cancelled.") if cancelled else told(error, text, page.settings.sql_seconds)
     seconds = asyncio.get_running_loop().time() - began
+    drawn = bars(columns, answer.rows)
     shown = [[None if value is None else cut(value) for value in row] for row in answer.rows]
     return page.show(
         "sql_result.html",
@@ -102,7 +108,8 @@ async def run(page):
         more=more,
         most=MOST_ROWS,
         seconds=seconds,
-        picture=plot(columns, answer.rows),
+        bars=drawn,
+        picture=None if drawn else plot(columns, answer.rows),
         plan="\n".join(row[0] for row in answer.rows) if columns == [("QUERY PLAN", "text")] else None,
         run=token,
     )
@@ -128,26 +135,67 @@ def cut(text):
 
 
 def plot(columns, rows):
-    """The columns of numbers over the first one, or over the rows' numbers if there is but one."""
+    """The columns of numbers over the first column if that is a number or a time, else over the rows' numbers."""
     places = [place for place, (_, kind) in enumerate(columns) if kind in NUMBERS]
+    is_time = columns and columns[0][1] in MOMENTS
     if not places or len(rows) < 3:
         return None
     x, rest = (places[0], places[1:]) if len(places) > 1 else (None, places)
+    if is_time:
+        x, rest = 0, places
+    read = moment_of if is_time else number_of
     rows = rows[:MOST_POINTS]
     if x is not None:
-        rows = sorted((row for row in rows if row[x] is not None), key=lambda row: float(row[x]))
+        rows = [(value, row) for row in rows if row[x] is not None and (value := read(row[x])) is not None]
+        rows.sort(key=lambda pair: pair[0])
+    else:
+        rows = list(enumerate(rows, 1))
     # A line through values of one x would be none.
-    values = [float(row[x]) for row in rows] if x is not None else list(range(1, len(rows) + 1))
     lines = [
         {
             "label": columns[place][0],
-            "x": values,
-            "y": [None if row[place] is None else float(row[place]) for row in rows],
+            "x": [value for value, _ in rows],
+            "y": [number_of(row[place]) for _, row in rows],
         }
         for place in rest[:8]
     ]
     name = columns[x][0] if x is not None else "row"
-    return json.dumps({"lines": lines, "x": name, "y": columns[rest[0]][0] if len(rest) == 1 else "", "points": True})
+    one = columns[rest[0]][0] if len(rest) == 1 else ""
+    return json.dumps({"lines": lines, "x": name, "y": one, "points": True, "time": bool(is_time)})
+
+
+def number_of(text):
+    """A number that can be drawn, or None."""
+    return None if text is None or not math.isfinite(float(text)) else float(text)
+
+
+def moment_of(text):
+    """A date or a time of PostgreSQL's as seconds since 1970; None for one that a chart has no place for."""
+    with contextlib.suppress(ValueError):
+        # Of an offset Python 3.10 wants the minutes, too.
+        found = datetime.datetime.fromisoformat(re.sub(r"([+-]\d\d)$", r"\1:00", text) if ":" in text else text)
+        return found.replace(tzinfo=found.tzinfo or datetime.timezone.utc).timestamp()
+    return None
+
+
+def bars(columns, rows):
+    """The numbers of the first rows by the text that a result begins with, or that is beside its only number, as
+    (the text's column, [(column, [(text, number, share of the largest)])]); None for any other result.
+    """
+    places = [place for place, (_, kind) in enumerate(columns) if kind in NUMBERS]
+    texts = [place for place, (_, kind) in enumerate(columns) if kind not in (*NUMBERS, *MOMENTS)]
+    if not places or not texts or not rows or (texts[0] > 0 and len(places) > 1):
+        return None
+    drawn = []
+    for place in places[:MOST_BARRED]:
+        numbers = [number_of(row[place]) for row in rows[:MOST_BARS]]
+        largest = max((abs(one) for one in numbers if one is not None), default=0) or 1
+        found = [
+            (None if row[texts[0]] is None else cut(row[texts[0]]), row[place], (one or 0) / largest)
+            for row, one in zip(rows, numbers, strict=False)
+        ]
+        drawn.append((columns[place][0], found))
+    return columns[texts[0]][0], drawn
 
 
 async def cancel(page):

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::columns::Feature;
 use super::cursor::ResultColumn;
 use super::engine::Engine;
+use super::report;
 use crate::error::Result;
 use crate::features::{Kind, type_name};
 use crate::guc;
@@ -83,6 +84,8 @@ impl Told {
         if parts.is_empty() {
             return;
         }
+        let message = parts.join("; ");
+        report::keep(&message);
         let mut example = Map::new();
         if let Some((name, _)) = self.left_out.iter().find(|(_, why)| !why.starts_with("type ")) {
             example.insert(name.clone(), json!({ "role": "feature" }));
@@ -106,13 +109,9 @@ impl Told {
             ),
             false => hint,
         };
-        pgrx::pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            parts.join("; "),
-            "pgml_train",
-        )
-        .set_hint(hint)
-        .report(PgLogLevel::NOTICE);
+        pgrx::pg_sys::panic::ErrorReport::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message, "pgml_train")
+            .set_hint(hint)
+            .report(PgLogLevel::NOTICE);
     }
 }
 

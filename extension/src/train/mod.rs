@@ -56,7 +56,7 @@ use defaults::Told;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
 use refit::Wanted;
-use report::EverySecond;
+use report::{EverySecond, Said};
 pub use request::Request;
 use roles::Roles;
 use source::Source;
@@ -104,6 +104,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let task = task_of(request, project.as_ref())?;
     check_label(request, task, project.as_ref())?;
     let metric = Metric::find(request.metric.as_deref(), project.as_ref(), task)?;
+    let said = Said::begin();
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
@@ -290,6 +291,11 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         }
         registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
     }
+    let doubts = doubts::of(&metrics).join(", and ");
+    let mut warnings = said.so_far();
+    if !doubts.is_empty() {
+        warnings.push(format!("on the {} rows held out {doubts}", split.test_rows()));
+    }
     let decision = match request.automatic_deploy {
         true => Some(compare::decide(
             (&project, engine.algorithm()),
@@ -303,6 +309,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     };
     if let Some(decision) = &decision {
         metrics.insert("decision".into(), json!(decision.reason));
+    }
+    if !warnings.is_empty() {
+        metrics.insert("warnings".into(), json!(warnings));
     }
     registry::insert_model(&NewModel {
         id: model_id,
@@ -331,12 +340,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let deployed = decision.is_some_and(|decision| decision.better);
     if deployed {
         report::info(&format!("Deploying model id: {model_id}"));
-        let doubts = doubts::of(&metrics);
         if !doubts.is_empty() {
             report::warning(&format!(
-                "model {model_id} is deployed, but on the {} rows held out {}",
-                split.test_rows(),
-                doubts.join(", and ")
+                "model {model_id} is deployed, but on the {} rows held out {doubts}",
+                split.test_rows()
             ));
         }
         registry::insert_deployment(project.id, model_id, "new_score")?;

@@ -1,5 +1,6 @@
 //! The messages of a running training to its caller: INFO lines, which go to the client at every client_min_messages.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use pgrx::{PgLogLevel, PgSqlErrorCode};
@@ -12,7 +13,43 @@ pub fn info(message: &str) {
     pgrx::ereport!(PgLogLevel::INFO, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message.to_owned());
 }
 
+thread_local! {
+    /// What the training that runs has said of its data and its model; `None` if none runs.
+    static SAID: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
+}
+
+/// Collects what a training says, until it is dropped: whoever looks at the model later reads it there.
+pub struct Said(());
+
+impl Said {
+    pub fn begin() -> Said {
+        SAID.set(Some(Vec::new()));
+        Said(())
+    }
+
+    /// What has been said so far.
+    pub fn so_far(&self) -> Vec<String> {
+        SAID.with_borrow(|said| said.clone().unwrap_or_default())
+    }
+}
+
+impl Drop for Said {
+    fn drop(&mut self) {
+        SAID.set(None);
+    }
+}
+
+/// Keeps a message for who looks at the model later.
+pub fn keep(message: &str) {
+    SAID.with_borrow_mut(|said| {
+        if let Some(said) = said {
+            said.push(message.to_owned());
+        }
+    });
+}
+
 pub fn warning(message: &str) {
+    keep(message);
     pgrx::ereport!(PgLogLevel::WARNING, PgSqlErrorCode::ERRCODE_WARNING, message.to_owned());
 }
 
