@@ -109,8 +109,10 @@ def test_a_database_without_the_extension_says_what_to_do(world, server):
             with visitor.http:
                 visitor.login("ana")
                 assert "CREATE EXTENSION pgml" in visitor.get("/").text
-                for path in ("/train", "/jobs", "/sql"):
+                for path in ("/train", "/sql"):
                     assert visitor.get(path).status_code == 200
+                for path in ("/jobs", "/watch"):
+                    assert "CREATE EXTENSION pgml" in visitor.get(path).text
                 server.psql("CREATE EXTENSION pgml", "bare_console")
                 assert "No project yet" in text_of(visitor.get("/"))
     finally:
@@ -197,7 +199,15 @@ def test_a_models_page_has_its_metrics_columns_and_origin(visit):
         "4,000",
     ):
         assert part in said, part
-    said = text_of(visit("ana").get("/models/{progress.ridge}"))
+    acting = visit("ana", acting=True)
+    assert "and no other was: predictions by the project then fail" in text_of(acting.get("/models/{flowers.xgboost}"))
+    assert "the model of the deployment before" in text_of(acting.get("/models/{tumours.xgboost}"))
+    assert "ROC AUC are means over the classes" in text_of(acting.get("/models/{flowers.xgboost}"))
+    page = visit("ana").get("/models/{progress.ridge}")
+    # The intercept is the last one, and without a bar.
+    assert re.search(r'width="100.00%"', page.text.partition("Coefficients")[2])
+    assert not re.search(r"<svg", page.text.partition("(intercept)")[2].partition("</tr>")[0])
+    said = text_of(page)
     assert "Coefficients" in said and "bmi" in said and "bmi real" in said
     assert visit("ana").get("/models/{churn.xgboost}").text.count("<polyline") == 3
     for path in ("/models/{groups.kmeans}", "/models/{parts.pca}", "/models/{flowers.xgboost}"):

@@ -241,4 +241,8 @@ def test_a_failover_is_seen(visit, stage, shop):
     kinds = re.findall(r'<span class="tag \w*">([\w ]+)</span>', page.text)
     assert "failover" in kinds and "lost" in kinds, kinds
     assert f"server {one.socket_folder}:{one.port} is now primary, was replica" in text_of(page)
-    assert "does not answer" in text_of(visitor.part("/poolers/0"))
+    page = visitor.part("/poolers/0")
+    # Four connections to each of three servers; of one that is gone, neither lag nor time are known.
+    assert re.search(r"app postgres \d+ of 12 ", text_of(page)), text_of(page)
+    gone = page.text.partition('aria-label="Servers"')[2].partition("does not answer")[0].rpartition("<tr>")[2]
+    assert " ms<" not in gone and re.search("data-name=.Behind", gone)

@@ -85,7 +85,7 @@ password = "{PASSWORD}"
                 pooler.psql("SELECT 1", "app", "ana", PASSWORD)
                 pooler.wait_for_catalog()
                 wait_until(lambda: "is now replica" in pooler.log.read_text())
-                with running(dsn, actions=True) as (acting, _):
+                with running(dsn, actions=True, page_seconds=2) as (acting, _):
                     yield Pair(primary, replica, pooler, acting)
 
 
@@ -139,3 +139,6 @@ def test_a_primary_that_is_down_is_said_soon(ana, pair):
         page = ana.get(path)
         assert page.status_code == 503 and "down (behind a pooler: the primary)" in text_of(page)
         assert time.monotonic() - began < 4.5, path
+    began = time.monotonic()
+    assert "did not answer in time" in text_of(ana.post("/sql/run", {"text": "SELECT 1"}))
+    assert time.monotonic() - began < 6

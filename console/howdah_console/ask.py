@@ -40,6 +40,11 @@ class Answer:
     notices: list = field(default_factory=list)
 
     @property
+    def lacks_extension(self):
+        """Whether it asked for tables of the extension, which are not there."""
+        return self.fault is not None and self.fault.sqlstate in ("42P01", "3F000")
+
+    @property
     def first(self):
         """The first row, or None."""
         return self.rows[0] if self.rows else None

@@ -149,11 +149,18 @@ class Sessions:
 
     async def is_there(self, session):
         """Raises unless the server answers; behind a pooler with replicas, the primary."""
-        connection = await self.connect_apart(session, self.settings.page_seconds)
+        connection = None
         try:
+            connection = await self.connect_apart(session, self.settings.page_seconds)
             await connection.execute(PRIMARY + "SELECT 1")
+        except howdah.PostgresConnectionError:
+            raise
+        except (howdah.PostgresError, howdah.InterfaceError):
+            # A refusal is an answer.
+            pass
         finally:
-            connection.terminate()
+            if connection is not None:
+                connection.terminate()
 
     def logout(self, secret):
         """Ends a session."""

@@ -30,7 +30,6 @@ MOST_UNASKED = 20
 MOST_CURVES = 8
 # The metrics without what may be large.
 METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
-NO_EXTENSION = ("42P01", "3F000")
 
 
 def primary_of(project):
@@ -56,8 +55,8 @@ async def overview(page):
         """,
         wanted,
     )
-    if answer.fault and answer.fault.sqlstate in NO_EXTENSION:
-        return page.show("no_extension.html", here="models", answer=answer)
+    if answer.lacks_extension:
+        return page.show("no_extension.html", here="models", title="Models", answer=answer)
     projects = []
     for row in answer.rows[:MOST]:
         one = dict(row)
@@ -238,7 +237,7 @@ async def project(page, fault=None):
         on_trial=[row["model_id"] for row in trials.rows],
         primary=primary,
         others=others,
-        best=better(values) if values else None,
+        best=better(values) if len(set(values)) > 1 else None,
         strategies=STRATEGIES,
         relation=newest["relation_name"] if newest else None,
         samples=samples,
@@ -393,7 +392,9 @@ async def find_model(page):
                m.search, m.search_params, m.created_at, m.description, m.tags,
                p.name AS project, p.task::text, p.metric, p.owner::text,
                m.id = (SELECT model_id FROM pgml.deployments WHERE project_id = p.id
-                       ORDER BY id DESC LIMIT 1) AS deployed
+                       ORDER BY id DESC LIMIT 1) AS deployed,
+               EXISTS (SELECT FROM pgml.deployments AS d JOIN pgml.models AS o ON o.id = d.model_id
+                       WHERE d.project_id = p.id AND d.model_id <> m.id) AS has_earlier
         FROM pgml.models AS m JOIN pgml.projects AS p ON p.id = m.project_id
         WHERE m.id = $1::bigint
         """,
@@ -489,7 +490,7 @@ async def model(page, fault=None, given=None):
     coefficients = None
     if not features and not importance.fault:
         # Of centres and components the first ones whole, of a linear model the largest.
-        order = "ORDER BY abs(coefficient) DESC LIMIT 100"
+        order = "ORDER BY feature = '(intercept)', abs(coefficient) DESC LIMIT 100"
         if found["task"] in ("clustering", "decomposition"):
             order = f"WHERE component <= {MOST_COMPONENTS} LIMIT {MOST_COMPONENTS * 1000}"
         coefficients = await page.ask(
@@ -545,7 +546,15 @@ async def model(page, fault=None, given=None):
         top=max((abs(row[by]) for row in features), default=1) or 1,
         coefficients=coefficients,
         grid=grid_of(coefficients),
-        steepest=max((abs(row["coefficient"]) for row in (coefficients.rows if coefficients else [])), default=1) or 1,
+        steepest=max(
+            (
+                abs(row["coefficient"])
+                for row in (coefficients.rows if coefficients else [])
+                if row["feature"] != "(intercept)"
+            ),
+            default=1,
+        )
+        or 1,
         usage=usage,
         described=described,
         trial=trials.first,

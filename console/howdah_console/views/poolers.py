@@ -1,5 +1,6 @@
 """Poolers as they are now, by their consoles: a picture, pools, servers, clients, statements by shape, events."""
 
+import collections
 import contextlib
 
 import howdah
@@ -96,12 +97,14 @@ def place_of(host, port):
 def pools_of(asked):
     """The pools, those in which clients wait first, then the fullest."""
     sizes = {row["name"]: row for row in asked.rows("SHOW DATABASES")}
+    # A pool has so many connections to each server of its database.
+    servers = collections.Counter(row["database"] for row in asked.rows("SHOW REPLICAS"))
     pools = []
     for row in asked.rows("SHOW POOLS"):
         if row["database"] in CONSOLES:
             continue
         database = sizes.get(row["database"], {})
-        size = database.get("pool_size") or 0
+        size = (database.get("pool_size") or 0) * (servers[row["database"]] or 1)
         used = sum(row.get(name) or 0 for name in ("sv_active", "sv_active_cancel", "sv_being_canceled", "sv_login"))
         longest = seconds_of(row, "maxwait", "maxwait_us")
         paused = bool(database.get("paused"))

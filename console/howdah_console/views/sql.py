@@ -49,9 +49,11 @@ async def transaction(page, token):
     connection.keep_texts()
     running[token] = connection.get_server_pid()
     try:
-        await connection.execute("BEGIN READ WRITE" if page.settings.actions else "BEGIN READ ONLY")
-        # With this snapshot taken, no statement can make the transaction a writing one.
-        await connection.execute("SELECT 1")
+        begin = "BEGIN READ WRITE" if page.settings.actions else "BEGIN READ ONLY"
+        # With this snapshot taken, no statement can make the transaction a writing one. If the primary is down, a
+        # pooler lets it wait.
+        for statement in (begin, "SELECT 1"):
+            await connection.execute(statement, timeout=page.settings.page_seconds)
         yield connection
     finally:
         running.pop(token, None)

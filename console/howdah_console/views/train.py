@@ -409,6 +409,8 @@ JOBS = """
 async def jobs(page):
     """Trainings that run, wait, or have ended."""
     answer = await page.ask(f"{JOBS} ORDER BY j.id DESC LIMIT 50")
+    if answer.lacks_extension:
+        return page.show("no_extension.html", here="jobs", title="Trainings", answer=answer)
     direct = await page.ask(
         """
         SELECT id, role, project, algorithm, phase, rounds_done, rounds_total, rows, started_at, seconds_left,

@@ -55,6 +55,8 @@ async def show(page):
         ORDER BY p.name LIMIT {MOST}
         """
     )
+    if watches.lacks_extension:
+        return page.show("no_extension.html", here="watch", title="Watch", answer=watches)
     watched = []
     for row in watches.rows:
         crossed = [one for one in parsed(row["results"]) or [] if one["crossed"]]
