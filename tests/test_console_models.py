@@ -141,6 +141,18 @@ def test_models_without_a_common_row_are_not_compared(visit, world):
     )
     project = world.database.sql("SELECT id FROM pgml.projects WHERE name = 'apart'")
     said = text_of(visit("ana").part(f"/projects/{project}/compare"))
+    # A model of another label is named, and not the best one.
+    world.database.sql(
+        """
+        SET SESSION AUTHORIZATION ana; CREATE TABLE two AS SELECT g % 10 AS x, g % 10 > 4 AS y, g % 2 AS z
+        FROM generate_series(1, 900) AS g;
+        SELECT pgml.train('two', 'classification', 'two', 'z', 'xgboost', '{"n_estimators": 9}');
+        SELECT pgml.train('two', 'classification', 'two', 'y', 'xgboost', '{"n_estimators": 9}');
+        """
+    )
+    two = world.database.sql("SELECT id FROM pgml.projects WHERE name = 'two'")
+    assert "→ z" in visit("ana").get(f"/projects/{two}").text
+    assert "different labels" in text_of(visit("ana").part(f"/projects/{two}/compare"))
     assert "No row was held out by all" in said and "pgml.compare('apart', 'a_table')" in said
 
 
@@ -230,6 +242,12 @@ def test_the_curves_are_of_the_held_out_rows(visit, world):
     )
     assert re.findall(r"<strong>([\d,]+)</strong>", page.text) == rows.split()
     assert page.text.count("data-chart=") == 3 and "held out are used" in page.text
+    world.database.sql(
+        "SET SESSION AUTHORIZATION ana; SELECT pgml.train('apart', 'classification', 'pgml.iris', 'target', 'perceptron')"
+    )
+    latest = world.database.sql("SELECT max(id) FROM pgml.models")
+    page = visit("ana").part(f"/models/{latest}/curves")
+    assert "This algorithm gives no probabilities." in page.text and 'class="fault"' not in page.text
     page = visit("ana").part("/models/{flowers.xgboost}/curves")
     assert page.text.count("data-chart=") == 3
     page = visit("ana").part("/models/{progress.xgboost}/curves")
@@ -289,6 +307,7 @@ def test_a_tables_columns_are_described(visit):
     said = text_of(visit("ana").get("/train/table?relation=customers"))
     assert "From a sample of 4,000 rows of about 4,000" in said
     # Three of the four cities, which are equally frequent.
+    assert "2024-01-01 to 2025-11-30" in said
     assert "11.1 %" in said and ("Zug" in said or "Bern" in said)
     assert visit("ana").get("/train/table?relation=nothing").status_code == 404
     assert visit("ana").get("/train/table?relation=pg_class;drop").status_code in (400, 404)
@@ -435,6 +454,8 @@ def test_a_training_that_cannot_be_says_why(visit):
     visitor = visit("ana", acting=True)
     answer = visitor.post("/train", {**FORM, "label": ""})
     assert answer.status_code == 400 and "Choose the label" in text_of(answer)
+    answer = visitor.post("/train", {**FORM, "project": "progress"})
+    assert answer.status_code == 400 and "The project progress is for regression" in text_of(answer)
     answer = visitor.post("/train", {**FORM, "test_size": "a quarter"})
     assert "not 'a quarter'" in text_of(answer)
     started = visitor.post("/train", {**FORM, "algorithm": "xgboost", "hp_max_depth": "-1"})

@@ -211,7 +211,7 @@ def test_a_file_of_statements_is_opened_as_cells_which_a_reload_keeps(tab):
 def test_a_notebook_is_kept_in_the_browser_and_saved_as_a_file(tab, tmp_path):
     page = tab("/sql")
     page.on("dialog", lambda dialog: dialog.accept("my first" if dialog.type == "prompt" else ""))
-    page.fill(".cell textarea", "SELECT 1 AS one")
+    page.fill(".cell textarea", "SELECT 1 AS one -- 1;")
     page.click("#add")
     page.fill(".cell textarea >> nth=1", "SELECT 'two' AS two;")
     page.click(".run >> nth=1")
@@ -223,7 +223,7 @@ def test_a_notebook_is_kept_in_the_browser_and_saved_as_a_file(tab, tmp_path):
         page.click("[data-notebook=download]")
     assert download.value.suggested_filename == "my first.sql"
     download.value.save_as(tmp_path / "saved.sql")
-    assert (tmp_path / "saved.sql").read_text() == "SELECT 1 AS one;\n\n-- %%\nSELECT 'two' AS two;\n"
+    assert (tmp_path / "saved.sql").read_text() == "SELECT 1 AS one -- 1;\n;\n\n-- %%\nSELECT 'two' AS two;\n"
     page.click(".remove >> nth=0")
     page.reload()
     page.select_option("#notebook", "my first")

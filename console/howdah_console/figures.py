@@ -206,6 +206,16 @@ def as_moment(seconds, kind):
     return f"{found:%Y-%m-%d}" if kind == "date" else f"{found:%Y-%m-%d %H:%M:%S}"
 
 
+def moment_of(text):
+    """A date or a time of PostgreSQL's as seconds since 1970; None for one beyond Python's, such as infinity."""
+    try:
+        # Of an offset Python 3.10 wants the minutes, too.
+        found = datetime.datetime.fromisoformat(re.sub(r"([+-]\d\d)$", r"\1:00", text) if ":" in text else text)
+    except ValueError:
+        return None
+    return found.replace(tzinfo=found.tzinfo or datetime.timezone.utc).timestamp()
+
+
 FILTERS = {
     "sentence": sentence,
     "number": number,

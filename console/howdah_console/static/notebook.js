@@ -68,6 +68,14 @@ function split(text) {
   return all;
 }
 
+// A statement with its end, which a comment behind it would hide.
+function ended(text) {
+  const parts = [...text.matchAll(PARTS)].map(([part]) => part);
+  const last = parts.filter((part) => part.trim() && !/^(--|\/\*)/.test(part)).at(-1);
+  if (last === ";" || last === undefined) return `${text}\n`;
+  return parts.at(-1).startsWith("--") ? `${text}\n;\n` : `${text};\n`;
+}
+
 // The rows as a file, or why there are none in the cell.
 async function csv(cell) {
   const answer = await fetch("/sql/csv", { method: "POST", body: new URLSearchParams(new FormData(cell)) });
@@ -94,7 +102,7 @@ const acts = {
     list(name);
   },
   download() {
-    const file = texts().map((text) => text.trim().replace(/;?$/, ";\n")).join("\n-- %%\n");
+    const file = texts().map((text) => ended(text.trim())).join("\n-- %%\n");
     give(new Blob([file], { type: "application/sql" }), `${chosen.value || "notebook"}.sql`);
   },
   delete() {
@@ -123,6 +131,11 @@ chosen.addEventListener("change", () => { if (chosen.value) show(kept()[chosen.v
 document.getElementById("open").addEventListener("change", async (event) => {
   const [file] = event.target.files;
   if (!file) return;
+  const lost = !chosen.value && sessionStorage.getItem(DRAFT) && texts().some((text) => text.trim());
+  if (lost && !confirm("The statements here are in no notebook. Replace them by those of the file?")) {
+    event.target.value = "";
+    return;
+  }
   list("");
   show(split(await file.text()).map((text) => text.trim()).filter(Boolean));
   save();

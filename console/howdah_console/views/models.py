@@ -168,8 +168,7 @@ async def project(page, fault=None):
     models = await page.ask(
         f"""
         SELECT m.id, m.snapshot_id, m.algorithm, m.hyperparams, m.search, m.created_at, m.status, m.tags,
-               s.relation_name, s.analysis->>'samples' AS samples, {METRICS_ONLY},
-               m.id IN (SELECT model_id FROM pgml.deployments WHERE project_id = $1::bigint) AS was_deployed
+               s.y_column_name AS labels, {METRICS_ONLY}
         FROM pgml.models AS m LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
         WHERE m.project_id = $1::bigint
           AND (m.id = $2::bigint OR m.id IN (SELECT m.id FROM pgml.models AS m WHERE project_id = $1::bigint
@@ -210,7 +209,12 @@ async def project(page, fault=None):
         one["metrics"] = parsed(row["metrics"]) or {}
         one["hyperparams"] = parsed(row["hyperparams"]) or {}
         rows.append(one)
-    values = [one["metrics"].get(primary) for one in rows if one["metrics"].get(primary) is not None]
+    # Of other labels a metric says something else.
+    several = len({tuple(one["labels"]) for one in rows if one["labels"]}) > 1
+    judged = next((one["labels"] for one in rows if one["id"] == deployed), rows[0]["labels"] if rows else None)
+    values = [
+        one["metrics"][primary] for one in rows if one["labels"] == judged and one["metrics"].get(primary) is not None
+    ]
     better = max if METRICS.get(primary, ("", True))[1] else min
     newest = latest.first
     samples = (newest["samples"] or 0) if newest else 0
@@ -229,6 +233,8 @@ async def project(page, fault=None):
         deployments=deployments,
         deployed=deployed,
         listing=listing,
+        several=several,
+        judged=judged,
         algorithms=algorithms.rows,
         count=count,
         history=history,
@@ -264,8 +270,10 @@ async def compare(page):
     await page.ask.allow(page.settings.sql_seconds)
     answer = await page.ask(
         """
-        SELECT model_id, algorithm, deployed, metrics, error
-        FROM pgml.compare($1, $2)
+        SELECT c.model_id, c.algorithm, c.deployed, c.metrics, c.error, s.y_column_name AS labels
+        FROM pgml.compare($1, $2) WITH ORDINALITY AS c JOIN pgml.models AS m ON m.id = c.model_id
+             LEFT JOIN pgml.snapshots AS s ON s.id = m.snapshot_id
+        ORDER BY c.ordinality
         """,
         found["name"],
         snapshot.first["relation_name"],
@@ -282,6 +290,8 @@ async def compare(page):
         others=others,
         project=quoted(found["name"]),
         none_common=bool(measured) and not any(measured),
+        few=max((one or 0 for one in measured), default=0) if measured else None,
+        several=len({tuple(row["labels"]) for row in rows if row["labels"]}) > 1,
     )
 
 

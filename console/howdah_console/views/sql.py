@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import datetime
 import json
 import math
 import re
@@ -13,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from howdah_console.app import Forbidden
 from howdah_console.ask import FAULTS, Answer, Fault, fault_of
-from howdah_console.figures import MOMENTS, NUMBERS
+from howdah_console.figures import MOMENTS, NUMBERS, moment_of
 
 MOST_ROWS = 500
 MOST_CSV = 1_000_000
@@ -169,15 +168,6 @@ def plot(columns, rows):
 def number_of(text):
     """A number that can be drawn, or None."""
     return None if text is None or not math.isfinite(float(text)) else float(text)
-
-
-def moment_of(text):
-    """A date or a time of PostgreSQL's as seconds since 1970; None for one that a chart has no place for."""
-    with contextlib.suppress(ValueError):
-        # Of an offset Python 3.10 wants the minutes, too.
-        found = datetime.datetime.fromisoformat(re.sub(r"([+-]\d\d)$", r"\1:00", text) if ":" in text else text)
-        return found.replace(tzinfo=found.tzinfo or datetime.timezone.utc).timestamp()
-    return None
 
 
 def bars(columns, rows):

@@ -10,7 +10,7 @@ from howdah_console import drawings
 from howdah_console.app import Missing
 from howdah_console.ask import Answer, Fault
 from howdah_console.ask import name as identifier
-from howdah_console.figures import NUMBERS, compact, parsed
+from howdah_console.figures import MOMENTS, NUMBERS, compact, moment_of, parsed
 from howdah_console.row_numbers import are_row_numbers
 
 SAMPLE = 5000
@@ -86,7 +86,7 @@ async def tables(page):
 
 
 async def columns_of(page, relation, read=False):
-    """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns, stranger).
+    """The columns of a relation, by its name as SQL writes it: (answer, sample's answer, columns, rows, stranger).
 
     Views, foreign tables and policies run what their owner wrote: such a relation of a `stranger` is read when asked.
     """
@@ -124,11 +124,14 @@ async def columns_of(page, relation, read=False):
     text = f"SELECT {cut} FROM (SELECT {wanted} FROM {first['relation']}{part} LIMIT {SAMPLE}) AS s"
     stranger = None if read else first["stranger"]
     sample = Answer(text) if stranger else await page.ask(text)
+    # A sample that is not full has all rows.
+    is_whole = not stranger and not sample.fault and "TABLESAMPLE" not in part and len(sample.rows) < SAMPLE
+    rows = len(sample.rows) if is_whole else first["rows"]
     columns = []
     for place, row in enumerate(shown):
         values = [one[place] for one in sample.rows]
-        columns.append(describe(row, values, first["rows"]))
-    return answer, sample, columns, stranger
+        columns.append(describe(row, values, rows))
+    return answer, sample, columns, rows, stranger
 
 
 def describe(row, values, rows):
@@ -150,6 +153,11 @@ def describe(row, values, rows):
         if finite:
             low, middle, high = map(compact, (min(finite), statistics.median(finite), max(finite)))
             column["top"] = [f"{low} to {high}, median {middle}"]
+    elif row["type"] in MOMENTS:
+        times = {value: place for value in distinct if (place := moment_of(value)) is not None}
+        column["counts"] = drawings.bins_of([times[value] for value in distinct.elements() if value in times])
+        if times:
+            column["top"] = [f"{min(times, key=times.get)} to {max(times, key=times.get)}"]
     else:
         common = distinct.most_common(drawings.BINS)
         column["counts"] = [number for _, number in common]
@@ -180,7 +188,7 @@ async def table(page, fault=None, given=None, read=False, asked=""):
         given, note = await former(page)
     given = given or {}
     relation = given.get("relation") or asked or page.request.query_params.get("relation", "")
-    answer, sample, columns, stranger = await columns_of(page, relation, read)
+    answer, sample, columns, rows, stranger = await columns_of(page, relation, read)
     relation = answer.rows[0]["relation"]
     task = given.get("task") or "classification"
     algorithms, known = await algorithms_of(page)
@@ -193,7 +201,7 @@ async def table(page, fault=None, given=None, read=False, asked=""):
         sample=sample,
         stranger=stranger,
         columns=columns,
-        rows=answer.rows[0]["rows"],
+        rows=rows,
         tasks=TASKS,
         task=task,
         algorithms=algorithms,
@@ -338,6 +346,10 @@ async def start(page):
         return await table(page, Fault("Name the project that the model is for."), given)
     if task in ("classification", "regression") and not label:
         return await table(page, Fault("Choose the label: the column that is to be predicted."), given)
+    others = await page.ask("SELECT task::text FROM pgml.projects WHERE name = $1", project)
+    if others.first and others.first["task"] != task:
+        fault = Fault(f"The project {project} is for {others.first['task']}, not for {task}.", "Name another project.")
+        return await table(page, fault, given)
     typed = {
         name.removeprefix("hp_"): value.strip()
         for name, value in given.items()
