@@ -532,6 +532,9 @@ def test_a_row_by_key_fills_the_form(visit, world):
     age = world.database.sql("SELECT age FROM customers WHERE id = 17")
     page = visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "17"})
     assert f'name="c_age" value="{age}"' in page.text and "Prediction" in text_of(page)
+    assert re.search(r'name="c_joined" value="\d{4}-\d\d-\d\d" type="date"', page.text)
+    page = visit("ana").post("/models/{churn.xgboost}/try", {"c_joined": "infinity"})
+    assert 'name="c_joined" value="infinity" placeholder' in page.text
     assert "No row of" in text_of(visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "0"}))
     assert "22P02" in visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": "x"}).text
     assert "Give the id" in text_of(visit("ana").post("/models/{churn.xgboost}/try", {"load": "1", "key": " "}))

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import re
 from pathlib import Path
 from urllib.parse import quote
 
@@ -88,6 +89,8 @@ class Console:
             undefined=jinja2.StrictUndefined,
         )
         self.templates.filters.update(figures.FILTERS)
+        # What the browser's field for dates can show.
+        self.templates.tests["day"] = lambda text: re.fullmatch(r"\d{4}-\d\d-\d\d", text, re.ASCII) is not None
         self.templates.globals.update(drawings.GLOBALS, settings=settings, version=__version__)
 
     def show(self, template, status=200, **values):
