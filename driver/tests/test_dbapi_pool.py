@@ -123,6 +123,57 @@ def test_a_pool_prepares_new_connections(spec):
                 pool.getconn(timeout=1)
 
 
+def test_what_configure_sets_is_there_for_each_borrower(spec):
+    calls, logged, told = [], [], []
+
+    def configure(connection):
+        calls.append(connection)
+        connection.add_query_logger(lambda record: logged.append(record.query))
+        connection.add_notice_handler(lambda diag: told.append(diag.message_primary))
+        connection.execute("set work_mem = '9MB'")
+        connection.execute("create temp table scratch (a int)")
+        connection.execute("prepare mine as select 1")
+        connection.execute("set role pg_monitor")
+        connection.commit()
+        connection.autocommit, connection.row_factory = True, dbapi.dict_row
+        connection.isolation_level = "serializable"
+
+    asked = (
+        "select current_setting('work_mem') as memory, current_user::text as role, "
+        "to_regclass('pg_temp.scratch')::text as scratch, "
+        "(select count(*) from pg_prepared_statements where name = 'mine') as mine"
+    )
+    found = {"memory": "9MB", "role": "pg_monitor", "scratch": "scratch", "mine": 1}
+
+    def check(connection):
+        assert connection.execute(asked).fetchone() == found
+        assert connection.autocommit and connection.isolation_level == "serializable"
+        assert not connection.in_transaction and connection.notices == []
+        logged.clear()
+        connection.execute("do $$ begin raise notice 'hear'; end $$")
+        assert len(logged) == 1 and told.pop() == "hear" and not told
+        connection.notices.clear()
+
+    with dbapi.Pool(**spec, max_size=1, configure=configure) as pool:
+        with pool.connection() as connection:
+            assert connection.execute(asked).fetchone() == found
+        with pool.connection() as connection:
+            connection.autocommit, connection.row_factory = False, None
+            connection.isolation_level = None
+            assert connection.execute("select 1").fetchone() == (1,)
+        # Nothing of the session has been changed.
+        assert len(calls) == 1
+        for _ in range(2):
+            with pool.connection() as connection:
+                check(connection)
+                connection.execute("set work_mem = '5MB'; reset role; discard temp; deallocate mine")
+                connection.autocommit, connection.row_factory = False, None
+                connection.add_notice_handler(told.append)
+        assert len(calls) == 3 and len(set(calls)) == 1
+        with pool.connection() as connection:
+            check(connection)
+
+
 # Who is next.
 
 

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 # How long a polite end may take.
 _GOODBYE = 5
-# How a transaction of the server's own defaults begins.
-_BEGIN = "BEGIN;"
 
 
 # Attributes of psycopg's that do not exist here.
@@ -87,13 +85,14 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         row_factory: Optional[RowFactory[CursorRowT]],
     ) -> None:
         super().__init__(loop, inner)
-        self._made_with = autocommit, row_factory
-        self._use_defaults()
+        self._made_with = autocommit, row_factory, None, None, None
+        self._notices = Notices()
+        self._notices.listen(inner)
+        self._use(self._made_with)
+        self._keep()
         self._savepoints = 0
         # How many blocks of transaction() are open.
         self._blocks = 0
-        self._notices = Notices()
-        self._notices.listen(inner)
         # When a pool got it back last.
         self._returned = 0.0
 
@@ -104,13 +103,19 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
             raise AttributeError(f"a connection has no attribute {name!r}" + (f": {hint}" if hint else ""))
         super().__setattr__(name, value)
 
-    def _use_defaults(self) -> None:
-        """Take the options that the connection was made with."""
-        self._autocommit, self.row_factory = self._made_with
-        self._isolation: Optional[IsolationLevel] = None
-        self._readonly: Optional[bool] = None
-        self._deferrable: Optional[bool] = None
+    def _use(self, attributes: tuple[Any, ...]) -> None:
+        """Take the values of the attributes that can be set."""
+        self._isolation: Optional[IsolationLevel]
+        self._readonly: Optional[bool]
+        self._deferrable: Optional[bool]
+        self._autocommit, self.row_factory, self._isolation, self._readonly, self._deferrable = attributes
         self._choose_begin()
+
+    def _keep(self) -> None:
+        """Have each borrower find the attributes and handlers as they are now."""
+        self._kept = self._autocommit, self.row_factory, self._isolation, self._readonly, self._deferrable
+        self._kept_begin = self._begin_sql
+        self._kept_handlers = tuple(self._notices.handlers)
 
     # What PEP 249 asks for.
 
@@ -541,27 +546,46 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
 
     def _is_as_new(self) -> bool:
         """Whether there is nothing to reset, for certain."""
-        autocommit, row_factory = self._made_with
         return (
-            self._autocommit is autocommit
-            and self.row_factory is row_factory
-            and self._begin_sql == _BEGIN
-            and not (self._notices.kept or self._notices.handlers)
+            self._autocommit is self._kept[0]
+            and self.row_factory is self._kept[1]
+            and self._begin_sql == self._kept_begin
+            and not self._notices.kept
+            and tuple(self._notices.handlers) == self._kept_handlers
             and self._session.is_unchanged()
         )
 
-    def _reset(self) -> None:
-        """Make the session as new."""
+    def _prepare_for(self, configure: Callable[[Self], object]) -> None:
+        """Have a pool's function set what each borrower is to find."""
+        configure(self)
+        self.commit()
+        self._notices.kept.clear()
+        self._keep()
+        # There is nothing of a borrower's.
+        self._session.forget_changes()
+
+    def _reset(self, configure: Optional[Callable[[Self], object]] = None) -> None:
+        """Make the session as new, or as a pool's function leaves a new one."""
         self._finish("ROLLBACK")
-        self._use_defaults()
         self._two_phase = None
         self._blocks = 0
         self._notices.kept.clear()
-        self._notices.handlers.clear()
-        if not self._session.is_unchanged():
-            self._complete(self._inner.reset())
-            self._notices.listen(self._inner)
-            self._session.forget_changes()
+        unchanged = self._session.is_unchanged()
+        if unchanged or configure is None:
+            self._use(self._kept)
+            self._notices.handlers[:] = self._kept_handlers
+        if unchanged:
+            return
+        self._complete(self._inner.reset())
+        self._notices.listen(self._inner)
+        self._session.forget_changes()
+        if configure is not None:
+            self._use(self._made_with)
+            self._notices.handlers.clear()
+            loggers = len(self._query_loggers)
+            self._prepare_for(configure)
+            # Those that it has added the first time are there.
+            del self._query_loggers[loggers:]
 
     def _is_elsewhere(self) -> bool:
         """Whether the connection is another process's, which has forked this one since."""

@@ -44,9 +44,9 @@ class Pool(Generic[CursorRowT]):
     max_idle : float, default 300
         Seconds after which an idle connection is replaced; 0 for never.
     configure : callable, optional
-        It is called with each new connection before that is lent: to set codecs, which stay on a connection that comes
-        back. What it leaves open is committed. Settings are for `server_settings`: a connection that comes back has the
-        settings that it began with.
+        It is called with each new connection before that is lent: each borrower finds what it sets, such as settings,
+        the role, codecs, temporary tables, `autocommit` and `row_factory`. It is called again when a connection comes
+        back whose session may have been changed, after that was made as new. What it leaves open is committed.
     autocommit, row_factory, **options
         As for :func:`connect`.
 
@@ -139,7 +139,7 @@ class Pool(Generic[CursorRowT]):
         return self._make()
 
     def putconn(self, connection: Connection[CursorRowT]) -> None:
-        """Give a connection back: its transaction is undone, and its session made as new."""
+        """Give a connection back: its transaction is undone, and its session made as it was lent."""
         with self._lock:
             if connection not in self._lent:
                 if isinstance(connection, Connection) and connection._is_elsewhere():
@@ -153,7 +153,7 @@ class Pool(Generic[CursorRowT]):
         usable = False
         try:
             if not connection.closed:
-                connection._reset()
+                connection._reset(self._configure)
                 usable = True
         except Error:
             # It is replaced.
@@ -291,8 +291,7 @@ class Pool(Generic[CursorRowT]):
             made = connect(self._dsn, autocommit=self._autocommit, row_factory=self._row_factory, **self._options)
             try:
                 if self._configure is not None:
-                    self._configure(made)
-                    made.commit()
+                    made._prepare_for(self._configure)
             except BaseException:
                 made.terminate()
                 raise
