@@ -546,6 +546,34 @@ def test_a_table_that_another_alters(connection, other, table):
     connection.rollback()
 
 
+@pytest.mark.parametrize("kind", [{"stream": True}, {"name": "pieces"}, {"columns": True}], ids=str)
+def test_a_table_that_another_alters_is_streamed_anew(connection, other, table, kind):
+    def ask():
+        with connection.cursor(**kind) as cursor:
+            cursor.execute("select * from dbapi_things where id = %s", (1,))
+            names = [column[0] for column in cursor.description]
+            return names, len(cursor.fetch_columns()) if "columns" in kind else len(cursor.fetchall())
+
+    other.execute("insert into dbapi_things values (1, 'a')")
+    assert ask() == (["id", "name"], 1)
+    connection.commit()
+    other.execute("alter table dbapi_things add column more int default 5, alter name type varchar")
+    assert ask() == (["id", "name", "more"], 1)
+    assert connection.in_transaction
+    connection.commit()
+    # Within a transaction what was done before would be lost.
+    other.execute("alter table dbapi_things drop column more")
+    connection.execute("select 1")
+    with pytest.raises(dbapi.NotSupportedError, match="cached statement plan is invalid"):
+        ask()
+    connection.rollback()
+    assert ask() == (["id", "name"], 1)
+    connection.rollback()
+    own = "select name from pg_prepared_statements where statement like 'select * from dbapi_things where%'"
+    assert len(connection.execute(own).fetchall()) == 1
+    connection.rollback()
+
+
 def test_a_table_that_is_altered_and_altered_back(connection, table):
     query = "select * from dbapi_things"
     assert connection.execute(query).fetchall() == []

@@ -355,3 +355,29 @@ async def test_values_stay_texts_when_asked(connect):
     await connection.execute("create temp table kept (a int, b text)")
     assert await connection.fetchval("select (1, 'x')::kept") == "(1,x)"
     await connection.close()
+
+
+async def test_a_cursor_of_an_altered_table_fails_once(connect):
+    connection, other = await connect(), await connect()
+    await other.execute("drop table if exists read_in_pieces; create table read_in_pieces as select 1 as id")
+    query = "select * from read_in_pieces where id = $1"
+
+    async def iterate():
+        async with connection.transaction():
+            return [tuple(row) async for row in connection.cursor(query, 1)]
+
+    async def fetch():
+        async with connection.transaction():
+            return [tuple(row) for row in await (await connection.cursor(query, 1)).fetch(5)]
+
+    expected = (1,)
+    for number, read in enumerate((iterate, fetch)):
+        assert await read() == [expected]
+        await other.execute(f"alter table read_in_pieces add column more_{number} int default 5")
+        expected += (5,)
+        with pytest.raises(howdah.InvalidCachedStatementError):
+            await read()
+        assert await read() == [expected]
+    await other.execute("drop table read_in_pieces")
+    await connection.close()
+    await other.close()

@@ -107,6 +107,24 @@ def test_values_come_back_as_they_went(engine, things):
         assert [row.id for row in rows] == list(range(101))
 
 
+def test_a_streamed_table_that_another_alters(engine, things):
+    def read():
+        with engine.connect() as connection:
+            rows = connection.execution_options(stream_results=True).execute(
+                sa.text("select * from sa_sync_things where id = :id"), {"id": 1}
+            )
+            return list(rows.keys())[-1], len(rows.all())
+
+    with engine.begin() as connection:
+        connection.execute(things.insert(), a_thing(1))
+    assert read()[1] == 1
+    other = sa.create_engine(engine.url)
+    with other.begin() as connection:
+        connection.execute(sa.text("alter table sa_sync_things add column more int"))
+    other.dispose()
+    assert read() == ("more", 1)
+
+
 def test_transactions_levels_and_errors(engine, things):
     with engine.connect() as connection:
         connection.execute(things.insert(), a_thing(1))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Generator
+from collections.abc import Awaitable, Generator
 from typing import Any, Generic, Optional
 
-from . import connresource, exceptions
+from . import connresource, exceptions, statements
 from ._typing import RowT
 
 
@@ -110,21 +110,32 @@ class BaseCursor(connresource.ConnectionResource, Generic[RowT]):
     async def _bind_exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._open()
         with self._connection._callbacks.logged(self._state.query, self._args, timeout):
-            rows, _, self._exhausted = await self._connection._protocol.bind_execute(
-                self._state, self._args, portal, n, True, timeout
-            )
+            asked = self._connection._protocol.bind_execute(self._state, self._args, portal, n, True, timeout)
+            rows, _, self._exhausted = await self._answer(asked)
         return rows
 
     async def _bind(self, timeout: Optional[float]) -> Any:
         portal = self._open()
         with self._connection._callbacks.logged(self._state.query, self._args, timeout):
-            return await self._connection._protocol.bind(self._state, self._args, portal, timeout)
+            return await self._answer(self._connection._protocol.bind(self._state, self._args, portal, timeout))
 
     async def _exec(self, n: int, timeout: Optional[float]) -> Any:
         portal = self._portal()
         with self._connection._callbacks.logged(self._state.query, self._args, timeout):
-            rows, _, self._exhausted = await self._connection._protocol.execute(self._state, portal, n, True, timeout)
+            asked = self._connection._protocol.execute(self._state, portal, n, True, timeout)
+            rows, _, self._exhausted = await self._answer(asked)
         return rows
+
+    async def _answer(self, asked: Awaitable[Any]) -> Any:
+        """The answer; a statement that was prepared before a change is forgotten, for the next transaction."""
+        try:
+            return await asked
+        except exceptions.OutdatedSchemaCacheError:
+            await self._connection.reload_schema_state()
+            raise
+        except exceptions.InvalidCachedStatementError:
+            statements.drop_statements(self._connection)
+            raise
 
     async def _close_portal(self, timeout: Optional[float]) -> None:
         portal = self._portal()

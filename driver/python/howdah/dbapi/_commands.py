@@ -147,13 +147,18 @@ class Commands:
 
     def _query(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a statement: its rows, its tag, whether these are all rows; and its description."""
+        return self._prepared_anew(self._query_once, text, args)
+
+    def _prepared_anew(
+        self, ask: Callable[[str, tuple[Any, ...]], tuple[Any, Any]], text: str, args: tuple[Any, ...]
+    ) -> tuple[Any, Any]:
+        """Run a statement, and again if it was prepared before a table or a type has changed."""
         begins = not self._autocommit and self._begin()
         try:
-            return self._query_once(text, args)
+            return ask(text, args)
         except (errors.NotSupportedError, errors.InternalError) as error:
             if not isinstance(error.__cause__, exceptions.InvalidCachedStatementError):
                 raise
-            # A table or a type has changed since the statement was prepared.
             self._forget_statements()
             if self._session.is_in_transaction():
                 if not begins:
@@ -161,7 +166,7 @@ class Commands:
                 # Nothing else was done yet in it.
                 self._finish("ROLLBACK")
         self._begin()
-        return self._query_once(text, args)
+        return ask(text, args)
 
     def _query_logged(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """The same, for those who log commands."""
@@ -237,11 +242,13 @@ class Commands:
 
     def _query_columns(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Run a query: its columns, and its description."""
-        self._begin()
-        types, given = _declare(args)
         with self._logged(text, args):
-            statement, _, description = self._statement(text, types)
-            return self._run(self._session.columns(statement, given, [], self._timeout)), description
+            return self._prepared_anew(self._query_columns_once, text, args)
+
+    def _query_columns_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        types, given = _declare(args)
+        statement, _, description = self._statement(text, types)
+        return self._run(self._session.columns(statement, given, [], self._timeout)), description
 
     def _many(self, text: str, rows: Iterable[tuple[Any, ...]]) -> int:
         """Run a command for many argument lists, of which there is one; how many rows it changed."""
@@ -264,19 +271,21 @@ class Commands:
         """Open a portal: the portal, and the description of its rows."""
         if self._autocommit and not self._session.is_in_transaction():
             raise ProgrammingError("a streaming cursor needs a transaction: use connection.transaction()")
-        self._begin()
-        types, given = _declare(args)
         with self._logged(text, args):
-            statement, _, description = self._statement(text, types)
-            statement.touch()
-            name = self._inner._get_unique_id("portal")
-            statement.attach()
-            try:
-                self._run(self._session.bind(statement, given, name, None))
-            except BaseException:
-                statement.detach()
-                raise
-            return (statement, name), description
+            return self._prepared_anew(self._open_once, text, args)
+
+    def _open_once(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        types, given = _declare(args)
+        statement, _, description = self._statement(text, types)
+        statement.touch()
+        name = self._inner._get_unique_id("portal")
+        statement.attach()
+        try:
+            self._run(self._session.bind(statement, given, name, None))
+        except BaseException:
+            self._release(statement)
+            raise
+        return (statement, name), description
 
     def _advance(self, portal: tuple[Any, str], count: int) -> tuple[list[Any], bool]:
         """The next rows of a portal, and whether there are more."""
