@@ -1,6 +1,7 @@
 """pgml.watch, pgml.check and pgml.unwatch; pgml.describe and pgml.card beside them."""
 
 import json
+import re
 
 import pytest
 
@@ -303,3 +304,41 @@ def test_a_card_says_what_is_known(watched):
 def test_there_is_a_card_of_every_model(loaded):  # noqa: F811
     cards = fetch(loaded, "SELECT pgml.card(id) FROM pgml.models")
     assert len(cards) > 5 and all(card.count("\n## ") >= 2 and len(card) < 10_000 for (card,) in cards)
+
+
+def test_a_metric_is_of_rows_that_the_model_was_not_trained_on(database):
+    """Of its training rows it knows the answers: coin tosses were answered with an f1 of 1, wherever the relation had another name."""
+    database.sql("""
+        SELECT setseed(.5);
+        CREATE TABLE ev AS SELECT now() - random() * interval '9 days' AS at, a, b, k, a + b / 2 + random() / 2 > 1 AS y
+        FROM (SELECT random() a, random() b, (random() * 100)::int k FROM generate_series(1, 4000)) q;
+        UPDATE ev SET y = random() < .5 WHERE at > now() - interval '1 day';
+        CREATE VIEW seen AS SELECT * FROM ev;
+        SELECT pgml.train('q', 'classification', '(SELECT a, b, k, y FROM ev)', 'y', 'random_forest', '{"n_estimators": 20}');
+    """)
+
+    def metric(relation, period="'1 day'"):
+        database.sql(f"SELECT pgml.watch('q', $${relation}$$, time_column => 'at', period => {period})")
+        found = database.sql("SELECT value, crossed, detail FROM pgml.check('q') WHERE what = 'metric'")
+        return found.split("|")
+
+    for relation in ("ev", "seen", "(SELECT * FROM ev)"):
+        value, crossed, detail = metric(relation)
+        assert float(value) < 0.75 and crossed == "t", (relation, value, detail)
+        assert " rows with labels, those that the model was not trained on; " in detail, detail
+        used, of = (int(number) for number in detail.split(" rows")[0].split(" of "))
+        assert of / 6 < used < of / 3
+    # The training's own relation as a whole; and one whose rows nobody can tell from those of the training.
+    database.sql("SELECT pgml.watch('q', '(SELECT a, b, k, y FROM ev)')")
+    detail = database.sql("SELECT detail FROM pgml.check('q') WHERE what = 'metric'")
+    assert re.fullmatch(r"\d+ of 4000 rows with labels, those that the model was not trained on; .*", detail), detail
+    database.sql(
+        "SELECT pgml.train('q', 'classification', '(SELECT a, b, k, y FROM ev)', 'y', 'random_forest', test_sampling => 'last')"
+    )
+    database.sql("SELECT pgml.deploy('q', 'most_recent')")
+    value, crossed, detail = metric("ev")
+    assert "rows with labels, on some of which the model may have been trained" in detail, detail
+    # Of rows that are all of the training there is nothing to say.
+    database.sql("SELECT pgml.deploy('q', 'rollback'); DELETE FROM ev WHERE pgml.held_out('q', ev)")
+    value, crossed, detail = metric("ev")
+    assert (value, crossed) == ("", "f") and detail.startswith("0 of "), detail

@@ -289,20 +289,25 @@ fn metrics(
     let known = labels.iter().map(|label| format!("pgml_rows.{} IS NOT NULL", quote_identifier(label)));
     let conditions: Vec<String> = recent.map(str::to_owned).into_iter().chain(known).collect();
     let relation = Relation::of_source(source, Some(&conditions.join(" AND ")))?;
-    let mut sided = Sided::new(None, &[(model, &target.model)], &relation, None)?;
+    let mut sided = Sided::untrained(model, &target.model, &relation, recent.is_none())?;
     let target = if sided.wanted == Wanted::HeldOut { names::unseen(target)? } else { target };
     let task = target.model.task;
     let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES)?;
     let mut member = Member::new(target, &relation, None, measures)?;
     rows::run(&relation, &mut sided, &mut member)?;
     let rows = member.rows();
+    let which = sided.described("rows with labels");
+    let own = Metric::of_project(project, task);
     if rows == 0 {
+        if sided.seen() > 0 {
+            let name = Some(own.name().to_owned());
+            findings.push(Finding { crossed: false, ..Finding::failure("metric", name, which) });
+        }
         return Ok(());
     }
     let found = member.taker.all()?;
     let before = registry::models(project.id)?.into_iter().find(|other| other.id == model);
     let before: Map<String, Value> = before.and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default();
-    let own = Metric::of_project(project, task);
     let mut names = vec![own.name().to_owned()];
     names.extend(thresholds.metrics.keys().filter(|name| *name != own.name()).cloned());
     for name in names {
@@ -332,7 +337,7 @@ fn metrics(
             value: value.is_finite().then_some(value),
             threshold,
             crossed: beyond && rows as f64 >= thresholds.enough_rows,
-            detail: format!("{rows} rows with labels{trained}"),
+            detail: format!("{which}{trained}"),
         });
     }
     Ok(())

@@ -125,6 +125,41 @@ impl Sided {
         Ok(sided)
     }
 
+    /// The rows that a model was not trained on, as far as these can be told by their columns, wherever they come from;
+    /// all rows where they cannot. Equal rows are counted only where `whole` is set, of the training's own relation.
+    pub fn untrained(id: i64, model: &Model, relation: &Relation, whole: bool) -> Result<Sided> {
+        let mut sided = Sided::new(Some(Wanted::All), &[], relation, None)?;
+        let Some(rule) = model.split.as_ref().filter(|rule| rule.has_tests()) else { return Ok(sided) };
+        let is_own = registry::data_of_model(id)?.is_some_and(|(data, name)| relation.is(&name, data));
+        if rule.counted && !(whole && is_own) {
+            return Ok(sided);
+        }
+        match SideReader::new(rule, model.task, &model.labels, None, relation.columns()) {
+            Ok(reader) => {
+                sided.readers.push(reader);
+                sided.wanted = Wanted::HeldOut;
+                Ok(sided)
+            }
+            Err(Error::Report(_)) => Ok(sided),
+            Err(caught) => Err(caught),
+        }
+    }
+
+    /// How many rows there were.
+    pub fn seen(&self) -> u64 {
+        self.seen
+    }
+
+    /// Which rows were looked at, by [`Sided::untrained`], of those that are `what`.
+    pub fn described(&self, what: &str) -> String {
+        match self.wanted {
+            Wanted::HeldOut => {
+                format!("{} of {} {what}, those that the model was not trained on", self.taken, self.seen)
+            }
+            _ => format!("{} {what}, on some of which the model may have been trained", self.seen),
+        }
+    }
+
     fn takes(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
         self.seen += 1;
         let wanted = self.wanted == Wanted::HeldOut;
