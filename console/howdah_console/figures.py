@@ -29,19 +29,24 @@ METRICS = {
     "davies_bouldin": ("Davies-Bouldin", False, "how much the clusters overlap; 0 is not at all"),
     "calinski_harabasz": ("Calinski-Harabasz", True, "spread between the clusters by spread within"),
     "inertia": ("Inertia", False, "the sum of squared distances to the centres"),
+    "standardised_explained_variance": (
+        "Explained variance, standardised",
+        True,
+        "the share of the variance of standardised columns that the components keep, whatever their units",
+    ),
     "cumulative_explained_variance": ("Explained variance", True, "the share of the variance that the components keep"),
 }
 PRIMARY = {
     "classification": "f1",
     "regression": "r2",
     "clustering": "silhouette",
-    "decomposition": "cumulative_explained_variance",
+    "decomposition": "standardised_explained_variance",
 }
 SECONDARY = {
     "classification": ("roc_auc", "accuracy", "log_loss"),
     "regression": ("mean_absolute_error", "root_mean_squared_error"),
     "clustering": ("davies_bouldin", "calinski_harabasz"),
-    "decomposition": (),
+    "decomposition": ("cumulative_explained_variance",),
 }
 TIMES = {"fit_time": "Fit", "refit_time": "Fit on all rows", "score_time": "Scoring"}
 STRATEGIES = {

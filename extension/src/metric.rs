@@ -30,7 +30,7 @@ impl Metric {
             Task::Regression => "r2",
             Task::Classification => "f1",
             Task::Clustering => "silhouette",
-            Task::Decomposition => "cumulative_explained_variance",
+            Task::Decomposition => "standardised_explained_variance",
         };
         Metric { by_default: true, ..Metric::named(name) }
     }
@@ -105,6 +105,11 @@ impl Metric {
         self.own
     }
 
+    /// Whether it is of the class that is looked for.
+    pub fn is_of_class(&self) -> bool {
+        matches!(self.name.as_str(), "f1" | "precision" | "recall" | "average_precision")
+    }
+
     /// Its value among others.
     pub fn of(&self, metrics: &Map<String, Value>) -> Option<f64> {
         metrics.get(&self.name).and_then(Value::as_f64)
@@ -116,9 +121,7 @@ impl Metric {
         let own = metrics.get("positive_class").and_then(Value::as_str);
         let alike = own == class || own.is_none() && is_second;
         match self.name.as_str() {
-            "f1" | "precision" | "recall" | "average_precision" if !alike => {
-                metrics.get("classes")?.get(class?)?.get(&self.name)?.as_f64()
-            }
+            name if self.is_of_class() && !alike => metrics.get("classes")?.get(class?)?.get(name)?.as_f64(),
             _ => self.of(metrics),
         }
     }

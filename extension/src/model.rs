@@ -314,6 +314,25 @@ impl Model {
         .hint("Train with preprocess and \"impute\" for that column, or with an algorithm that takes missing values."))
     }
 
+    /// Whether it predicts whatever is missing.
+    pub fn takes_missing(&self) -> bool {
+        match &self.compiled {
+            Compiled::Forest(_) => true,
+            Compiled::Family(learned) => learned.predict.takes_missing(),
+        }
+    }
+
+    /// Whether it predicts a row in which some values may be missing.
+    pub fn takes(&self, row: &[f32]) -> Result<bool> {
+        let Compiled::Family(learned) = &self.compiled else { return Ok(true) };
+        if self.takes_missing() || !row.iter().any(|value| value.is_nan()) {
+            return Ok(true);
+        }
+        let mut finished = Vec::new();
+        self.finish(row, &mut finished)?;
+        Ok(learned.predict.refused(&finished).is_none())
+    }
+
     /// The prediction for one row of `width()` features, NaN where missing. `scratch` has `num_values()` elements.
     #[inline]
     pub fn predict(&self, row: &[f32], scratch: &mut [f32]) -> Result<f32> {
@@ -676,10 +695,6 @@ impl Column {
             _ => None,
         };
         code.unwrap_or(f32::NAN)
-    }
-
-    pub fn is_hashed(&self) -> bool {
-        self.hashed
     }
 
     pub fn is_boolean(&self) -> bool {

@@ -4,7 +4,7 @@
 //! caller's search_path. They run with the rights of the registry's owner: no other role writes to its tables, and what
 //! the caller may have of it, `access` has decided before. Only tables of the caller's own are made with its own rights.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use learn::curve::Curve;
 use pgrx::datum::DatumWithOid;
@@ -188,22 +188,27 @@ pub struct Candidate {
     pub algorithm: String,
     pub status: String,
     pub metrics: serde_json::Value,
+    /// The labels that it was trained for; `None` where that is not recorded.
+    pub labels: Option<Vec<String>>,
 }
 
 /// Models of a project, the newest first.
 pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
     let rows = select(
-        "SELECT id, algorithm, status, metrics::pg_catalog.text FROM pgml.models
-         WHERE project_id OPERATOR(pg_catalog.=) $1
-         ORDER BY created_at USING OPERATOR(pg_catalog.>), id USING OPERATOR(pg_catalog.>)",
+        "SELECT m.id, m.algorithm, m.status, m.metrics::pg_catalog.text, s.y_column_name
+         FROM pgml.models m LEFT JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY m.created_at USING OPERATOR(pg_catalog.>), m.id USING OPERATOR(pg_catalog.>)",
         &[argument(project_id)],
         |tuple| {
             let metrics: Option<String> = tuple.get(4)?;
+            let labels: Option<Vec<Option<String>>> = tuple.get(5)?;
             Ok(Candidate {
                 id: value(tuple, 1)?,
                 algorithm: value(tuple, 2)?,
                 status: value(tuple, 3)?,
                 metrics: metrics.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
+                labels: labels.map(|labels| labels.into_iter().flatten().collect()),
             })
         },
     )?;
@@ -425,6 +430,57 @@ pub fn positive_class(project_id: i64) -> Result<Option<String>> {
         |tuple| value(tuple, 1),
     )?;
     Ok(rows.into_iter().next())
+}
+
+/// What a model was made by and of.
+pub struct Recipe {
+    pub algorithm: String,
+    pub hyperparams: serde_json::Map<String, serde_json::Value>,
+    pub preprocess: serde_json::Map<String, serde_json::Value>,
+    /// That it was trained and tested on, where that is known.
+    pub rows: Option<u64>,
+}
+
+impl Recipe {
+    /// How many more rows than another it was made of; `None` where it was made otherwise, or by no more rows.
+    pub fn rows_more(&self, other: &Recipe) -> Option<u64> {
+        let alike = self.algorithm == other.algorithm
+            && self.hyperparams == other.hyperparams
+            && self.preprocess == other.preprocess;
+        self.rows?.checked_sub(other.rows?).filter(|more| alike && *more > 0)
+    }
+}
+
+/// That of a model which was trained here.
+pub fn recipe_of_model(model_id: i64) -> Result<Option<Recipe>> {
+    let rows = select(
+        "SELECT m.algorithm, m.hyperparams::pg_catalog.text, s.analysis::pg_catalog.text
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.id OPERATOR(pg_catalog.=) $1",
+        &[argument(model_id)],
+        |tuple| {
+            let json = |column: usize| -> SpiResult<serde_json::Value> {
+                let text: Option<String> = tuple.get(column)?;
+                Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+            };
+            let (hyperparams, analysis) = (json(2)?, json(3)?);
+            let object =
+                |json: Option<&serde_json::Value>| json.and_then(|json| json.as_object().cloned()).unwrap_or_default();
+            Ok(Recipe {
+                algorithm: value(tuple, 1)?,
+                hyperparams: object(Some(&hyperparams)),
+                preprocess: object(analysis.get("preprocess")),
+                rows: analysis.get("samples").and_then(serde_json::Value::as_u64),
+            })
+        },
+    )?;
+    Ok(rows.into_iter().next())
+}
+
+/// Whether a relation has a column of that name.
+pub fn has_column(relation: pg_sys::Oid, name: &str) -> bool {
+    // SAFETY: a NUL-terminated string; reads the catalog caches inside the open transaction.
+    CString::new(name).is_ok_and(|name| unsafe { pg_sys::get_attnum(relation, name.as_ptr()) } > 0)
 }
 
 /// The columns and the analysis of the snapshot that a model was trained on, as they were written down.
@@ -854,7 +910,7 @@ pub fn forget_dependents(table: &CStr, id: i64) -> Result<()> {
             if is_new.iter().any(|table| statement.contains(table)) && !has(CURVES)? {
                 continue;
             }
-            let statement = std::ffi::CString::new(*statement).map_err(|error| Error::invalid(error.to_string()))?;
+            let statement = CString::new(*statement).map_err(|error| Error::invalid(error.to_string()))?;
             // SAFETY: connected to SPI; the arrays have the one element that the statement takes. As the system's own
             // referential checks do it, a transaction with one snapshot for all its statements looks for rows that were
             // added since, too: deleting these is a serialization failure, and leaving them would be an orphan.
@@ -1009,13 +1065,13 @@ fn require_making_tables() -> Result<()> {
 pub fn materialize(id: i64, statement: &str) -> Result<pg_sys::Oid> {
     require_making_tables()?;
     run_as_caller(&format!("CREATE TABLE pgml.snapshot_{id} AS {statement}"))?;
-    let name = std::ffi::CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
+    let name = CString::new(format!("snapshot_{id}")).map_err(|error| Error::invalid(error.to_string()))?;
     relation_oid(&name)
 }
 
 /// Oid of `pgml.<name>`; 0 if there is none.
 fn relation_named(name: &str) -> Result<pg_sys::Oid> {
-    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    let name = CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
     Ok(find_relation(&name))
 }
 
@@ -1027,7 +1083,7 @@ pub struct Found {
 
 /// The relation `pgml.<name>`, locked against what would make another one of it.
 pub fn find_locked(name: &str) -> Result<Option<Found>> {
-    let name = std::ffi::CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
+    let name = CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
     loop {
         let relation = find_relation(&name);
         if relation == pg_sys::InvalidOid {

@@ -11,6 +11,9 @@ use crate::error::{Error, Result};
 use crate::features::MOST_FEATURES;
 use crate::model_meta::{Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 
+/// What a label is called whose name a library's file does not have, and of several the beginning of that.
+pub const UNNAMED_LABEL: &str = "label";
+
 /// What can be told from a model itself.
 pub struct Outline {
     /// Its features' names; empty where it has none.
@@ -142,8 +145,8 @@ impl Outline {
                 );
             }
             return Ok(match self.outputs {
-                1 => vec![label("label".to_owned(), "real", None)],
-                several => (0..several).map(|index| label(format!("label{index}"), "real", None)).collect(),
+                1 => vec![label(UNNAMED_LABEL.to_owned(), "real", None)],
+                several => (0..several).map(|index| label(format!("{UNNAMED_LABEL}{index}"), "real", None)).collect(),
             });
         };
         let names = match &given.classes {
@@ -159,7 +162,7 @@ impl Outline {
         let pg_type = if numbers.is_some() { "real" } else { "text" };
         let values = numbers.unwrap_or_else(|| (0..count).map(|index| index as f32).collect());
         let classes = names.into_iter().zip(values).map(|(text, value)| Class { text, value }).collect();
-        Ok(vec![label("label".to_owned(), pg_type, Some(classes))])
+        Ok(vec![label(UNNAMED_LABEL.to_owned(), pg_type, Some(classes))])
     }
 }
 

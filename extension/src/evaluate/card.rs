@@ -12,6 +12,7 @@ use crate::memory::GivenBack;
 use crate::names::{self, Key};
 use crate::registry;
 use crate::sql::{Call, too_long};
+use crate::train::report::short;
 
 crate::sql_function!(pgml_describe, describe);
 crate::sql_function!(pgml_card, card);
@@ -102,18 +103,6 @@ fn plain(text: &str) -> String {
         }
     }
     escaped
-}
-
-/// Four digits that count.
-fn short(number: f64) -> String {
-    match number.abs() {
-        _ if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number}"),
-        size if (0.001..100_000.0).contains(&size) => {
-            let digits = (3 - size.log10().floor() as i32).clamp(0, 6) as usize;
-            format!("{number:.digits$}")
-        }
-        _ => format!("{number:.3e}"),
-    }
 }
 
 fn text<'a>(of: &'a Value, name: &str) -> &'a str {
@@ -286,13 +275,6 @@ fn page(known: &Value, data: Shown, ranked: Option<&[(String, f64)]>) -> String 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_four_digits_that_count() {
-        let numbers = [0.0, 143.0, 0.912345, 53.21987, 2863.4188, 0.012345, 1.5e-7, 2e9 + 0.5, f64::NAN];
-        let found: Vec<String> = numbers.into_iter().map(short).collect();
-        assert_eq!(found, ["0", "143", "0.9123", "53.22", "2863", "0.01234", "1.500e-7", "2.000e9", "NaN"]);
-    }
 
     #[test]
     fn what_is_said_stays_in_its_place() {

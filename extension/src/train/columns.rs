@@ -13,8 +13,9 @@ use super::engine::Engine;
 use super::interrupts;
 use super::label::{Label, LabelReader};
 use super::origin::Extent;
-use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
-use super::sides::{Hashes, SideReader};
+use super::rival::{RivalReader, RivalRows};
+use super::roles::{Divided, DividingReader, Roles, WeightReader};
+use super::sides::Hashes;
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
@@ -49,8 +50,8 @@ pub struct Reader {
     dividing: Option<DividingReader>,
     /// By which the sides of rows are known, where they follow from what the rows are.
     hashes: Option<Hashes>,
-    /// Which rows the training of the deployed model held out, where that is known.
-    before: Option<(SideReader, Vec<bool>)>,
+    /// The deployed model, which reads the rows too.
+    rival: Option<RivalReader>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
     /// Whether rows without a label are left out, and how many were.
@@ -222,7 +223,7 @@ impl Reader {
             weighs: false,
             dividing,
             hashes: None,
-            before: None,
+            rival: None,
             others: Vec::new(),
             lenient: !crate::guc::strict(),
             unlabelled: 0,
@@ -240,17 +241,16 @@ impl Reader {
         })
     }
 
-    /// Keeps of each row by what its side is known, unless it is its place, and which side it was on in the training of the
-    /// deployed model.
+    /// Keeps of each row by what its side is known, unless it is its place, and has the deployed model read it.
     pub fn with_sides(
         mut self,
         columns: &[ResultColumn],
         roles: &Roles,
         by_place: bool,
-        before: Option<SideReader>,
+        rival: Option<RivalReader>,
     ) -> Reader {
         let of_role = |role: Role| columns.iter().enumerate().find(|(_, column)| roles.of_column(&column.name) == role);
-        self.before = before.map(|before| (before, Vec::new()));
+        self.rival = rival;
         self.hashes = if let Some((position, column)) = of_role(Role::Group) {
             Some(Hashes::of_value(By::Group(column.name.clone()), column, position))
         } else if by_place || self.dividing.is_some() {
@@ -491,7 +491,7 @@ impl Reader {
             positive: None,
             left_out,
             unlabelled: self.unlabelled,
-            before: self.before.map(|(_, held_out)| Split::marked(held_out.into_iter())),
+            rival: self.rival.map(RivalReader::finish).transpose()?,
             rule: None,
         })
     }
@@ -633,8 +633,9 @@ impl Receiver for Reader {
             hashes.take(values, nulls, first)?;
             self.settle();
         }
-        if let Some((reader, held_out)) = &mut self.before {
-            roles::push(held_out, reader.is_held_out(values, nulls)?)?;
+        if let Some(rival) = &mut self.rival {
+            let others = self.others.get(..self.labels.len().saturating_sub(1)).unwrap_or(&[]);
+            rival.take(values, nulls, first, others)?;
         }
         self.row.extend_from_slice(&self.others);
         self.store(first)
@@ -812,8 +813,8 @@ pub struct Data {
     pub by: By,
     /// The hashes of rows, by which they are divided where no column says otherwise: seeded once they are.
     pub hashes: Option<Hashes>,
-    /// The rows that the training of the deployed model held out, where that is known.
-    pub before: Option<Split>,
+    /// The rows as the deployed model reads them.
+    pub rival: Option<RivalRows>,
     /// By what the rows were divided, once they are.
     pub rule: Option<Rule>,
     /// The class that is looked for, once that is known.

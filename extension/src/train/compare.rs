@@ -1,79 +1,46 @@
-//! Whether a newly trained model takes the place of the deployed one: it does unless that one is better on rows that neither
-//! was trained on. Where there are too few of these, each is known by its score on the rows that its own training held out.
-//! A model that cannot read the table any more is never the better one, and rows that lack what the deployed model knows (a
-//! class, different labels) never make a better one.
+//! Whether a newly trained model takes the place of the deployed one: it does unless that one is better.
+//!
+//! - *Which rows judge.* Those that neither was trained on, as each of the two reads them (`rival.rs`); where fewer than twenty
+//!   are known, each model is known by its score on the rows that its own training held out. A model that cannot read the
+//!   rows is never the better one.
+//! - *When they may.* Where they hold the classes of the deployed model about as often as its own held-out rows did, or five
+//!   times each; and where the metric says anything of them: f1 of rows without the class that is looked for does not. Rows
+//!   that lack what the deployed model knows never make a better one.
+//! - *What they say.* The metric, beside its noise; docs/design/2026-11-28-held-out-rows.md has the cases.
 
-use learn::preprocess::Role;
-use learn::side::{self, Rule};
+use learn::side;
 use learn::split::Split;
-use pgrx::PgSqlErrorCode;
 use serde_json::{Map, Value};
 
 use super::columns::Data;
-use super::cursor::ResultColumn;
-use super::report;
-use super::roles::Roles;
+use super::label::Classes;
+use super::report::{self, short};
+use super::rival::Rival;
 use super::score::{Grades, Scorer};
-use super::sides::SideReader;
+use crate::carry::outline::UNNAMED_LABEL;
 use crate::error::Result;
 use crate::metric::Metric;
-use crate::model::{Column, Model};
-use crate::model_meta::{LabelColumn, Task};
-use crate::registry::{self, Project};
+use crate::model::Model;
+use crate::registry::{self, Project, Recipe};
 use crate::{lookup, names};
 
 /// Fewer rows than these decide nothing.
 const FEWEST: u64 = 20;
 
-/// A class of which fewer rows than these are to be expected may be missing by chance.
-const FEWEST_OF_CLASS: f64 = 5.0;
+/// So many rows of a class are enough to judge by.
+const ENOUGH_OF_CLASS: u64 = 5;
 
-/// The deployed model, as it was when the rows were read.
-pub struct Rival {
-    id: i64,
-    algorithm: String,
-    /// That it was trained and tested on, where that is known.
-    rows: Option<u64>,
-    rule: Option<Rule>,
-    task: Task,
-    labels: Vec<LabelColumn>,
-}
+/// What is less probable than that a class of which five rows are to be expected has none is no chance: e to the -5.
+const CHANCE: f64 = 0.006_737_946_999_085_467;
 
-impl Rival {
-    /// That of a project, if it has one.
-    pub fn find(project: Option<&Project>) -> Result<Option<Rival>> {
-        let Some(project) = project else { return Ok(None) };
-        let Some(id) = registry::deployed_model(project.id)? else { return Ok(None) };
-        names::with_latest(|snapshot| {
-            let Some(digest) = lookup::model_digest(id, snapshot)? else { return Ok(None) };
-            let model = Model::load(&digest, || lookup::model_bytes(id, snapshot))?;
-            let found = registry::models(project.id)?.into_iter().find(|model| model.id == id);
-            let rows = registry::snapshot_of_model(id)?.and_then(|(_, analysis)| analysis.get("samples")?.as_u64());
-            Ok(Some(Rival {
-                id,
-                algorithm: found.map(|model| model.algorithm).unwrap_or_default(),
-                rows,
-                rule: model.split.clone(),
-                task: model.task,
-                labels: model.labels,
-            }))
-        })
-    }
-
-    /// What tells which of these rows its training held out; `None` where nothing can.
-    pub fn sides(&self, labels: &[String], columns: &[ResultColumn]) -> Option<SideReader> {
-        SideReader::new(self.rule.as_ref()?, self.task, &self.labels, Some(labels), columns).ok()
-    }
-}
-
-/// Takes the new model, of this algorithm, and its metrics on its own test rows; and the deployed model as it was when the
-/// rows were read.
+/// Takes the new model, what it was made by and of, and its metrics on its own test rows; and the deployed model as it was when
+/// the rows were read.
 pub fn decide(
-    (project, algorithm): (&Project, &str),
+    (project, recipe): (&Project, &Recipe),
     metric: &Metric,
     (new, metrics): (&Scorer, &Map<String, Value>),
     rival: Option<&Rival>,
-    (data, roles): (&Data, &Roles),
+    data: &Data,
     split: &Split,
 ) -> Result<Decision> {
     let Some(deployed) = registry::deployed_model(project.id)? else {
@@ -97,13 +64,13 @@ pub fn decide(
             ),
         ));
     }
-    let bytes = names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?;
+    let model = Model::of_bytes(&names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?)?;
     let recorded = Recorded::find(project, deployed)?;
-    let by_records = |why: String| Ok(recorded.decide((deployed, metric, own), why, data, split));
-    let theirs = Model::of_bytes(&bytes)?;
-    let labels: Vec<&str> = theirs.labels.iter().map(|label| label.name.as_str()).collect();
+    let labels: Vec<&str> = model.labels.iter().map(|label| label.name.as_str()).collect();
     let own_labels: Vec<&str> = data.labels.iter().map(|label| label.name.as_str()).collect();
-    if labels != own_labels {
+    // A library's file does not say what the label is called.
+    let unnamed = recorded.labels.is_none() && labels.iter().all(|label| label.starts_with(UNNAMED_LABEL));
+    if labels != own_labels && !(unnamed && labels.len() == own_labels.len()) {
         return Ok(Decision::warned(
             false,
             format!(
@@ -114,105 +81,187 @@ pub fn decide(
             ),
         ));
     }
-    let Some(current) = Scorer::new(&bytes, data)? else {
-        let is_ignored = |column: &&Column| roles.of_column(&column.name) == Role::Ignore;
-        let left_out: Vec<String> =
-            theirs.columns.iter().filter(is_ignored).map(|column| format!("\"{}\"", column.name)).collect();
-        if !left_out.is_empty() {
-            return by_records(format!("the new model was trained without {}", left_out.join(", ")));
+    let is_feature = |name: &str| data.features.iter().any(|feature| feature.name == name);
+    let left_out = model.columns.iter().filter(|column| !is_feature(&column.name));
+    let left_out: Vec<String> = left_out.map(|column| format!("\"{}\"", column.name)).collect();
+    let without = match left_out.is_empty() {
+        true => String::new(),
+        false => format!(", trained without {},", left_out.join(", ")),
+    };
+    // The rows that neither was trained on, by their numbers among those that each reads.
+    let (rows, shared) = match (rival.filter(|rival| rival.id == deployed), &data.rival) {
+        (Some(_), Some(rows)) => {
+            (Some(rows), rows.known.as_ref().map(|known| (split.both(known), rows.held_out_too(split))))
         }
-        let reason = format!(
-            "Deployed model {deployed} cannot read these rows, whose columns are others: the new model replaces it"
-        );
+        // Another one was deployed meanwhile: by the same rule, of the same columns, it held out the same rows.
+        _ => {
+            let rule = model.split.as_ref().filter(|rule| rule.is_known());
+            let same = rule.is_some() && rule == data.rule.as_ref() && model.same_columns(&data.meta().columns);
+            (None, same.then(|| (split.clone(), split.clone())))
+        }
+    };
+    let by_query = rows.is_some_and(|rows| rows.left_out);
+    if let Some(why) = rows.and_then(|rows| rows.unreadable.as_ref()).filter(|_| !by_query) {
+        let reason = format!("Deployed model {deployed} cannot read these rows: {why}. The new model replaces it");
         report::info(&reason);
         return Ok(Decision { better: true, reason });
+    }
+    let current = match rows {
+        Some(_) => Scorer::of_rival(model, data),
+        None => Scorer::new(model, data),
     };
     let (lost, unknown) = current.classes_apart(data);
-    if let Some(decision) = by_classes(deployed, &lost, &unknown, &recorded, data) {
-        return Ok(decision);
-    }
-    let (since, shared) = match rival.filter(|rival| rival.id == deployed) {
-        Some(_) => (None, data.before.as_ref().map(|before| split.both(before))),
-        // Another one was deployed meanwhile: by the same rule it held out the same rows.
-        None => {
-            let since = Rival::find(Some(project))?;
-            let rule = since.as_ref().and_then(|since| since.rule.as_ref()).filter(|rule| rule.is_known());
-            let shared = (rule.is_some() && rule == data.rule.as_ref()).then(|| split.clone());
-            (since, shared)
-        }
-    };
-    let rival = since.as_ref().or(rival);
-    let shared = shared.filter(|shared| shared.test_rows() >= FEWEST);
-    if let Some(shared) = &shared {
-        let groups = Groups::of(data, shared);
-        let grades = |metric: &Metric| -> Result<(Grades, Grades)> {
-            Ok((new.grade(data, shared, metric, &groups)?, current.grade(data, shared, metric, &groups)?))
-        };
-        match grades(metric) {
-            Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED) => {
-                return Ok(takes_no_missing(deployed));
-            }
-            graded => {
-                // Trained again on more rows than then, it is to be preferred unless it is found to be worse.
-                let more = rival.filter(|rival| rival.algorithm == algorithm).and_then(|rival| rival.rows);
-                let more = data.spool.rows().saturating_sub(more.unwrap_or(u64::MAX));
-                let graded = graded?;
-                let mut first = Difference::of(metric, &graded);
-                if first.is_none() && !(lost.is_empty() && unknown.is_empty()) {
-                    // Some metrics are only defined where both know the same classes.
-                    let by_class = Metric::of_task(data.task);
-                    first = Difference::of(&by_class, &grades(&by_class)?);
-                }
-                let second = match (&first, metric.second()) {
-                    (Some(first), Some(second)) if first.is_noise() && more == 0 => {
-                        Difference::of(&second, &grades(&second)?)
-                    }
-                    _ => None,
-                };
-                if let Some(first) = first {
-                    let deployed = (deployed, unknown.as_slice());
-                    return Ok(by_shared(&first, second.as_ref(), deployed, shared.test_rows(), more));
-                }
-            }
-        }
-    } else if let Err(error) = current.score(data, split)
-        && error.code() == Some(PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED)
-    {
-        return Ok(takes_no_missing(deployed));
-    }
-    by_records(match shared {
-        None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
-        Some(shared) => format!("the {} rows that neither was trained on do not tell", shared.test_rows()),
-    })
-}
-
-/// By the classes alone, where these decide: `lost` are known to the deployed model and not in the rows, and `unknown` the
-/// other way round.
-fn by_classes(
-    deployed: i64,
-    lost: &[String],
-    unknown: &[String],
-    recorded: &Recorded,
-    data: &Data,
-) -> Option<Decision> {
-    if !unknown.is_empty() && unknown.len() == data.classes()? {
+    if !unknown.is_empty() && Some(unknown.len()) == data.classes() {
         let reason =
             format!("Deployed model {deployed} knows none of the classes of these rows: the new model replaces it");
         report::info(&reason);
-        return Some(Decision { better: true, reason });
+        return Ok(Decision { better: true, reason });
     }
-    let rows = data.spool.rows() as f64;
-    let missed: Vec<&String> = lost.iter().filter(|class| recorded.share(class) * rows >= FEWEST_OF_CLASS).collect();
-    (!missed.is_empty()).then(|| {
-        Decision::warned(
-            false,
+    let all = Jury::all(data);
+    if let Some(decision) = all.misses(deployed, &recorded) {
+        return Ok(decision);
+    }
+    if rows.is_some_and(|rows| rows.refuses) {
+        return Ok(Decision::warned(
+            true,
             format!(
-                "the rows have no {}, which deployed model {deployed} knows and the new model does not: model {deployed} stays \
-                 deployed. SELECT pgml.deploy(...) of the new model deploys it",
-                named(&missed)
+                "model {deployed}, which is deployed, takes no missing values and cannot predict all rows: the new model \
+                 replaces it"
             ),
-        )
-    })
+        ));
+    }
+    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query) {
+        None if by_query => format!("model {deployed} takes columns that the query leaves out"),
+        None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
+        Some((shared, theirs)) => {
+            let jury = Jury::of(data, &shared, "that neither was trained on")?;
+            if let Some(decision) = jury.misses(deployed, &recorded) {
+                return Ok(decision);
+            }
+            // The same trained again on more rows than then is to be preferred unless it is found to be worse.
+            let more = registry::recipe_of_model(deployed)?.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
+            let groups = Groups::of(data, &shared);
+            let compare = |metric: &Metric| -> Result<Option<Difference>> {
+                if !jury.is_told(metric, data) {
+                    return Ok(None);
+                }
+                let new = new.grade(data, &shared, metric, &groups)?;
+                Ok(Difference::of(metric, &new, &current.grade(data, &theirs, metric, &groups)?))
+            };
+            let mut first = compare(metric)?;
+            if first.is_none() && !(lost.is_empty() && unknown.is_empty()) {
+                // Some metrics are only defined where both know the same classes.
+                first = compare(&Metric::of_task(data.task))?;
+            }
+            let second = match (&first, metric.second()) {
+                (Some(first), Some(second)) if first.is_noise() => compare(&second)?,
+                _ => None,
+            };
+            if let Some(first) = first {
+                let second = second.filter(|second| !second.is_tie());
+                return Ok(by_shared(&first, second.as_ref(), (deployed, &unknown), (&jury, &without), more));
+            }
+            format!("{} do not tell", jury.what)
+        }
+    };
+    let jury = Jury::of(data, split, "that were held out")?;
+    if let Some(decision) = jury.misses(deployed, &recorded) {
+        return Ok(decision);
+    }
+    if !jury.is_told(metric, data) {
+        return Ok(Decision::warned(
+            false,
+            format!("{name} says nothing of {}, which lack a class: model {deployed} stays deployed", jury.what),
+        ));
+    }
+    Ok(recorded.decide((deployed, metric, own), (&why, &without), data, &jury))
+}
+
+/// Rows that judge two models.
+struct Jury {
+    /// In words.
+    what: String,
+    rows: u64,
+    /// The classes, and how many of the rows are of each; none where the label is no class.
+    classes: Vec<(String, u64)>,
+}
+
+impl Jury {
+    /// All rows of a training.
+    fn all(data: &Data) -> Jury {
+        let members = data.labels.first().and_then(|label| label.classes.as_ref()).map(Classes::members);
+        let classes = data.class_names().into_iter().zip(members.unwrap_or_default()).collect();
+        Jury { what: "the rows".to_owned(), rows: data.spool.rows(), classes }
+    }
+
+    /// Those that a split holds out.
+    fn of(data: &Data, split: &Split, which: &str) -> Result<Jury> {
+        let mut classes: Vec<(String, u64)> = data.class_names().into_iter().map(|name| (name, 0)).collect();
+        if let Some(known) = data.labels.first().and_then(|label| label.classes.as_ref()) {
+            let remap = known.remap();
+            for (_, code) in (0..).zip(data.spool.labels()?).filter(|(row, _)| split.is_test(*row)) {
+                if let Some((_, rows)) = remap.get(code as usize).and_then(|class| classes.get_mut(*class as usize)) {
+                    *rows += 1;
+                }
+            }
+        }
+        let rows = split.test_rows();
+        Ok(Jury { what: format!("the {rows} rows {which}"), rows, classes })
+    }
+
+    fn of_class(&self, class: &str) -> u64 {
+        self.classes.iter().find(|(name, _)| name == class).map_or(0, |(_, rows)| *rows)
+    }
+
+    /// The deployed model stays where the rows have fewer of a class that it knows than chance explains, and too few to judge
+    /// by.
+    fn misses(&self, deployed: i64, recorded: &Recorded) -> Option<Decision> {
+        let missed = recorded.shares().filter_map(|(class, share)| {
+            let (found, expected) = (self.of_class(class), share * self.rows as f64);
+            let what = match found {
+                0 => format!("no class \"{class}\""),
+                found => format!("{found} of class \"{class}\""),
+            };
+            let is_missed = found < ENOUGH_OF_CLASS && at_most(found, expected) <= CHANCE;
+            is_missed.then(|| format!("{what} (about {expected:.0} were to be expected)"))
+        });
+        let missed: Vec<String> = missed.collect();
+        (!missed.is_empty()).then(|| {
+            Decision::warned(
+                false,
+                format!(
+                    "{} have {}, which deployed model {deployed} knows: model {deployed} stays deployed. \
+                     SELECT pgml.deploy(...) of the new model deploys it",
+                    self.what,
+                    missed.join(", ")
+                ),
+            )
+        })
+    }
+
+    /// Whether a metric says anything of the rows: what is of a class does not where none is of it, and what weighs classes
+    /// against each other does not where all are of one.
+    fn is_told(&self, metric: &Metric, data: &Data) -> bool {
+        let there = self.classes.iter().filter(|(_, rows)| *rows > 0).count();
+        let looked_for = data.positive.and_then(|class| self.classes.get(class as usize));
+        match metric.name() {
+            _ if metric.is_own() || self.classes.is_empty() => true,
+            "mcc" | "balanced_accuracy" => there > 1,
+            _ if metric.is_of_class() => looked_for.is_none_or(|(_, rows)| *rows > 0),
+            _ => true,
+        }
+    }
+}
+
+/// How probable it is that so few are found where so many are expected.
+fn at_most(found: u64, expected: f64) -> f64 {
+    let mut term = (-expected).exp();
+    let mut sum = term;
+    for count in 1..=found {
+        term *= expected / count as f64;
+        sum += term;
+    }
+    sum
 }
 
 /// `class "a"`, `classes "a", "b"`
@@ -258,7 +307,7 @@ struct Difference {
 
 impl Difference {
     /// `None` where one of the two has no score.
-    fn of(metric: &Metric, (new, deployed): &(Grades, Grades)) -> Option<Difference> {
+    fn of(metric: &Metric, new: &Grades, deployed: &Grades) -> Option<Difference> {
         let error = new.error_of_difference(deployed);
         Some(Difference { metric: metric.clone(), new: new.score?, deployed: deployed.score?, error })
     }
@@ -272,110 +321,114 @@ impl Difference {
         self.metric.at_least_as_good(self.new, self.deployed)
     }
 
+    fn is_tie(&self) -> bool {
+        self.is_better() && self.metric.at_least_as_good(self.deployed, self.new)
+    }
+
     /// Both scores and what lies between them.
-    fn told(&self, of_deployed: &str) -> (String, String) {
-        let spread = self.error.map(|error| format!(" +- {error:.6}")).unwrap_or_default();
+    fn told(&self, of_new: &str, of_deployed: &str) -> (String, String) {
+        let spread = self.error.map(|error| format!(" +- {}", short(error))).unwrap_or_default();
         let noise = if self.is_noise() { ", within the noise" } else { "" };
+        let difference = self.new - self.deployed;
+        let sign = if difference < 0.0 { "" } else { "+" };
         (
-            format!("{} {:.6}, and {:.6}{of_deployed}", self.metric.name(), self.new, self.deployed),
-            format!("difference {:+.6}{spread}{noise}", self.new - self.deployed),
+            format!("{} {}{of_new} and {}{of_deployed}", self.metric.name(), short(self.new), short(self.deployed)),
+            format!("difference {sign}{}{spread}{noise}", short(difference)),
         )
     }
 }
 
 /// By the rows that neither was trained on: by the first difference or, where that is within the noise, by the second, if there
-/// is one. `more` rows than the deployed one the new one has read, if it is of the same algorithm.
+/// is one. `more` rows than the deployed one the new one has read, if it is made as that one was.
 fn by_shared(
     first: &Difference,
     second: Option<&Difference>,
     (deployed, unknown): (i64, &[String]),
-    rows: u64,
+    (jury, without): (&Jury, &str),
     more: u64,
 ) -> Decision {
-    let better = second.unwrap_or(first).is_better();
-    let by_more = !better && first.is_noise() && more > 0;
+    let last = second.unwrap_or(first);
+    let by_more = !last.is_better() && last.is_noise() && first.is_noise() && more > 0;
     let outcome = match by_more {
-        true => format!("the new model, of the same algorithm with {more} more rows, replaces it"),
-        false => outcome(better, deployed),
+        true => format!("the new model, which is the same with {more} more rows, replaces it"),
+        false => outcome(last.is_better(), last.is_noise(), deployed),
     };
-    let without = match unknown {
-        [] => String::new(),
-        unknown => format!(", which does not know {}", named(unknown)),
+    let of_deployed = match unknown {
+        [] => format!(" of deployed model {deployed}"),
+        unknown => format!(" of deployed model {deployed}, which does not know {}", named(unknown)),
     };
-    let (scores, between) = first.told(&format!(" of deployed model {deployed}{without}"));
+    let comma = |without: &str| if without.is_empty() { ",".to_owned() } else { without.to_owned() };
+    let (scores, between) = first.told(&comma(without), &of_deployed);
     let second = second.map(|second| {
-        let (scores, between) = second.told("");
+        let (scores, between) = second.told(",", "");
         format!("; {scores} ({between})")
     });
     let second = second.unwrap_or_default();
     Decision::compared(
-        better || by_more,
-        format!("{scores}, on the {rows} rows that neither was trained on ({between}){second}: {outcome}"),
+        last.is_better() || by_more,
+        format!("{scores}, on {} ({between}){second}: {outcome}", jury.what),
     )
 }
 
-fn outcome(better: bool, deployed: i64) -> String {
-    match better {
-        true => "the new model replaces it".to_owned(),
-        false => format!("the new model is worse, and model {deployed} stays deployed"),
+fn outcome(better: bool, is_noise: bool, deployed: i64) -> String {
+    match (better, is_noise) {
+        (true, _) => "the new model replaces it".to_owned(),
+        (false, true) => format!("the new model is not better, and model {deployed} stays deployed"),
+        (false, false) => format!("the new model is worse, and model {deployed} stays deployed"),
     }
 }
 
-fn takes_no_missing(deployed: i64) -> Decision {
-    Decision::warned(
-        true,
-        format!(
-            "model {deployed}, which is deployed, takes no missing values and cannot predict all test rows: the new model \
-             replaces it"
-        ),
-    )
+/// What is recorded of a model: the metrics are of the rows that its training held out.
+struct Recorded {
+    metrics: Map<String, Value>,
+    labels: Option<Vec<String>>,
 }
-
-/// The metrics of a model on the rows that its training held out.
-struct Recorded(Map<String, Value>);
 
 impl Recorded {
     fn find(project: &Project, model_id: i64) -> Result<Recorded> {
         let model = registry::models(project.id)?.into_iter().find(|model| model.id == model_id);
-        Ok(Recorded(model.and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default()))
+        let metrics = model.as_ref().and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default();
+        Ok(Recorded { metrics, labels: model.and_then(|model| model.labels) })
     }
 
     fn of(&self, metric: &Metric, data: &Data) -> Option<f64> {
-        metric.of_class(&self.0, data.positive_class().as_deref(), data.positive == Some(1))
+        metric.of_class(&self.metrics, data.positive_class().as_deref(), data.positive == Some(1))
     }
 
     /// By the scores of both, each on the rows that its own training held out, and why these decide.
     fn decide(
         &self,
         (deployed, metric, own): (i64, &Metric, f64),
-        why: String,
+        (why, without): (&str, &str),
         data: &Data,
-        split: &Split,
+        jury: &Jury,
     ) -> Decision {
         let name = metric.name();
         let Some(current) = self.of(metric, data) else {
             return Decision::warned(
                 true,
                 format!(
-                    "deployed model {deployed} has no {name}, since it was imported or trained without held-out rows: the new \
-                     model replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+                    "deployed model {deployed} has no {name}, since it was imported, or trained without held-out rows or by an \
+                     older version: the new model replaces it. SELECT pgml.deploy({deployed}) deploys it again"
                 ),
             );
         };
-        let (rows, rows_then) = (split.test_rows(), self.rows());
-        let too_few = rows < FEWEST && rows_then.is_some_and(|then| then > rows);
+        let rows_then = self.rows();
+        let too_few = jury.rows < FEWEST && rows_then.is_some_and(|then| then > jury.rows);
         let better = !too_few && metric.at_least_as_good(own, current);
         Decision::compared(
             better,
             format!(
-                "{name} {own:.6} on the {rows} rows that were held out, and {current:.6} of deployed model {deployed} on the {} \
-                 that its own training held out ({why}): {}",
+                "{name} {}{without} on {}, and {} of deployed model {deployed} on the {} that its own training held out ({why}): {}",
+                short(own),
+                jury.what,
+                short(current),
                 rows_then.map_or("rows".to_owned(), |rows| rows.to_string()),
                 match too_few {
                     true => format!(
                         "a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"
                     ),
-                    false => outcome(better, deployed),
+                    false => outcome(better, false, deployed),
                 }
             ),
         )
@@ -383,13 +436,14 @@ impl Recorded {
 
     /// How many rows that were, where it is known.
     fn rows(&self) -> Option<u64> {
-        self.0.get("rows")?.as_u64()
+        self.metrics.get("rows")?.as_u64()
     }
 
-    /// The share of a class in the rows; 0 where it is not known.
-    fn share(&self, class: &str) -> f64 {
-        let of_class = || self.0.get("classes")?.get(class)?.get("rows")?.as_f64();
-        of_class().zip(self.rows()).map_or(0.0, |(of_class, rows)| of_class / rows as f64)
+    /// The classes that are known to have been among the rows, and the share of each.
+    fn shares(&self) -> impl Iterator<Item = (&str, f64)> {
+        let classes = self.metrics.get("classes").and_then(Value::as_object).into_iter().flatten();
+        let rows = self.rows().unwrap_or(0);
+        classes.filter_map(move |(class, found)| Some((class.as_str(), found.get("rows")?.as_f64()? / rows as f64)))
     }
 }
 

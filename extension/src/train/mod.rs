@@ -22,6 +22,7 @@ mod positive;
 mod refit;
 pub mod report;
 pub mod request;
+mod rival;
 mod roles;
 mod score;
 mod search;
@@ -46,18 +47,19 @@ use crate::doubts;
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
+use crate::model::Model;
 use crate::model_meta::{ModelMeta, Task, held_out_path};
-use crate::registry::{self, NewModel, Project, Snapshot};
+use crate::registry::{self, NewModel, Project, Recipe, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
 use columns::{Data, Reader};
-use compare::Rival;
 use defaults::Told;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
 use refit::Wanted;
 use report::{EverySecond, Said};
 pub use request::Request;
+use rival::Rival;
 use roles::Roles;
 use source::Source;
 use view::View;
@@ -146,8 +148,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     }
 
     activity::phase(Phase::Reading);
-    let rival = Rival::find(project.as_ref())?;
-    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_ref(), base.as_ref())?;
+    let mut rival = Rival::find(project.as_ref())?;
+    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_mut(), base.as_ref())?;
     for (name, why) in std::mem::take(&mut data.left_out) {
         told.leave_out(&name, why, &mut plan.snapshot.preprocess);
         roles = Roles::of(&plan.snapshot.preprocess)?;
@@ -221,8 +223,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
 
     activity::phase(Phase::Scoring);
     let begun = Instant::now();
-    let scorer = score::Scorer::new(&fitted.model, &data)?
-        .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
+    let scorer = score::Scorer::new(Model::of_bytes(&fitted.model)?, &data);
     let (mut metrics, residuals) = scorer.measure(&data, &split, true)?;
     if metric.is_own()
         && let Some(value) = scorer.value(&data, &split, &metric)?
@@ -280,14 +281,20 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     if request.metric.is_some() {
         registry::set_metric(project.id, metric.name())?;
     }
+    // A table that changes is looked at anew each time; of one that is kept, keys are no longer known.
+    let mut preprocess = plan.snapshot.preprocess.clone();
+    preprocess.retain(|name, _| plan.snapshot.materialized || !told.has_left_out(name));
+    let recipe = Recipe {
+        algorithm: engine.algorithm().to_owned(),
+        hyperparams: hyperparams.clone(),
+        preprocess,
+        rows: Some(rows),
+    };
     // It went meanwhile if the last model that was trained on it was deleted.
     if plan.is_new || !registry::keep_snapshot(plan.snapshot.id)? {
         let mut analysis = json!({ "samples": rows });
-        // A table that changes is looked at anew each time; of one that is kept, keys are no longer known.
-        let mut preprocess = plan.snapshot.preprocess.clone();
-        preprocess.retain(|name, _| plan.snapshot.materialized || !told.has_left_out(name));
-        if !preprocess.is_empty() {
-            analysis["preprocess"] = Value::Object(preprocess);
+        if !recipe.preprocess.is_empty() {
+            analysis["preprocess"] = Value::Object(recipe.preprocess.clone());
         }
         registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
     }
@@ -297,14 +304,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         warnings.push(format!("on the {} rows held out {doubts}", split.test_rows()));
     }
     let decision = match request.automatic_deploy {
-        true => Some(compare::decide(
-            (&project, engine.algorithm()),
-            &metric,
-            (&scorer, &metrics),
-            rival.as_ref(),
-            (&data, &roles),
-            &split,
-        )?),
+        true => {
+            Some(compare::decide((&project, &recipe), &metric, (&scorer, &metrics), rival.as_ref(), &data, &split)?)
+        }
         false => None,
     };
     if let Some(decision) = &decision {
@@ -349,6 +351,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         registry::insert_deployment(project.id, model_id, "new_score")?;
     }
     data.spool.close();
+    if let Some(rival) = data.rival {
+        rival.spool.close();
+    }
     let note = found.and_then(|found| found.note);
     Ok(Outcome { project: project.name, task, algorithm: engine.algorithm(), model_id, deployed, note })
 }
@@ -539,7 +544,7 @@ impl Plan {
         Plan::new(request, source, labels, request.test_size, request.test_sampling, request.preprocess.clone())
     }
 
-    /// The same rows and split as last time.
+    /// The same rows as last time; the same label, split and preparation where nothing else is asked for.
     fn again(request: &Request, last: Snapshot) -> Result<Plan> {
         let labels = match &request.y_column_name {
             Some(labels) => labels.clone(),
@@ -550,12 +555,17 @@ impl Plan {
             true => last.preprocess.clone(),
             false => request.preprocess.clone(),
         };
-        let sampling = Sampling::from_name(&last.test_sampling).unwrap_or(request.test_sampling);
+        let (test_size, sampling) = request.split_after(&last);
+        let same = labels == last.y_column_name
+            && (test_size, sampling.name()) == (last.test_size, last.test_sampling.as_str());
         if last.materialized {
             let table = std::ffi::CString::new(format!("snapshot_{}", last.id)).unwrap_or_default();
             let source = Source::relation(registry::relation_oid(&table)?)?;
             check_may_repeat(request, &source, &last)?;
             report::info(&format!("Using existing snapshot from {}", source.name));
+            if !same {
+                return Plan::new(request, source, labels, test_size, sampling, preprocess);
+            }
             let snapshot = Snapshot { preprocess, ..last };
             return Ok(Plan { source, labels, sampling, snapshot, is_new: false, materialize: false });
         }
@@ -567,7 +577,7 @@ impl Plan {
             _ => error,
         })?;
         check_may_repeat(request, &source, &last)?;
-        Plan::new(request, source, labels, last.test_size, sampling, preprocess)
+        Plan::new(request, source, labels, test_size, sampling, preprocess)
     }
 
     fn new(
@@ -616,7 +626,7 @@ fn read(
     roles: &Roles,
     task: Task,
     engine: &dyn Engine,
-    rival: Option<&Rival>,
+    rival: Option<&mut Rival>,
     base: Option<&Base>,
 ) -> Result<(Data, Vec<String>)> {
     let described = cursor::describe(&plan.source.statement)?;
@@ -631,10 +641,10 @@ fn read(
             report::info(&format!("{rows} rows read"));
         }
     });
-    let before = rival.and_then(|rival| rival.sides(&plan.labels, &described));
+    let rival = rival.map(|rival| rival.reader(&plan.labels, &described)).transpose()?.flatten();
     let by_place = plan.sampling == Sampling::Last || plan.snapshot.test_size == 0.0;
     let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?
-        .with_sides(&described, roles, by_place, before);
+        .with_sides(&described, roles, by_place, rival);
     if let Some(base) = base {
         reader.as_in(base.columns());
     }

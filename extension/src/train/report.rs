@@ -88,6 +88,20 @@ pub fn rounded(metrics: &Map<String, Value>) -> String {
     format!("{{{}}}", parts.join(", "))
 }
 
+/// Four digits that count.
+pub fn short(number: f64) -> String {
+    match number.abs() {
+        _ if number.fract() == 0.0 && number.abs() < 1e15 => format!("{number}"),
+        size if (0.001..100_000.0).contains(&size) => {
+            // 0.99996 is 1.000.
+            let rounded = format!("{size:.3e}").parse().unwrap_or(size);
+            let digits = (3 - rounded.log10().floor() as i32).clamp(0, 6) as usize;
+            format!("{number:.digits$}")
+        }
+        _ => format!("{number:.3e}"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +111,16 @@ mod tests {
         let progress =
             Progress { round: 25, rounds: 100, metric: Some(("rmse", 0.5)), elapsed: Duration::from_secs(5) };
         assert_eq!(rounds(&progress), "Round 25 of 100, rmse 0.500000, 15 s left");
+    }
+
+    #[test]
+    fn numbers_have_four_digits_that_count() {
+        let numbers =
+            [0.0, 143.0, 0.912345, 0.999996, -9.99999, 53.21987, 2863.4188, 0.012345, 1.5e-7, 2e9 + 0.5, f64::NAN];
+        let found: Vec<String> = numbers.into_iter().map(short).collect();
+        assert_eq!(
+            found,
+            ["0", "143", "0.9123", "1.000", "-10.00", "53.22", "2863", "0.01234", "1.500e-7", "2.000e9", "NaN"]
+        );
     }
 }

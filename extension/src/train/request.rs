@@ -10,10 +10,15 @@ use super::search::Search;
 use crate::error::{Error, Result};
 use crate::model_meta::Task;
 use crate::names;
+use crate::registry::Snapshot;
 use crate::sql::{Call, LONGEST_NAME};
 
 /// Bytes of a relation's name or of a query in its place.
 pub const LONGEST_QUERY: usize = 1 << 20;
+
+/// The split where none is asked for, as the functions are declared.
+const TEST_SIZE: f32 = 0.25;
+const SAMPLING: Sampling = Sampling::Stratified;
 
 /// Hyperparameters that seed the split, and what is random in the training.
 pub const SEEDS: [&str; 2] = ["random_state", "seed"];
@@ -156,6 +161,15 @@ impl Request {
             positive_class: text("positive_class"),
             refit: flag("refit"),
         })
+    }
+
+    /// The split of a training on the rows of the last one: that of the last one, where no other is asked for.
+    pub fn split_after(&self, last: &Snapshot) -> (f32, Sampling) {
+        let sampling = Sampling::from_name(&last.test_sampling).unwrap_or(SAMPLING);
+        (
+            if self.test_size == TEST_SIZE { last.test_size } else { self.test_size },
+            if self.test_sampling == SAMPLING { sampling } else { self.test_sampling },
+        )
     }
 
     /// Seed of the split, the one that the hyperparameters give the training too: 0 if they do not.

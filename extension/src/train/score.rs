@@ -1,7 +1,5 @@
 //! How good a model is on test rows, predicted as `pgml.predict` will predict.
 
-use std::collections::HashMap;
-
 use learn::metrics::MOST_SCORES;
 use learn::split::Split;
 use serde_json::{Map, Value};
@@ -11,18 +9,17 @@ use super::compare::{GROUPS, Groups};
 use super::interrupts;
 use super::view::{Part, View};
 use crate::error::{Error, Result};
-use crate::features::Many;
 use crate::measure::Measures;
 use crate::memory;
 use crate::metric::Metric;
 use crate::model::Model;
 use crate::model_meta::{LabelColumn, Task};
 
-/// A model and how the features and classes of a training's rows map to its own.
+/// A model, and how its classes map to those of a training's rows.
 pub struct Scorer {
     model: Model,
-    /// By feature of the model; `None` if the rows have the model's own features.
-    features: Option<Vec<Mapped>>,
+    /// Whether it is the deployed model, which has read the rows for itself.
+    is_rival: bool,
     /// By class of the model: the class of the rows, if they have it. `None` if they are the same.
     classes: Option<Vec<Option<u32>>>,
 }
@@ -53,32 +50,15 @@ impl Grades {
     }
 }
 
-/// Where a feature of the model is in the rows.
-struct Mapped {
-    position: usize,
-    /// Of a categorical feature: the model's code for each of the rows' codes.
-    codes: Option<Vec<f32>>,
-    /// By how much the rows' origin lies above the model's.
-    shift: f64,
-}
-
 impl Scorer {
-    /// `None` if the model needs features that the rows do not have, or another task.
-    pub fn new(stored: &[u8], data: &Data) -> Result<Option<Scorer>> {
-        let model = Model::of_bytes(stored)?;
-        let own = data.meta();
-        if model.task != own.task || model.labels.len() != own.labels.len() {
-            return Ok(None);
-        }
-        let features = match model.same_columns(&own.columns) {
-            true => None,
-            false => match map_features(&model, data) {
-                Some(features) => Some(features),
-                None => return Ok(None),
-            },
-        };
-        let classes = map_classes(&model.labels, &own.labels);
-        Ok(Some(Scorer { model, features, classes }))
+    /// Of a model that takes the features of the training.
+    pub fn new(model: Model, data: &Data) -> Scorer {
+        Scorer { classes: map_classes(&model.labels, &data.meta().labels), model, is_rival: false }
+    }
+
+    /// Of the deployed model, which has read the rows.
+    pub fn of_rival(model: Model, data: &Data) -> Scorer {
+        Scorer { is_rival: true, ..Scorer::new(model, data) }
     }
 
     /// The classes that the model knows and the rows do not have, and those that the rows have and the model does not know.
@@ -102,7 +82,7 @@ impl Scorer {
         if split.test_rows() == 0 {
             return Ok((Map::new(), None));
         }
-        let mut view = View::new(data, split, true, u64::MAX);
+        let mut view = self.view(data, split);
         let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
         let mut measures = Measures::new(&self.model, classes, same, MOST_SCORES)?.of_class(data.positive);
         if all {
@@ -140,7 +120,7 @@ impl Scorer {
         let mut pairs = Vec::new();
         memory::reserve(&mut pairs, usize::try_from(split.test_rows()).unwrap_or(usize::MAX))?;
         let of_two = data.classes() == Some(2) && self.classes.is_none() && self.model.gives_probabilities();
-        let mut view = View::new(data, split, true, u64::MAX);
+        let mut view = self.view(data, split);
         self.predict(&mut view, |_, labels, values| {
             let prediction = match (self.model.task, self.model.class_scores(values)) {
                 (Task::Classification, Some([.., second])) if of_two => *second,
@@ -182,7 +162,7 @@ impl Scorer {
             without.push(Measures::new(&self.model, classes, same, MOST_SCORES / parts)?.of_class(data.positive));
         }
         let mut rows = 0;
-        let mut view = View::new(data, split, true, u64::MAX);
+        let mut view = self.view(data, split);
         self.predict(&mut view, |features, labels, values| {
             let class = self.class(values);
             all.add(&self.model, features, labels, values, class)?;
@@ -213,21 +193,19 @@ impl Scorer {
         }
     }
 
+    /// The rows that a split holds out: of a rival those of its own spool.
+    fn view<'a>(&self, data: &'a Data, split: &'a Split) -> View<'a> {
+        match data.rival.as_ref().filter(|_| self.is_rival) {
+            Some(rival) => View::of_rival(data, rival, split),
+            None => View::new(data, split, true, u64::MAX),
+        }
+    }
+
     /// Calls with the features, the labels and the predicted values of each row.
     fn predict(&self, view: &mut View<'_>, mut take: impl FnMut(&[f32], &[f32], &[f32]) -> Result<()>) -> Result<()> {
         let (width, values) = (self.model.width().max(1), self.model.num_values().max(1));
-        let (mut mapped, mut out) = (Vec::new(), Vec::new());
-        while let Some(Part { rows: count, features, labels, .. }) = view.chunk()? {
-            let rows = match &self.features {
-                None => features,
-                Some(map) => {
-                    mapped.clear();
-                    for row in features.chunks_exact(features.len() / count.max(1)) {
-                        mapped.extend(map.iter().map(|feature| feature.of(row)));
-                    }
-                    &mapped
-                }
-            };
+        let mut out = Vec::new();
+        while let Some(Part { rows: count, features: rows, labels, .. }) = view.chunk()? {
             if rows.len() != count * width {
                 return Err(Error::corrupted("a model's features differ from its description"));
             }
@@ -248,56 +226,6 @@ impl Scorer {
         }
         Ok(())
     }
-}
-
-impl Mapped {
-    fn of(&self, row: &[f32]) -> f32 {
-        let value = row.get(self.position).copied().unwrap_or(f32::NAN);
-        match &self.codes {
-            Some(codes) if !value.is_nan() => codes.get(value as usize).copied().unwrap_or(f32::NAN),
-            _ if self.shift != 0.0 => (f64::from(value) + self.shift) as f32,
-            _ => value,
-        }
-    }
-}
-
-/// Finds the model's columns among those of the rows, by name; `None` if one is missing or is something else.
-fn map_features(model: &Model, data: &Data) -> Option<Vec<Mapped>> {
-    let mut starts = HashMap::new();
-    let mut start = 0;
-    for feature in &data.features {
-        starts.insert(feature.name.as_str(), (start, feature));
-        start += feature.size;
-    }
-    let mut mapped = Vec::new();
-    for column in &model.columns {
-        let (start, feature) = starts.get(column.name.as_str())?;
-        // Of a moment a model of before knows fewer parts.
-        let moments = match (feature.many, column.moment) {
-            (Some(Many::Moment(own)), Some(theirs)) if own.is_date == theirs.is_date => Some((own.parts, theirs.parts)),
-            _ => None,
-        };
-        if feature.size != column.size && moments.is_none()
-            || feature.categories.is_some() != column.is_category()
-            || feature.hashed != column.is_hashed()
-        {
-            return None;
-        }
-        let codes = feature.categories.as_ref().map(|sorted| {
-            let code = |text: &str| column.code(text).unwrap_or(f32::NAN);
-            sorted.values.iter().map(|category| code(&category.text)).collect::<Vec<f32>>()
-        });
-        for theirs in 0..column.size {
-            let element = match moments {
-                Some((own, parts)) => own.iter().position(|part| Some(part) == parts.get(theirs))?,
-                None => theirs,
-            };
-            let origin = |origins: &[f64], element: usize| origins.get(element).copied().unwrap_or(0.0);
-            let shift = origin(&feature.origins, element) - origin(&column.origins, theirs);
-            mapped.push(Mapped { position: start + element, codes: codes.clone(), shift });
-        }
-    }
-    Some(mapped)
 }
 
 fn map_classes(theirs: &[LabelColumn], ours: &[LabelColumn]) -> Option<Vec<Option<u32>>> {

@@ -16,6 +16,7 @@ use super::engine::Prepared;
 use super::{Plan, Request, engine, interrupts, report};
 use crate::error::{Error, Result};
 use crate::metric::Metric;
+use crate::model::Model;
 use crate::model_meta::Task;
 use crate::train::score::Scorer;
 
@@ -218,8 +219,7 @@ impl Tour<'_> {
         };
         let fit_time = begun.elapsed().as_secs_f64();
         let begun = Instant::now();
-        let scorer = Scorer::new(&fitted.model, self.data)?
-            .ok_or_else(|| Error::corrupted("a model does not fit the rows it was trained on"))?;
+        let scorer = Scorer::new(Model::of_bytes(&fitted.model)?, self.data);
         let score = scorer.value(self.data, fold, self.metric)?.map(|score| self.metric.upwards(score));
         *prepared = Some(ready);
         // A score that cannot be told, such as that of one cluster, is worse than any other.

@@ -9,6 +9,7 @@ use learn::spool::Block;
 
 use super::columns::Data;
 use super::interrupts;
+use super::rival::RivalRows;
 use super::spool::Spool;
 use crate::error::Result;
 use crate::memory;
@@ -92,6 +93,12 @@ impl<'a> View<'a> {
             weights: Vec::new(),
             finished: Vec::new(),
         }
+    }
+
+    /// The rows that a split of the deployed model's rows holds out, as that model reads them.
+    pub fn of_rival(data: &'a Data, rival: &'a RivalRows, split: &'a Split) -> View<'a> {
+        let (categories, origins) = (Vec::new(), Vec::new());
+        View { spool: &rival.spool, categories, origins, weighted: false, ..View::new(data, split, true, u64::MAX) }
     }
 
     /// The same rows, with categories by their codes of appearance.

@@ -1,0 +1,154 @@
+//! The deployed model beside a training. While the rows are read, it is asked of each whether its own training held it out, and
+//! these it reads as a prediction does, from all columns of the relation: what the new model leaves out, encodes otherwise or
+//! splits by does not matter to it.
+
+use learn::split::Split;
+use pgrx::pg_sys;
+
+use super::cursor::ResultColumn;
+use super::roles;
+use super::sides::SideReader;
+use super::spool::{Owner, Spool};
+use crate::access::Privilege;
+use crate::error::{Error, Result};
+use crate::names::{self, Key, Resolved};
+use crate::predict::input::{Attribute, Feed};
+use crate::registry::{self, Project};
+
+/// The deployed model, as it was when the rows were read.
+pub struct Rival {
+    pub id: i64,
+    /// The fit of it that has not seen the rows that its training held out; until a reader has it.
+    target: Option<Resolved>,
+}
+
+impl Rival {
+    /// That of a project, if it has one.
+    pub fn find(project: Option<&Project>) -> Result<Option<Rival>> {
+        let Some(project) = project else { return Ok(None) };
+        let Some(id) = registry::deployed_model(project.id)? else { return Ok(None) };
+        let target = match names::resolve(Key::Model(id), Privilege::Train).and_then(names::unseen) {
+            Ok(target) => Some(target),
+            // Deployed or deleted since the statement began.
+            Err(Error::Report(_)) => return Ok(None),
+            Err(caught) => return Err(caught),
+        };
+        Ok(Some(Rival { id, target }))
+    }
+
+    /// What reads the rows that a training of these labels reads.
+    pub fn reader(&mut self, labels: &[String], columns: &[ResultColumn]) -> Result<Option<RivalReader>> {
+        let Some(target) = self.target.take() else { return Ok(None) };
+        let model = target.model.clone();
+        let attributes: Vec<Attribute> =
+            columns.iter().enumerate().map(|(at, column)| (at, column.name.clone(), column.type_oid)).collect();
+        let (feeds, unreadable) = match Feed::by_name(&target, &attributes) {
+            Ok(feeds) => (feeds, None),
+            Err(error) => (Vec::new(), Some(error.message()?)),
+        };
+        let side = model
+            .split
+            .as_ref()
+            .and_then(|rule| SideReader::new(rule, model.task, &model.labels, Some(labels), columns).ok());
+        let lacks: Vec<&str> = (model.columns.iter().map(|column| column.name.as_str()))
+            .filter(|name| !columns.iter().any(|column| column.name == *name))
+            .collect();
+        let is_kept = |name: &&str| {
+            columns.iter().any(|column| column.origin.is_some_and(|(from, _)| registry::has_column(from, name)))
+        };
+        Ok(Some(RivalReader {
+            left_out: !lacks.is_empty() && lacks.iter().all(is_kept),
+            spool: Spool::create(model.width() + labels.len().saturating_sub(1), Owner::current()),
+            target,
+            feeds,
+            side,
+            held_out: Vec::new(),
+            row: Vec::new(),
+            unreadable,
+            refuses: false,
+        }))
+    }
+}
+
+/// Reads, of the rows that the training of the deployed model held out, what it predicts from.
+pub struct RivalReader {
+    target: Resolved,
+    feeds: Vec<Feed>,
+    /// `None` where it is not known which rows those are.
+    side: Option<SideReader>,
+    held_out: Vec<bool>,
+    spool: Spool,
+    row: Vec<f32>,
+    unreadable: Option<String>,
+    left_out: bool,
+    refuses: bool,
+}
+
+impl RivalReader {
+    /// Takes a row with its labels, as the training reads them.
+    pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool], label: f32, others: &[f32]) -> Result<()> {
+        let held_out = match &mut self.side {
+            Some(side) => side.is_held_out(values, nulls)?,
+            None => false,
+        };
+        roles::push(&mut self.held_out, held_out)?;
+        if self.unreadable.is_some() || !held_out && (self.refuses || self.target.model.takes_missing()) {
+            return Ok(());
+        }
+        if let Err(error) = self.read(values, nulls) {
+            self.unreadable = Some(error.message()?);
+            return Ok(());
+        }
+        self.refuses = self.refuses || !self.target.model.takes(&self.row)?;
+        if held_out {
+            self.row.extend_from_slice(others);
+            self.spool.push(&self.row, &[], label)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        self.row.clear();
+        self.row.resize(self.target.model.width(), f32::NAN);
+        for feed in &self.feeds {
+            let (Some(datum), Some(false)) = (values.get(feed.source()), nulls.get(feed.source())) else { continue };
+            // SAFETY: the column is of the type that the feed was made for, and not NULL.
+            unsafe { feed.read(*datum, &self.target, &mut self.row)? };
+        }
+        Ok(())
+    }
+
+    /// After the last row.
+    pub fn finish(mut self) -> Result<RivalRows> {
+        self.spool.finish()?;
+        Ok(RivalRows {
+            spool: self.spool,
+            known: self.side.is_some().then(|| Split::marked(self.held_out.into_iter())),
+            unreadable: self.unreadable,
+            left_out: self.left_out,
+            refuses: self.refuses,
+        })
+    }
+}
+
+/// The rows of a training as the deployed model reads them.
+pub struct RivalRows {
+    /// The features that the model takes, and the labels after the first, of the rows that its training held out.
+    pub spool: Spool,
+    /// Which ones these are, where that is known.
+    pub known: Option<Split>,
+    /// Why it cannot read the rows, where it cannot.
+    pub unreadable: Option<String>,
+    /// Whether what it lacks was only left out by a query: the tables that the rows come from have it.
+    pub left_out: bool,
+    /// Whether a value is missing in some row without which it does not predict.
+    pub refuses: bool,
+}
+
+impl RivalRows {
+    /// Which rows of the spool a split holds out too.
+    pub fn held_out_too(&self, split: &Split) -> Split {
+        let known = (0..split.rows()).filter(|row| self.known.as_ref().is_some_and(|known| known.is_test(*row)));
+        Split::marked(known.map(|row| split.is_test(row)))
+    }
+}
