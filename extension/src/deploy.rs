@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use pgrx::pg_sys;
+use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use serde_json::Value;
 
 use crate::access::{self, Privilege};
@@ -37,7 +37,7 @@ fn require_trained(model: &Candidate) -> Result<()> {
 
 /// 55000.
 fn not_ready(message: String) -> Error {
-    Error::new(pgrx::PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
+    Error::new(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, message)
 }
 
 /// `pgml.deploy(project_name, strategy, algorithm, model_id, share)`.
@@ -69,6 +69,9 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
     models.retain(|model| {
         model.status == "successful" && algorithm.as_ref().is_none_or(|algorithm| *algorithm == model.algorithm)
     });
+    if matches!(strategy.as_str(), "best_score" | "most_recent") {
+        only_of_one_label(&project, &strategy, &mut models)?;
+    }
     let chosen = match strategy.as_str() {
         "best_score" => best(&project, models)?,
         "most_recent" => models.into_iter().next(),
@@ -162,6 +165,40 @@ fn row(project: &Project, strategy: &str, model: &Candidate) -> Vec<Option<pg_sy
 fn deploy(call: &Call, project: &Project, model: &Candidate, strategy: &str) -> Result<pg_sys::Datum> {
     registry::insert_deployment(project.id, model.id, strategy)?;
     call.rows(&[row(project, strategy, model)])
+}
+
+/// Leaves the models that predict what the deployed one does, or, where none is deployed, what the newest one does: scores of
+/// other labels say nothing beside its own, and who predicts by the project's name would get another column's values.
+fn only_of_one_label(project: &Project, strategy: &str, models: &mut Vec<Candidate>) -> Result<()> {
+    let deployed = registry::deployed_model(project.id)?;
+    let all = registry::models(project.id)?;
+    let reference = match deployed {
+        Some(deployed) => all.iter().find(|model| model.id == deployed),
+        None => all.iter().find(|model| model.status == "successful"),
+    };
+    let Some((reference, labels)) = reference.and_then(|model| Some((model.id, model.labels.clone()?))) else {
+        return Ok(());
+    };
+    let is_other = |model: &Candidate| model.labels.as_ref().is_some_and(|other| *other != labels);
+    let named = |labels: &[String]| labels.join(", ");
+    let of = |model: &Candidate| {
+        let others = named(model.labels.as_deref().unwrap_or_default());
+        let standing = if deployed.is_some() { "deployed " } else { "" };
+        format!("model {} predicts {others}, and {standing}model {reference} {}", model.id, named(&labels))
+    };
+    // That one was asked for, and another would be no answer.
+    if let ("most_recent", Some(newest)) = (strategy, models.first())
+        && is_other(newest)
+    {
+        return Err(not_ready(of(newest)).hint(format!("SELECT pgml.deploy({}) deploys it all the same.", newest.id)));
+    }
+    let others: Vec<String> = models.iter().filter(|model| is_other(model)).map(of).collect();
+    models.retain(|model| !is_other(model));
+    if !others.is_empty() {
+        let text = format!("models of another label are not compared: {}", others.join("; "));
+        pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
+    }
+    Ok(())
 }
 
 /// The model that is best by the project's metric, of the class that its last model looks for, the newer one of equals;
