@@ -9,10 +9,15 @@
 //! * Where a side of a class would be empty, or have less than half of the rows that are wanted, the threshold of this class
 //!   is moved to the rank that is wanted, and stored too.
 //! * Where the data are so coarse that the same features come again and again with different labels, that there are a
-//!   handful of different rows at all, or more than eight equal ones of each in the mean, holding all equal rows out together
-//!   would hold out one answer to a question and train on the other, or hold out whole questions: there each of several equal rows is drawn by its number ([`Rule::counted`]).
+//!   handful of different rows at all, or more than eight equal ones of each in the mean (unless these are a hundred or more
+//!   and have fractions, as measurements have and codes have not), holding all equal rows out together would hold out one
+//!   answer to a question and train on the other, or hold out whole questions: there each of several equal rows is drawn by
+//!   its number ([`Rule::counted`]).
+//! * A row whose values change is another row to a rule of its content, perhaps on another side, and of equal rows that were
+//!   drawn by their number any may be the one that is left. Where there is a key, or rows were counted, a sample of what was
+//!   held out is stored ([`Rule::sample`]), which says later whether the rule can be believed ([`Search::doubt`]).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -120,12 +125,29 @@ pub struct Rule {
     /// As what the values of each column are hashed, by the column's name. A model of pgml 3.4 and before has none: its
     /// hashes are of numbers as float64, and NaN is not NULL.
     pub types: BTreeMap<String, String>,
+    /// The smallest seeded hashes of the rows that were held out by their content, in order, each with the hash of the row's key;
+    /// 0 where there is none.
+    pub sample: Vec<(u64, u64)>,
+    /// A unique column that is not learnt from.
+    pub key: Option<String>,
 }
+
+/// So many hashes are kept of what was held out.
+const SAMPLE: usize = 128;
 
 impl Rule {
     /// One that needs no hash.
     pub fn plain(by: By) -> Rule {
-        Rule { by, seed: 0, threshold: 0, classes: BTreeMap::new(), counted: false, types: BTreeMap::new() }
+        Rule {
+            by,
+            seed: 0,
+            threshold: 0,
+            classes: BTreeMap::new(),
+            counted: false,
+            types: BTreeMap::new(),
+            sample: Vec::new(),
+            key: None,
+        }
     }
 
     /// The hash by which a row's side is known, of the hash of its content, key or group.
@@ -136,6 +158,11 @@ impl Rule {
     /// Whether a row of that seeded hash and of that class is held out.
     pub fn holds_out(&self, hash: u64, class: Option<&str>) -> bool {
         hash < class.and_then(|class| self.classes.get(class)).copied().unwrap_or(self.threshold)
+    }
+
+    /// Whether it holds out the same rows as another one.
+    pub fn agrees_with(&self, other: &Rule) -> bool {
+        self.to_json_without_sample() == other.to_json_without_sample()
     }
 
     /// Whether later rows can be asked.
@@ -169,6 +196,17 @@ impl Rule {
 
     /// For the description of a model.
     pub fn to_json(&self) -> Value {
+        let mut root = self.to_json_without_sample();
+        if !self.sample.is_empty() {
+            root.insert("sample".into(), json!(self.sample));
+        }
+        if let Some(key) = &self.key {
+            root.insert("key".into(), json!(key));
+        }
+        Value::Object(root)
+    }
+
+    fn to_json_without_sample(&self) -> Map<String, Value> {
         let mut root = Map::new();
         root.insert("by".into(), json!(self.name()));
         match &self.by {
@@ -196,7 +234,7 @@ impl Rule {
                 root.insert("types".into(), json!(self.types));
             }
         }
-        Value::Object(root)
+        root
     }
 
     /// Reads what [`Rule::to_json`] wrote.
@@ -233,6 +271,13 @@ impl Rule {
                 each.collect::<Option<_>>()?
             }
         };
+        let sample = match json.get("sample") {
+            None => Vec::new(),
+            Some(sample) => {
+                let pair = |pair: &Value| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?));
+                sample.as_array()?.iter().map(pair).collect::<Option<_>>()?
+            }
+        };
         Some(Rule {
             by,
             seed: json.get("seed")?.as_u64()?,
@@ -240,6 +285,8 @@ impl Rule {
             classes,
             counted: json.get("counted").and_then(Value::as_bool).unwrap_or(false),
             types,
+            sample,
+            key: text("key"),
         })
     }
 
@@ -296,6 +343,14 @@ impl Rule {
         Ok(split)
     }
 
+    /// Keeps a sample of what was held out of these rows, given by their seeded hashes and the hashes of their keys, if there
+    /// are any.
+    pub fn keep_sample(&mut self, hashes: &[u64], keys: &[u64], split: &Split) {
+        let tests = (0..).zip(hashes).filter(|(row, _)| split.is_test(*row));
+        let tests = tests.map(|(row, hash)| (*hash, keys.get(row as usize).copied().unwrap_or(0)));
+        self.sample = smallest(tests);
+    }
+
     fn move_classes(&mut self, hashes: &[u64], numbers: &[u32], names: &[String], share: f64) -> Result<(), Error> {
         let mut counts = vec![(0u64, 0u64); names.len()];
         for (hash, number) in hashes.iter().zip(numbers) {
@@ -313,6 +368,71 @@ impl Rule {
             self.classes.insert(name.clone(), at_rank(sorted(of_class)?, rank).unwrap_or(0));
         }
         Ok(())
+    }
+}
+
+/// The rows of the smallest hashes, in order.
+fn smallest(rows: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut kept = BTreeSet::new();
+    for row in rows {
+        if kept.len() < SAMPLE || kept.last().is_some_and(|largest| row < *largest) {
+            kept.insert(row);
+        }
+        if kept.len() > SAMPLE {
+            kept.pop_last();
+        }
+    }
+    kept.into_iter().collect()
+}
+
+/// Looks for the rows of a rule's sample among others.
+#[derive(Debug)]
+pub struct Search {
+    sample: Vec<(u64, u64)>,
+    /// Where the row of a key is.
+    keys: HashMap<u64, usize>,
+    found: Vec<bool>,
+    key_found: Vec<bool>,
+}
+
+/// Of fewer rows than this nothing is said.
+const FEWEST_FOUND: usize = 10;
+
+impl Search {
+    /// For those of a rule.
+    pub fn of(rule: &Rule) -> Search {
+        let sample = rule.sample.clone();
+        let keys = match rule.key {
+            Some(_) => sample.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect(),
+            None => HashMap::new(),
+        };
+        Search { keys, found: vec![false; sample.len()], key_found: vec![false; sample.len()], sample }
+    }
+
+    /// Takes a row by its seeded hash, and the hash of its key.
+    pub fn take(&mut self, hash: u64, key: Option<u64>) {
+        if let Some(found) = key.and_then(|key| self.key_found.get_mut(*self.keys.get(&key)?)) {
+            *found = true;
+        }
+        if self.sample.last().is_none_or(|(largest, _)| hash > *largest) {
+            return;
+        }
+        let first = self.sample.partition_point(|(other, _)| *other < hash);
+        for ((other, _), found) in self.sample.iter().zip(&mut self.found).skip(first) {
+            if *other != hash {
+                break;
+            }
+            *found = true;
+        }
+    }
+
+    /// The share of rows of whose like the rule does not say the truth any more: of those that are still there by their keys,
+    /// how many have other values by now; or, where rows were counted, how many are gone. 0 where nothing is known.
+    pub fn doubt(&self) -> f64 {
+        let by_key = !self.keys.is_empty();
+        let rows = self.key_found.iter().zip(&self.found).filter(|(key_found, _)| **key_found || !by_key);
+        let (there, other) = rows.fold((0, 0), |(there, other), (_, found)| (there + 1, other + usize::from(!found)));
+        if there < FEWEST_FOUND { 0.0 } else { other as f64 / there as f64 }
     }
 }
 
@@ -367,15 +487,18 @@ const FEW: usize = 20;
 /// to it: kept together, whole codes would be held out, of which a model knows nothing.
 const COPIES: usize = 8;
 
+/// So many different rows with fractions are of measurements, and equal ones are copies.
+const MEASURED: usize = 100;
+
 /// Rows that are looked at for whether the same features have different labels.
 const LOOKED_AT: u64 = 200_000;
 
 /// Whether equal rows are to be told apart by their number: `contents` are the hashes of rows, and `labels` says what the label
-/// of each adds to them. See the head of this file.
+/// of each adds to them; `fractions` is whether a feature has any. See the head of this file.
 ///
 /// # Errors
 /// [`Error::Memory`] and the like.
-pub fn is_coarse(contents: &[u64], label: impl Fn(usize) -> u64) -> Result<bool, Error> {
+pub fn is_coarse(contents: &[u64], fractions: bool, label: impl Fn(usize) -> u64) -> Result<bool, Error> {
     let mut different = HashSet::new();
     let few = !contents.iter().any(|content| {
         different.insert(*content);
@@ -390,7 +513,8 @@ pub fn is_coarse(contents: &[u64], label: impl Fn(usize) -> u64) -> Result<bool,
     let mut looked_at = split::gathered(features.filter(|(features, _)| mix(*features).is_multiple_of(one_in)))?;
     looked_at.sort_unstable();
     let different = looked_at.chunk_by(|(_, one), (_, other)| one == other).count();
-    if different.saturating_mul(COPIES) < looked_at.len() {
+    let measured = fractions && different as u64 * one_in >= MEASURED as u64;
+    if different.saturating_mul(COPIES) < looked_at.len() && !measured {
         return Ok(true);
     }
     let mut contradicted = 0;
@@ -452,7 +576,8 @@ mod tests {
     #[test]
     fn a_rule_that_is_written_reads_back_the_same() {
         let mut moved = content();
-        (moved.threshold, moved.counted) = (u64::MAX, true);
+        (moved.threshold, moved.counted, moved.sample) = (u64::MAX, true, vec![(1, u64::MAX)]);
+        moved.key = Some("id".into());
         moved.classes.insert("rare".into(), 7);
         moved.types.insert("y".into(), "number".into());
         let time = By::Time { column: "t".into(), unit: "days".into(), cutoff: i64::MIN };
@@ -493,6 +618,30 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_have_changed_are_missed() {
+        let mut rule = Rule { key: Some("id".into()), ..content() };
+        let (all, keys) = (hashes(4000), (0..4000).map(mix).collect::<Vec<u64>>());
+        let split = rule.divide(&all, None, TestSize::new(0.25).unwrap()).unwrap();
+        rule.keep_sample(&all, &keys, &split);
+        assert_eq!(rule.sample.len(), SAMPLE);
+        let doubt = |rule: &Rule, rows: usize, changed: usize| {
+            let mut search = Search::of(rule);
+            for (row, (hash, key)) in all.iter().zip(&keys).take(rows).enumerate() {
+                search.take(if row < changed { mix(*hash) } else { *hash }, Some(*key));
+            }
+            search.doubt()
+        };
+        assert_eq!(
+            [doubt(&rule, 4000, 0), doubt(&rule, 2000, 0), doubt(&rule, 0, 0), doubt(&rule, 2000, 2000)],
+            [0.0, 0.0, 0.0, 1.0]
+        );
+        assert!((0.4..0.6).contains(&doubt(&rule, 4000, 2000)));
+        // Without a key, they are gone.
+        let counted = Rule { key: None, ..rule };
+        assert!((0.4..0.6).contains(&doubt(&counted, 2000, 0)));
+    }
+
+    #[test]
     fn so_many_rows_are_so_many() {
         let mut rule = content();
         let split = rule.divide(&hashes(100), None, TestSize::new(7.0).unwrap()).unwrap();
@@ -526,7 +675,7 @@ mod tests {
             let labels: Vec<u64> = (0..rows).map(|row| in_column(columns[1], of_integer(values(row).1))).collect();
             let row = |(row, label): (i64, &u64)| in_column(columns[0], of_integer(values(row).0)).wrapping_add(*label);
             let contents: Vec<u64> = (0..).zip(&labels).map(row).collect();
-            is_coarse(&contents, |row| labels[row]).unwrap()
+            is_coarse(&contents, false, |row| labels[row]).unwrap()
         };
         assert!(!rows(&|row| (row / 2, row / 2 % 2), 1000), "every row twice");
         assert!(rows(&|row| (row % 2, row % 2), 1000), "two different rows");
@@ -534,5 +683,7 @@ mod tests {
         assert!(!rows(&|row| (row, row % 7 % 2), 1000), "all different");
         assert!(!rows(&|row| (row % 200, row % 200), 1000), "features that tell the label");
         assert!(rows(&|row| (row % 30, row % 30), 1000), "thirty different rows");
+        let copies: Vec<u64> = (0..3000).map(|row| mix(row % 300)).collect();
+        assert!(is_coarse(&copies, false, |_| 0).unwrap() && !is_coarse(&copies, true, |_| 0).unwrap());
     }
 }

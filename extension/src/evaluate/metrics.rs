@@ -39,6 +39,10 @@ fn evaluate(call: &Call) -> Result<pg_sys::Datum> {
         let measures = Measures::new(&target.model, target.model.classes().len(), true, MOST_SCORES)?;
         let mut member = Member::new(target, &relation, labels.as_deref(), measures)?;
         rows::run(&relation, &mut sided, &mut member)?;
+        // Held-out rows are said to be so in the answer; of all rows this does not say what they were.
+        if sided.wanted == Wanted::All || sided.doubt().is_some() {
+            sided.tell();
+        }
         described(&member, &sided)?
     };
     Ok(JsonB(Value::Object(metrics)).into_datum().unwrap_or(pg_sys::Datum::from(0)))
@@ -56,10 +60,6 @@ fn described(member: &Member<Measures>, sided: &Sided) -> Result<Map<String, Val
     };
     metrics.insert("rows".to_owned(), json!(member.rows()));
     metrics.insert("rows_used".to_owned(), json!(sided.wanted.name()));
-    // Held-out rows are said to be so in the answer; of all rows this does not say what they were.
-    if sided.wanted == Wanted::All {
-        sided.tell();
-    }
     Ok(metrics)
 }
 
@@ -126,6 +126,9 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
             let has = |name: &str| candidate.metrics.get(name).is_some();
             if sided.wanted == Wanted::HeldOut && has("fit_time") && !has("rows") {
                 return Err(Error::invalid("it was trained without held-out rows, on these rows too"));
+            }
+            if sided.wanted == Wanted::HeldOut && sided.untold.contains(&candidate.id) {
+                return Err(Error::invalid("it is not known on which of these rows it was trained"));
             }
             let target = match (target?, sided.wanted) {
                 (target, Wanted::HeldOut) => names::unseen(target)?,

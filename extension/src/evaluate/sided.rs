@@ -59,6 +59,10 @@ pub struct Sided {
     unknown: bool,
     /// Whether the relation is another than the training's, and the rows that this held out could be told.
     other: bool,
+    /// Whether held-out rows are looked at without having been asked for.
+    by_default: bool,
+    /// Of several models, those of which it is not known what they were trained on.
+    pub untold: Vec<i64>,
     seen: u64,
     taken: u64,
 }
@@ -91,36 +95,44 @@ impl Sided {
             readers: Vec::new(),
             unknown: false,
             other: false,
+            by_default: false,
+            untold: Vec::new(),
             seen: 0,
             taken: 0,
         };
         if asked == Some(Wanted::All) {
             return Ok(sided);
         }
-        let reader = |model: &Model| -> Result<SideReader> {
-            SideReader::new(rule_of(model)?, model.task, &model.labels, labels, relation.columns())
+        let reader = |id: i64, model: &Model| -> Result<SideReader> {
+            SideReader::new(rule_of(id, model)?, model.task, &model.labels, labels, relation.columns())
         };
         if asked.is_some() {
-            sided.readers = models.iter().map(|(_, model)| reader(model)).collect::<Result<_>>()?;
+            sided.readers = models.iter().map(|(id, model)| reader(*id, model)).collect::<Result<_>>()?;
             return Ok(sided);
         }
+        let mut others = Vec::new();
         for (id, model) in models {
-            if registry::data_of_model(*id)?.is_some_and(|(data, name)| relation.is(&name, data)) {
-                match reader(model) {
-                    Ok(reader) if model.split.as_ref().is_some_and(Rule::has_tests) => sided.readers.push(reader),
-                    Ok(_) | Err(Error::Report(_)) => sided.unknown = true,
-                    Err(caught) => return Err(caught),
-                }
-            } else if model.split.as_ref().is_some_and(Rule::has_tests) {
-                match reader(model) {
-                    Ok(_) => sided.other = true,
-                    Err(Error::Report(_)) => {}
-                    Err(caught) => return Err(caught),
+            let own = registry::data_of_model(*id)?.is_some_and(|(data, name)| relation.is(&name, data));
+            let reader = match reader(*id, model) {
+                Ok(reader) if model.split.as_ref().is_some_and(Rule::has_tests) => Some(reader),
+                Ok(_) | Err(Error::Report(_)) => None,
+                Err(caught) => return Err(caught),
+            };
+            match reader {
+                Some(reader) if own => sided.readers.push(reader),
+                Some(reader) => others.push(reader),
+                None => {
+                    sided.unknown |= own;
+                    sided.untold.push(*id);
                 }
             }
         }
+        sided.other = !others.is_empty();
         if !sided.readers.is_empty() {
+            // Of the others, too: they may have been trained on a query of the relation.
+            sided.readers.append(&mut others);
             sided.wanted = Wanted::HeldOut;
+            sided.by_default = true;
         }
         Ok(sided)
     }
@@ -177,6 +189,11 @@ impl Sided {
         relation.read(&mut Between { sided: self, receiver })
     }
 
+    /// Why the model may have been trained on the rows that were looked at as held out ones, if it may.
+    pub fn doubt(&self) -> Option<String> {
+        self.readers.iter().find_map(SideReader::doubt).filter(|_| self.by_default)
+    }
+
     /// Says which rows were looked at, where these may be others than the caller thinks.
     pub fn tell(&self) {
         let text = match self.wanted {
@@ -190,6 +207,10 @@ impl Sided {
                 self.seen
             ),
             Wanted::All => return,
+        };
+        let text = match self.doubt() {
+            Some(doubt) => format!("{text}; the model may have been trained on them: {doubt}"),
+            None => text,
         };
         pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
     }
@@ -206,9 +227,11 @@ impl Receiver for Between<'_> {
     }
 }
 
-/// The rule by which the training held rows out.
-fn rule_of(model: &Model) -> Result<&Rule> {
-    model.split.as_ref().ok_or_else(|| {
+/// The rule by which the training of a model held rows out. A model from a file is the fit on all rows, perhaps, whose rule
+/// says nothing of it.
+fn rule_of(id: i64, model: &Model) -> Result<&Rule> {
+    let imported = registry::snapshot_of_model(id)?.is_none();
+    model.split.as_ref().filter(|_| !imported).ok_or_else(|| {
         Error::new(
             PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
             "it is not known which rows the training of the model held out",
@@ -251,7 +274,8 @@ fn held_out(call: &Call) -> Result<pg_sys::Datum> {
     };
     let mut kept = KEPT.take();
     if !kept.as_ref().is_some_and(|kept| Rc::ptr_eq(&kept.model, &target.model) && kept.identifier == identifier) {
-        kept = Some(Kept { reader: reader_of(&target.model, &descriptor)?, model: target.model.clone(), identifier });
+        let reader = reader_of(names::id_of(&target)?, &target.model, &descriptor)?;
+        kept = Some(Kept { reader, model: target.model.clone(), identifier });
     }
     let Some(mut kept) = kept else { return Ok(call.null()) };
     let answer = kept.reader.is_held_out(&values, &nulls)?;
@@ -259,8 +283,8 @@ fn held_out(call: &Call) -> Result<pg_sys::Datum> {
     Ok(answer.into_datum().unwrap_or(pg_sys::Datum::from(0)))
 }
 
-fn reader_of(model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> {
-    let rule = rule_of(model)?;
+fn reader_of(id: i64, model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<SideReader> {
+    let rule = rule_of(id, model)?;
     if rule.counted {
         return Err(sides::unknown("one by one among equal rows, of which there are many")
             .hint("pgml.evaluate(..., rows => 'held_out') counts them."));

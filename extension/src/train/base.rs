@@ -1,12 +1,15 @@
 //! The model that a training goes on from: the hyperparameter `xgb_model`.
 
 use learn::family::Stored;
+use learn::split::Split;
 use learn::xgboost::Params;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::Value;
 
 use super::columns::Data;
+use super::cursor::ResultColumn;
 use super::request::Request;
+use super::sides::SideReader;
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
 use crate::model::describe;
@@ -21,6 +24,8 @@ pub struct Base {
     meta: ModelMeta,
     objective: String,
     booster: &'static str,
+    /// Not read from a file.
+    trained_here: bool,
 }
 
 impl Base {
@@ -77,12 +82,37 @@ impl Base {
         } else {
             "gbtree"
         };
-        Ok(Base { id, bytes, meta, objective: ensemble.objective, booster })
+        let trained_here = registry::snapshot_of_model(id)?.is_some();
+        Ok(Base { id, bytes, meta, objective: ensemble.objective, booster, trained_here })
     }
 
     /// The columns of its rows.
     pub fn columns(&self) -> &[FeatureColumn] {
         &self.meta.columns
+    }
+
+    /// What tells which of these rows its training held out; `None` where nothing can.
+    pub fn sides(&self, labels: &[String], columns: &[ResultColumn]) -> Option<SideReader> {
+        let rule = self.meta.split.as_ref().filter(|_| self.trained_here)?;
+        SideReader::new(rule, self.meta.task, &self.meta.labels, Some(labels), columns).ok()
+    }
+
+    /// Why the rows that are held out say nothing of what is made of it: it was trained on them.
+    pub fn has_seen(&self, data: &Data, split: &Split) -> Option<String> {
+        let tests = split.test_rows();
+        if tests == 0 {
+            return None;
+        }
+        let what = match &data.base {
+            None => "it is not known which rows it was trained on, and they may be among them",
+            Some(base) if split.both(base).test_rows() * 20 < tests * 19 => "it was trained on many of them",
+            Some(_) => return None,
+        };
+        Some(format!(
+            "the metrics are of {tests} rows that were held out, but not from model {}, whose training is continued: {what}. \
+             Train with the test_size, test_sampling, random_state and roles of columns that it was trained with",
+            self.id
+        ))
     }
 
     /// Has the columns keep the origins that they have in the model, whose trees know no others.

@@ -14,8 +14,8 @@ use super::interrupts;
 use super::label::{Label, LabelReader};
 use super::origin::Extent;
 use super::rival::{RivalReader, RivalRows};
-use super::roles::{Divided, DividingReader, Roles, WeightReader};
-use super::sides::Hashes;
+use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
+use super::sides::{Hashes, SideReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
@@ -52,6 +52,8 @@ pub struct Reader {
     hashes: Option<Hashes>,
     /// The deployed model, which reads the rows too.
     rival: Option<RivalReader>,
+    /// Which rows the training of the model held out that the training goes on from, where that is known.
+    base: Option<(SideReader, Vec<bool>)>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
     /// Whether rows without a label are left out, and how many were.
@@ -224,6 +226,7 @@ impl Reader {
             dividing,
             hashes: None,
             rival: None,
+            base: None,
             others: Vec::new(),
             lenient: !crate::guc::strict(),
             unlabelled: 0,
@@ -246,11 +249,13 @@ impl Reader {
         mut self,
         columns: &[ResultColumn],
         roles: &Roles,
-        by_place: bool,
+        (by_place, key): (bool, Option<&str>),
         rival: Option<RivalReader>,
+        base: Option<SideReader>,
     ) -> Reader {
         let of_role = |role: Role| columns.iter().enumerate().find(|(_, column)| roles.of_column(&column.name) == role);
         self.rival = rival;
+        self.base = base.map(|base| (base, Vec::new()));
         self.hashes = if let Some((position, column)) = of_role(Role::Group) {
             Some(Hashes::of_value(By::Group(column.name.clone()), column, position))
         } else if by_place || self.dividing.is_some() {
@@ -265,7 +270,8 @@ impl Reader {
                 at(feature.position - 1).map(|(position, column)| (position, column, is_open))
             });
             let labels = self.labels.iter().filter_map(|(position, _)| at(*position));
-            Some(Hashes::of_content(features, labels, self.task))
+            let key = columns.iter().enumerate().find(|(_, column)| key == Some(&column.name));
+            Some(Hashes::of_content(features, labels, self.task).with_key(key))
         };
         self
     }
@@ -492,6 +498,7 @@ impl Reader {
             left_out,
             unlabelled: self.unlabelled,
             rival: self.rival.map(RivalReader::finish).transpose()?,
+            base: self.base.map(|(_, held_out)| Split::marked(held_out.into_iter())),
             rule: None,
         })
     }
@@ -636,6 +643,9 @@ impl Receiver for Reader {
         if let Some(rival) = &mut self.rival {
             let others = self.others.get(..self.labels.len().saturating_sub(1)).unwrap_or(&[]);
             rival.take(values, nulls, first, others)?;
+        }
+        if let Some((reader, held_out)) = &mut self.base {
+            roles::push(held_out, reader.is_held_out(values, nulls)?)?;
         }
         self.row.extend_from_slice(&self.others);
         self.store(first)
@@ -815,6 +825,8 @@ pub struct Data {
     pub hashes: Option<Hashes>,
     /// The rows as the deployed model reads them.
     pub rival: Option<RivalRows>,
+    /// The rows that the training of the model held out that this one goes on from, where that is known.
+    pub base: Option<Split>,
     /// By what the rows were divided, once they are.
     pub rule: Option<Rule>,
     /// The class that is looked for, once that is known.

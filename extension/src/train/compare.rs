@@ -96,7 +96,8 @@ pub fn decide(
         // Another one was deployed meanwhile: by the same rule, of the same columns, it held out the same rows.
         _ => {
             let rule = model.split.as_ref().filter(|rule| rule.is_known());
-            let same = rule.is_some() && rule == data.rule.as_ref() && model.same_columns(&data.meta().columns);
+            let agree = rule.zip(data.rule.as_ref()).is_some_and(|(theirs, own)| theirs.agrees_with(own));
+            let same = agree && model.same_columns(&data.meta().columns);
             (None, same.then(|| (split.clone(), split.clone())))
         }
     };
@@ -130,8 +131,10 @@ pub fn decide(
             ),
         ));
     }
-    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query) {
+    let doubt = rows.and_then(|rows| rows.doubt.as_ref()).filter(|_| !by_query);
+    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query && doubt.is_none()) {
         None if by_query => format!("model {deployed} takes columns that the query leaves out"),
+        None if doubt.is_some() => doubt.cloned().unwrap_or_default(),
         None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
         Some((shared, theirs)) => {
             let jury = Jury::of(data, &shared, "that neither was trained on")?;
@@ -175,6 +178,14 @@ pub fn decide(
         ));
     }
     Ok(recorded.decide((deployed, metric, own), (&why, &without), data, &jury))
+}
+
+/// The new model's own metrics are not to be believed.
+pub fn unjudged(why: &str) -> Decision {
+    Decision {
+        better: false,
+        reason: format!("{why}. The deployed model stays deployed: SELECT pgml.deploy(...) of the new model deploys it"),
+    }
 }
 
 /// Rows that judge two models.

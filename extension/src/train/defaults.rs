@@ -137,10 +137,7 @@ pub fn leave_out(
     let others = preprocess.values().any(|spec| spec.get("role").is_none_or(|role| role == "feature"));
     let mut keys = Vec::new();
     for column in open.iter().filter(|column| Kind::of(column.type_oid).is_some()) {
-        if let Some((relation, attribute)) = column.origin
-            && is_key_type(column.type_oid)
-            && registry::is_key(relation, attribute)?
-        {
+        if is_key(column)? {
             keys.push(column.name.as_str());
         }
     }
@@ -157,6 +154,23 @@ pub fn leave_out(
         }
     }
     Ok(())
+}
+
+/// The first column that names rows.
+pub fn key(columns: &[ResultColumn]) -> Result<Option<String>> {
+    for column in columns {
+        if is_key(column)? {
+            return Ok(Some(column.name.clone()));
+        }
+    }
+    Ok(None)
+}
+
+fn is_key(column: &ResultColumn) -> Result<bool> {
+    match column.origin {
+        Some((relation, attribute)) if is_key_type(column.type_oid) => registry::is_key(relation, attribute),
+        _ => Ok(false),
+    }
 }
 
 /// Of dates, times and measurements each may be another, and still say something.

@@ -185,6 +185,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         )
         .hint(hint));
     }
+    let has_seen = base.as_ref().and_then(|base| base.has_seen(&data, &split));
+    if let Some(warning) = &has_seen {
+        report::warning(warning);
+    }
     class_weight::require_two_classes(&data, &split)?;
     let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
     for (name, kept, all) in data.keep_categories_of(&split, &roles, engine.as_ref())? {
@@ -304,9 +308,10 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         warnings.push(format!("on the {} rows held out {doubts}", split.test_rows()));
     }
     let decision = match request.automatic_deploy {
-        true => {
-            Some(compare::decide((&project, &recipe), &metric, (&scorer, &metrics), rival.as_ref(), &data, &split)?)
-        }
+        true => Some(match has_seen {
+            Some(reason) if before.is_some() => compare::unjudged(&reason),
+            _ => compare::decide((&project, &recipe), &metric, (&scorer, &metrics), rival.as_ref(), &data, &split)?,
+        }),
         false => None,
     };
     if let Some(decision) = &decision {
@@ -642,9 +647,11 @@ fn read(
         }
     });
     let rival = rival.map(|rival| rival.reader(&plan.labels, &described)).transpose()?.flatten();
+    let base_sides = base.and_then(|base| base.sides(&plan.labels, &described));
+    let key = defaults::key(&described)?;
     let by_place = plan.sampling == Sampling::Last || plan.snapshot.test_size == 0.0;
     let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?
-        .with_sides(&described, roles, by_place, rival);
+        .with_sides(&described, roles, (by_place, key.as_deref()), rival, base_sides);
     if let Some(base) = base {
         reader.as_in(base.columns());
     }

@@ -46,9 +46,12 @@ impl Rival {
             Ok(feeds) => (feeds, None),
             Err(error) => (Vec::new(), Some(error.message()?)),
         };
+        // That of a file says nothing of the model, which may be the fit on all rows.
+        let trained_here = registry::snapshot_of_model(self.id)?.is_some();
         let side = model
             .split
             .as_ref()
+            .filter(|_| trained_here)
             .and_then(|rule| SideReader::new(rule, model.task, &model.labels, Some(labels), columns).ok());
         let lacks: Vec<&str> = (model.columns.iter().map(|column| column.name.as_str()))
             .filter(|name| !columns.iter().any(|column| column.name == *name))
@@ -123,6 +126,7 @@ impl RivalReader {
         self.spool.finish()?;
         Ok(RivalRows {
             spool: self.spool,
+            doubt: self.side.as_ref().and_then(SideReader::doubt),
             known: self.side.is_some().then(|| Split::marked(self.held_out.into_iter())),
             unreadable: self.unreadable,
             left_out: self.left_out,
@@ -137,6 +141,8 @@ pub struct RivalRows {
     pub spool: Spool,
     /// Which ones these are, where that is known.
     pub known: Option<Split>,
+    /// Why that is not to be believed, if it is not.
+    pub doubt: Option<String>,
     /// Why it cannot read the rows, where it cannot.
     pub unreadable: Option<String>,
     /// Whether what it lacks was only left out by a query: the tables that the rows come from have it.

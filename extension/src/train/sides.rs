@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use learn::side::{self, By, Counter, Rule};
+use learn::side::{self, By, Counter, Rule, Search};
 use learn::split::{Sampling, Split, TestSize};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
@@ -23,7 +23,16 @@ const DAY: i64 = 86_400_000_000;
 #[derive(Default)]
 pub struct RowHasher {
     columns: Vec<Column>,
+    met: Met,
+}
+
+/// What hashing values has met.
+#[derive(Default)]
+struct Met {
+    /// The numbers of the last array.
     elements: Vec<f32>,
+    /// Whether a number had a fraction.
+    fractions: bool,
 }
 
 struct Column {
@@ -87,11 +96,18 @@ impl RowHasher {
         self.columns.push(Column { position, name: side::of_bytes(column.name.as_bytes()), reading });
     }
 
+    /// Of the values of one column, as they are.
+    fn of_value(column: &ResultColumn, position: usize) -> RowHasher {
+        let mut hasher = RowHasher::default();
+        hasher.add(column, position, Numbers::Exact);
+        hasher
+    }
+
     /// The hash of a row.
     pub fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<u64> {
         let mut sum = 0u64;
         for column in &self.columns {
-            let hash = hash(column.reading, datum(column.position, values, nulls), &mut self.elements)?;
+            let hash = hash(column.reading, datum(column.position, values, nulls), &mut self.met)?;
             sum = sum.wrapping_add(side::in_column(column.name, hash));
         }
         Ok(sum)
@@ -100,7 +116,7 @@ impl RowHasher {
     /// The hash of the only column, whatever its name.
     pub fn value(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<u64> {
         let Some(column) = self.columns.first() else { return Ok(side::NULL) };
-        hash(column.reading, datum(column.position, values, nulls), &mut self.elements)
+        hash(column.reading, datum(column.position, values, nulls), &mut self.met)
     }
 }
 
@@ -108,7 +124,7 @@ fn datum(position: usize, values: &[pg_sys::Datum], nulls: &[bool]) -> Option<pg
     values.get(position).copied().filter(|_| nulls.get(position) == Some(&false))
 }
 
-fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>) -> Result<u64> {
+fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Met) -> Result<u64> {
     let Some(datum) = datum else { return Ok(side::NULL) };
     let bits = datum.value();
     // SAFETY: the column is of the type that the reading was made for.
@@ -123,7 +139,11 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>)
                 side::mix(side::of_integer(days) ^ interval.time.cast_unsigned())
             }
             Reading::Number(number) => side::of_number(number.double(datum)),
-            Reading::Seen(number) => side::of_seen(number.double(datum)),
+            Reading::Seen(number) => {
+                let value = number.double(datum);
+                met.fractions |= value.fract().abs() > 0.0;
+                side::of_seen(value)
+            }
             Reading::Target(number) => side::of_number(f64::from(number.read(datum))),
             Reading::Text(kind) => side::of_bytes(kind.read(datum)?.as_bytes()),
             Reading::Many(Many::Moment(moment)) if moment.is_date => {
@@ -131,14 +151,18 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, elements: &mut Vec<f32>)
             }
             Reading::Many(Many::Moment(_)) => side::of_integer(bits as i64),
             Reading::Many(many) => {
-                elements.clear();
-                many.read(datum, MOST_FEATURES, elements)?;
-                side::of_elements(elements)
+                met.elements.clear();
+                many.read(datum, MOST_FEATURES, &mut met.elements)?;
+                met.fractions |= met.elements.iter().any(|value| value.fract().abs() > 0.0);
+                side::of_elements(&met.elements)
             }
             Reading::Printed(type_oid) => side::of_bytes(features::printed(type_oid, datum).as_bytes()),
         }
     })
 }
+
+/// With a larger share of the held-out rows changed, what the rule holds out now are rows that were trained on, for the most part.
+const MOST_DOUBTED: f64 = 0.5;
 
 /// Asks a rule of rows that have these columns.
 pub struct SideReader {
@@ -148,6 +172,9 @@ pub struct SideReader {
     class: Option<(usize, LabelReader)>,
     /// Where equal rows are told apart by their number.
     counter: Option<Counter>,
+    /// The key of a row, where the rule knows of one.
+    key: Option<RowHasher>,
+    search: Search,
 }
 
 enum Asked {
@@ -207,9 +234,7 @@ impl SideReader {
             }
             By::Key(name) | By::Group(name) => {
                 let (at, column) = find(name)?;
-                let mut hasher = RowHasher::default();
-                hasher.add(&column, at, Numbers::Exact);
-                Asked::Value(hasher)
+                Asked::Value(RowHasher::of_value(&column, at))
             }
             By::Time { column: name, unit, cutoff } => {
                 let (at, column) = find(name)?;
@@ -233,7 +258,10 @@ impl SideReader {
             }
             _ => None,
         };
-        Ok(SideReader { rule: rule.clone(), asked, class, counter: rule.counted.then(Counter::default) })
+        let (counter, search) = (rule.counted.then(Counter::default), Search::of(rule));
+        let key = rule.key.as_ref().and_then(|name| columns.iter().position(|column| column.name == *name));
+        let key = key.and_then(|at| Some(RowHasher::of_value(columns.get(at)?, at)));
+        Ok(SideReader { rule: rule.clone(), asked, class, counter, key, search })
     }
 
     /// Whether the row was, or would have been, held out.
@@ -253,6 +281,8 @@ impl SideReader {
         if let Some(counter) = &mut self.counter {
             hash = counter.count(hash);
         }
+        let key = self.key.as_mut().map(|key| key.value(values, nulls)).transpose()?;
+        self.search.take(hash, key);
         let class = match &mut self.class {
             None => None,
             Some((at, reader)) => {
@@ -261,6 +291,20 @@ impl SideReader {
             }
         };
         Ok(self.rule.holds_out(hash, class))
+    }
+
+    /// Why what it said is not to be believed of the rows that it was asked of, if it is not: most of a sample of what was held
+    /// out has other values by now, or is gone, so that what would be held out now may have been trained on.
+    pub fn doubt(&self) -> Option<String> {
+        let share = self.search.doubt();
+        let what = match &self.rule.key {
+            Some(key) => format!(
+                "have other values by now; preprocess => '{{\"{}\": {{\"role\": \"key\"}}}}' divides rows by their key",
+                key.replace('"', "\\\"")
+            ),
+            None => "are gone, of which there were copies".to_owned(),
+        };
+        (share > MOST_DOUBTED).then(|| format!("{:.0} % of the rows that were held out {what}", 100.0 * share))
     }
 }
 
@@ -299,6 +343,15 @@ pub struct Hashes {
     classes: Vec<u64>,
     /// As what the values of each column are hashed.
     types: BTreeMap<String, String>,
+    key: Option<Key>,
+}
+
+/// A unique column that is not learnt from.
+struct Key {
+    name: String,
+    hasher: RowHasher,
+    /// The hash of each row's.
+    rows: Vec<u64>,
 }
 
 /// A column that may be left out once all rows have been read.
@@ -312,11 +365,9 @@ struct Open {
 impl Hashes {
     /// Of a column that names each row, or what it belongs to.
     pub fn of_value(by: By, column: &ResultColumn, position: usize) -> Hashes {
-        let mut hasher = RowHasher::default();
-        hasher.add(column, position, Numbers::Exact);
-        let label = RowHasher::default();
+        let (hasher, label) = (RowHasher::of_value(column, position), RowHasher::default());
         let types = BTreeMap::from([(column.name.clone(), kind(column.type_oid).to_owned())]);
-        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new(), types }
+        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new(), types, key: None }
     }
 
     /// Of all that is learnt from, with whether that is still open, and the labels, the first one first.
@@ -347,7 +398,17 @@ impl Hashes {
                 label.add(column, position, target);
             }
         }
-        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new(), types }
+        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new(), types, key: None }
+    }
+
+    /// With the key of each row too.
+    pub fn with_key(mut self, key: Option<(usize, &ResultColumn)>) -> Hashes {
+        self.key = key.map(|(position, column)| Key {
+            name: column.name.clone(),
+            hasher: RowHasher::of_value(column, position),
+            rows: Vec::new(),
+        });
+        self
     }
 
     /// The columns of which it is open whether they are learnt from.
@@ -360,6 +421,7 @@ impl Hashes {
         let Some(at) = self.open.iter().position(|open| open.name == name) else { return };
         let open = self.open.swap_remove(at);
         self.rows.iter_mut().zip(open.rows).for_each(|(sum, own)| *sum = sum.wrapping_add(own));
+        self.hasher.met.fractions |= open.hasher.met.fractions;
         self.hasher.columns.extend(open.hasher.columns);
     }
 
@@ -393,6 +455,9 @@ impl Hashes {
         roles::push(&mut self.rows, self.hasher.row(values, nulls)?)?;
         for open in &mut self.open {
             roles::push(&mut open.rows, open.hasher.row(values, nulls)?)?;
+        }
+        if let Some(key) = &mut self.key {
+            roles::push(&mut key.rows, key.hasher.value(values, nulls)?)?;
         }
         // Codes are numbered as they appear.
         if code == self.classes.len() as f32 && self.classes.len() < MOST_CODES {
@@ -438,7 +503,7 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     let labels = if data.labels.is_empty() { Vec::new() } else { data.spool.labels()? };
     if matches!(rule.by, By::Content(_)) {
         let label = |row: usize| labels.get(row).map_or(0, |label| hashes.of_label(data.task, *label));
-        rule.counted = side::is_coarse(&hashes.rows, label)?;
+        rule.counted = side::is_coarse(&hashes.rows, hashes.hasher.met.fractions, label)?;
     }
     let mut counter = Counter::default();
     for hash in &mut hashes.rows {
@@ -462,6 +527,12 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     };
     if split.test_rows() == 0 && matches!(rule.by, By::Group(_)) {
         return Err(learn::Error::Split("all rows are of one group, which cannot be divided".into()).into());
+    }
+    if matches!(rule.by, By::Content(_)) && (hashes.key.is_some() || rule.counted) {
+        // By content, most rows of a table that changes are others tomorrow.
+        let key = hashes.key.take();
+        rule.keep_sample(&hashes.rows, key.as_ref().map_or(&[], |key| &key.rows), &split);
+        rule.key = key.map(|key| key.name);
     }
     data.hashes = Some(hashes);
     Ok((split, rule))

@@ -1,0 +1,124 @@
+"""Nobody learns noise: a label of coin tosses is guessed at chance on rows that were held out, whatever became of the table, the
+model or the call, and where the rows may have been learnt by heart this is said.
+"""
+
+import json
+
+import pytest
+
+from tests.conftest import fresh
+
+TRAIN = "SELECT deployed FROM pgml.train('{project}', 'classification', '{relation}', 'y', '{algorithm}', '{{{more}}}'{args})"
+
+
+@pytest.fixture(scope="module")
+def noise(server):
+    """A table of coin tosses with a key, and models of them that know their rows by heart."""
+    with fresh(server, "noise") as database:
+        database.sql("""
+            SELECT setseed(0.5);
+            CREATE TABLE n AS SELECT i AS id, random() AS a, random() AS b, random() < 0.5 AS y FROM generate_series(1, 1200) i;
+            ALTER TABLE n ADD PRIMARY KEY (id);
+            CREATE TABLE copies AS SELECT a, b, y FROM n, generate_series(1, 12);
+        """)
+        yield database
+
+
+def train(database, project, relation, algorithm="xgboost", args="", **more):
+    hyperparams = json.dumps({"n_estimators": 30, "max_depth": 8} | more)[1:-1].replace("'", "''")
+    if algorithm == "random_forest":
+        hyperparams = '"n_estimators": 20'
+    return database.sql(
+        TRAIN.format(project=project, relation=relation, algorithm=algorithm, more=hyperparams, args=args)
+    )
+
+
+def last(database, project):
+    """The metrics of the newest model of a project."""
+    return json.loads(
+        database.sql(f"""
+            SELECT metrics FROM pgml.models m JOIN pgml.projects p ON p.id = m.project_id WHERE p.name = '{project}'
+            ORDER BY m.id DESC LIMIT 1
+        """)
+    )
+
+
+def is_chance(accuracy):
+    return abs(float(accuracy) - 0.5) < 0.13
+
+
+def notices(database, statement):
+    with database.connect() as connection:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        cursor.fetchall()
+        return " ".join(notice[b"M"].decode() for notice in connection.notices)
+
+
+def test_copies_of_measured_rows_are_on_one_side(noise):
+    train(noise, "copied", "copies")
+    assert is_chance(last(noise, "copied")["accuracy"])
+    assert last(noise, "copied")["rows"] > 2000
+
+
+def test_copies_that_are_removed_do_not_judge(noise):
+    """Whole numbers are codes, of which each of equal rows is drawn by its number; the one that is left may be any of them."""
+    noise.sql("CREATE TABLE codes AS SELECT (a * 1e6)::int AS a, (b * 1e6)::int AS b, y FROM copies")
+    train(noise, "codes", "codes")
+    noise.sql("CREATE TABLE once AS SELECT DISTINCT * FROM codes; TRUNCATE codes; INSERT INTO codes SELECT * FROM once")
+    train(noise, "codes", "codes", "random_forest")
+    assert "are gone, of which there were copies" in last(noise, "codes")["decision"]
+    assert "that neither was trained on" not in last(noise, "codes")["decision"]
+
+
+def test_rows_that_have_changed_do_not_judge(noise):
+    noise.sql("CREATE TABLE moved (LIKE n INCLUDING ALL); INSERT INTO moved SELECT * FROM n")
+    train(noise, "moved", "moved")
+    evaluate = "SELECT pgml.evaluate('moved', 'moved')->>'accuracy'"
+    assert is_chance(noise.sql(evaluate)) and "trained on them" not in notices(noise, evaluate)
+    noise.sql("UPDATE moved SET a = a + 0.001, b = b - 0.001")
+    assert "have other values by now" in notices(noise, evaluate)
+    train(noise, "moved", "moved")
+    decision = last(noise, "moved")["decision"]
+    assert "100 % of the rows that were held out have other values by now" in decision, decision
+    assert '{"id": {"role": "key"}}' in decision
+    # Rows that were added say nothing against the others.
+    noise.sql("INSERT INTO moved SELECT id + 10000, a, b, y FROM n")
+    train(noise, "moved", "moved")
+    assert "that neither was trained on" in last(noise, "moved")["decision"]
+
+
+@pytest.mark.parametrize(
+    "args", [", test_size => 0.5", ", test_sampling => 'last'", ', preprocess => \'{"id": {"role": "key"}}\'']
+)
+def test_a_training_that_goes_on_knows_what_its_model_has_seen(noise, args):
+    project = f"on{abs(hash(args)) % 1000}"
+    train(noise, project, "n")
+    train(noise, project, "n", xgb_model="deployed")
+    assert is_chance(last(noise, project)["accuracy"])
+    assert train(noise, project, "n", args=args, xgb_model="deployed") == "f"
+    assert "whose training is continued" in last(noise, project)["decision"]
+
+
+def test_a_model_from_a_file_is_not_compared_by_what_it_knows_by_heart(noise):
+    train(noise, "written", "n")
+    noise.sql("SELECT pgml.import_model('read', pgml.export_model('written'))")
+    with pytest.raises(Exception, match="not known which rows"):
+        noise.sql("SELECT pgml.evaluate('read', 'n', rows => 'held_out')")
+    assert train(noise, "read", "n") == "t"
+    assert "since it was imported" in last(noise, "read")["decision"]
+
+
+def test_models_of_one_project_are_compared_on_rows_that_none_has_learnt(noise):
+    train(noise, "several", "n", "random_forest")
+    train(noise, "several", "(SELECT b, a, y FROM n)", "random_forest", ", automatic_deploy => false")
+    train(noise, "several", "n", "random_forest", ", test_sampling => 'last', automatic_deploy => false")
+    told = json.loads(
+        noise.sql("""
+            SELECT json_agg(json_build_array(metrics->>'accuracy', metrics->>'rows', error) ORDER BY model_id)
+            FROM pgml.compare('several', 'n')
+        """)
+    )
+    assert told[2][2] == "it is not known on which of these rows it was trained"
+    assert all(is_chance(accuracy) for accuracy, _, error in told if error is None)
+    assert [error for *_, error in told][:2] == [None, None] and told[0][1] == told[1][1]
