@@ -184,7 +184,9 @@ pub fn decide(
 pub fn unjudged(why: &str) -> Decision {
     Decision {
         better: false,
-        reason: format!("{why}. The deployed model stays deployed: SELECT pgml.deploy(...) of the new model deploys it"),
+        reason: format!(
+            "{why}. The deployed model stays deployed: SELECT pgml.deploy(...) of the new model deploys it"
+        ),
     }
 }
 

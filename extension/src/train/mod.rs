@@ -650,8 +650,13 @@ fn read(
     let base_sides = base.and_then(|base| base.sides(&plan.labels, &described));
     let key = defaults::key(&described)?;
     let by_place = plan.sampling == Sampling::Last || plan.snapshot.test_size == 0.0;
-    let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?
-        .with_sides(&described, roles, (by_place, key.as_deref()), rival, base_sides);
+    let mut reader = Reader::new(task, &plan.labels, roles, &described, &not_null, progress)?.with_sides(
+        &described,
+        roles,
+        (by_place, key.as_deref()),
+        rival,
+        base_sides,
+    );
     if let Some(base) = base {
         reader.as_in(base.columns());
     }
