@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import decimal
+import io
 import os
 import pickle
 import signal
@@ -530,6 +531,95 @@ def test_copy(connection, table, tmp_path):
         cursor.copy_in("copy dbapi_things from stdin", b"x\ty\n")
     connection.rollback()
     assert connection.execute("select 1").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("method", "operation"),
+    [
+        ("copy_in", "copy dbapi_things frm stdin"),
+        ("copy_out", "copy dbapi_things too stdout"),
+        ("copy_out", "copy (selec 1) to stdout"),
+        ("copy_expert", "copy dbapi_things frm stdin"),
+        ("copy_expert", "copy (selec 1) to stdout"),
+    ],
+)
+def test_a_copy_that_the_server_refuses_fails_the_transaction(connection, table, method, operation):
+    call = getattr(connection.cursor(), method)
+    with pytest.raises(dbapi.ProgrammingError, match="syntax error") as caught:
+        call(operation, io.BytesIO())
+    assert caught.value.sqlstate == "42601"
+    with pytest.raises(dbapi.InternalError, match="current transaction is aborted"):
+        connection.execute("insert into dbapi_things values (1)")
+    connection.rollback()
+    with pytest.raises(dbapi.ProgrammingError, match="no COPY with the client"):
+        call("delete from dbapi_things", io.BytesIO())
+    assert connection.in_transaction
+    connection.rollback()
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_a_copy_whose_connection_is_lost_says_why(connection, other, table, size):
+    pid = connection.info.backend_pid
+
+    def pieces():
+        for number in range(50):
+            if number == 3:
+                other.execute("select pg_terminate_backend(%s)", (pid,))
+                wait_until(other, "not exists (select from pg_stat_activity where pid = %s)", pid)
+            yield b"1\t" + b"a" * size + b"\n"
+
+    with pytest.raises(dbapi.OperationalError, match="terminating connection due to administrator command") as caught:
+        connection.cursor().copy_in("copy dbapi_things from stdin", pieces())
+    assert caught.value.sqlstate == "57P01"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda inner: inner.copy_records_to_table("dbapi_things", records=[(1, "a")]),
+        lambda inner: inner.copy_to_table("dbapi_things", source=b"1\ta\n"),
+        lambda inner: inner.execute("insert into dbapi_things values (1, 'a')"),
+        lambda inner: inner.execute("insert into dbapi_things values (1, $1)", "a"),
+        lambda inner: inner.executemany("insert into dbapi_things values ($1, 'a')", [(1,)]),
+        lambda inner: inner.fetchmany("insert into dbapi_things values ($1, 'a') returning id", [(1,)]),
+        lambda inner: inner.fetch("insert into dbapi_things values (1, 'a') returning id", record_class=dict),
+        lambda inner: inner.fetchval("insert into dbapi_things values (1, 'a') returning id"),
+        lambda inner: inner.fetch_columns("insert into dbapi_things values (1, 'a') returning id"),
+        lambda inner: inner.cursor("insert into dbapi_things values (1, 'a') returning id"),
+    ],
+)
+def test_a_call_of_the_asynchronous_interface_begins_a_transaction(connection, other, table, call):
+    connection.wait(call(connection.asynchronous))
+    assert connection.in_transaction
+    connection.rollback()
+    assert other.execute("select count(*) from dbapi_things").fetchone() == (0,)
+    connection.autocommit = True
+    if "cursor" not in call.__code__.co_names:
+        connection.wait(call(connection.asynchronous))
+        assert not connection.in_transaction
+        assert other.execute("select count(*) from dbapi_things").fetchone() == (1,)
+
+
+def test_what_sets_a_session_up_begins_no_transaction(connection, table):
+    inner = connection.asynchronous
+
+    async def own():
+        async with inner.transaction():
+            await inner.execute("insert into dbapi_things values (1, 'a')")
+
+    connection.wait(inner.decode_json())
+    connection.wait(inner.set_type_codec("int4", schema="pg_catalog", encoder=str, decoder=int))
+    connection.wait(inner.add_listener("news", print))
+    connection.wait(inner.reload_schema_state())
+    connection.wait(own())
+    assert not connection.in_transaction
+    assert connection.execute("select pg_listening_channels(), id from dbapi_things").fetchall() == [("news", 1)]
+    connection.rollback()
+    with pytest.raises(dbapi.ProgrammingError):
+        connection.wait(inner.fetch("selec"))
+    with pytest.raises(dbapi.InternalError, match="current transaction is aborted"):
+        connection.execute("select 1")
+    connection.rollback()
 
 
 # What changes under a prepared statement.

@@ -192,6 +192,15 @@ impl Session {
         Ok(heard)
     }
 
+    /// Reads what the socket still has; the transport, which reads no more, closes it after this.
+    pub(super) fn hear_the_rest(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let socket = slf.get().socket.load(Ordering::Relaxed);
+        while socket >= 0 && matches!(slf.get().hear(socket)?, Heard::Bytes(_)) {
+            Self::receive(slf)?;
+        }
+        Ok(())
+    }
+
     /// Does what the timer is for, if it is due.
     fn ring(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();

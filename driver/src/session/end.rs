@@ -116,6 +116,10 @@ impl Session {
     pub(crate) fn lost(slf: &Bound<'_, Self>, cause: Option<Bound<'_, PyAny>>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
+        if cause.is_some() {
+            // What could not be sent was sent too late: the server has said why it is gone.
+            Self::hear_the_rest(slf)?;
+        }
         this.is_connected.store(false, Ordering::Relaxed);
         this.socket.store(-1, Ordering::Relaxed);
         let connected = brief(&this.connected).take();

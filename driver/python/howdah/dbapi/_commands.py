@@ -267,6 +267,12 @@ class Commands:
             with self._logged(command, ()):
                 return self._complete(copy(self._inner, command, end, None))
 
+    def _parse(self, text: str) -> None:
+        """Have the server look at a command that is not run."""
+        with self._lock, self._logged(text, ()):
+            self._begin()
+            self._run(self._inner._statements.get(text, None, record_class=tuple, use_cache=False, types=()))
+
     def _open(self, text: str, args: tuple[Any, ...]) -> tuple[Any, Any]:
         """Open a portal: the portal, and the description of its rows."""
         if self._autocommit and not self._session.is_in_transaction():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import inspect
 import select
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, Optional, Union, overload
 
-from .. import _core, connect_utils, connection, exceptions
+from .. import _core, connect_utils, connection, exceptions, prepared_stmt, queries
 from .._typing import Arguments, CursorRowT, IsolationLevel, SessionOptions
+from ..cursor import CursorFactory
 from ..listeners import LoggedQuery
 from ..transaction import ISOLATION_LEVELS
 from . import errors
@@ -47,6 +49,40 @@ _ELSEWHERE = {
     "server_cursor_factory": "use cursor(name, scrollable=...)",
     "adapters": "use connection.asynchronous.set_type_codec()",
 }
+
+_Asynchronous = connection.Connection
+_Statement = prepared_stmt.PreparedStatement
+# The coroutines of the asynchronous interface's queries and COPY.
+_COMMANDS = frozenset(
+    inspect.unwrap(function).__code__
+    for function in (
+        queries._ask_checked,
+        queries._ask_watched,
+        queries._execute_checked,
+        queries.executemany,
+        queries.fetchmany,
+        _Asynchronous.copy_columns_to_table,
+        _Asynchronous.copy_from_query,
+        _Asynchronous.copy_from_table,
+        _Asynchronous.copy_records_to_table,
+        _Asynchronous.copy_to_table,
+        _Asynchronous.fetch_columns,
+        _Asynchronous.prepare,
+        _Statement.executemany,
+        _Statement.explain,
+        _Statement.fetch,
+        _Statement.fetchmany,
+        _Statement.fetchrow,
+        _Statement.fetchval,
+    )
+)
+
+
+def _is_command(awaitable: Any) -> bool:
+    """Whether it is a query or COPY of the asynchronous interface."""
+    if isinstance(awaitable, (_core.Operation, CursorFactory)):
+        return True
+    return getattr(awaitable, "cr_code", None) in _COMMANDS
 
 
 class Connection(Models, TwoPhase, Generic[CursorRowT]):
@@ -354,7 +390,8 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
     def wait(self, awaitable: Awaitable[_T]) -> _T:
         """Run an awaitable to its end, on this thread.
 
-        The call is part of the open transaction, and begins none.
+        Queries and COPY of :attr:`asynchronous` are part of the transaction, and begin one as other commands do.
+        What sets the session up (codecs, listeners), `transaction()` and coroutines of the program's own begin none.
 
         Parameters
         ----------
@@ -372,6 +409,8 @@ class Connection(Models, TwoPhase, Generic[CursorRowT]):
         """
         with self._lock:
             self._check()
+            if _is_command(awaitable):
+                self._begin()
             return self._complete(awaitable)  # type: ignore[no-any-return]
 
     def execute(self, operation: Union[str, bytes], parameters: Optional[Arguments] = None) -> Cursor[CursorRowT]:

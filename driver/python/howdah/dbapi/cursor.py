@@ -218,7 +218,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._check()
         self._forget()
         operation = placeholders.command(operation)
-        if placeholders.copies_out(operation):
+        if self._copies_out(operation):
             raise ProgrammingError("copy_in() needs COPY ... FROM STDIN: use copy_out() for COPY ... TO STDOUT")
         return self._told(self._connection._copy(copy_in, operation, as_source(source, self._connection._loop)))
 
@@ -240,7 +240,7 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         self._check()
         self._forget()
         operation = placeholders.command(operation)
-        if not placeholders.copies_out(operation):
+        if not self._copies_out(operation):
             raise ProgrammingError("copy_out() needs COPY ... TO STDOUT: use copy_in() for COPY ... FROM STDIN")
         return self._told(self._connection._copy(copy_out, operation, as_target(target, self._connection._loop)))
 
@@ -262,8 +262,10 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
         int
             How many rows were copied.
         """
+        self._check()
+        self._forget()
         sql = placeholders.command(sql)
-        if placeholders.copies_out(sql):
+        if self._copies_out(sql):
             text = hasattr(file, "encoding")
             decoder = codecs.getincrementaldecoder("utf-8")()
             return self.copy_out(sql, (lambda data: file.write(decoder.decode(data))) if text else file)
@@ -315,6 +317,17 @@ class Cursor(BaseCursor, Generic[CursorRowT]):
             return None
         rows = self._rows[self._at : self._at + notebook.ROWS]
         return notebook.table([column[0] for column in self._description], rows, len(self._rows) - self._at)
+
+    def _copies_out(self, operation: str) -> bool:
+        """Whether it is COPY to the client, and not from it."""
+        out = placeholders.copies_out(operation)
+        if out is None:
+            # The server knows best what is wrong, and fails the transaction.
+            self._connection._parse(operation)
+            raise ProgrammingError(
+                "the command is no COPY with the client: COPY ... FROM STDIN or COPY ... TO STDOUT is expected"
+            )
+        return out
 
     def _take(self, end: int) -> list[Any]:
         rows = self._result()

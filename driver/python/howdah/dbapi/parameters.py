@@ -105,14 +105,10 @@ def refuse_copy(query: str) -> None:
         raise InterfaceError("execute() cannot run COPY with the client: use cursor.copy_in() or cursor.copy_out()")
 
 
-def copies_out(query: str) -> bool:
-    """Whether it is COPY to the client, and not from it."""
+def copies_out(query: str) -> Optional[bool]:
+    """Whether it is COPY to the client, and not from it; None where it is neither."""
     found = _copy_with_client(query)
-    if found is None:
-        raise ProgrammingError(
-            "the command is no COPY with the client: COPY ... FROM STDIN or COPY ... TO STDOUT is expected"
-        )
-    return found["way"].lower() == "to"
+    return None if found is None else found["way"].lower() == "to"
 
 
 def _copy_with_client(query: str) -> Optional[re.Match[str]]:
