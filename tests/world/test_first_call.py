@@ -1,6 +1,7 @@
 """The first call works: what a training cannot use as it is, it imputes or leaves out, and tells of all columns at once."""
 
 import io
+import json
 
 import numpy
 import pytest
@@ -207,3 +208,19 @@ def test_a_value_may_be_missing_tomorrow(database, algorithm):
     if algorithm == "linear":
         # The mean of each: 3 of 0 to 6, and 2 of 0 to 4.
         assert [round(float(value), 1) for value in without[:2]] == [round(whole, 1)] * 2
+
+
+def test_a_later_row_may_lack_a_date(database):
+    """Numbers had the mean of the training, and dates were an error."""
+    database.sql("""
+        CREATE TABLE visits AS SELECT i % 7 AS n, date '2024-01-01' + i AS day, timestamp '2024-01-01' + i * interval '1 hour' AS at,
+            i % 7 + i / 100.0 AS y FROM generate_series(1, 400) i;
+        SELECT pgml.train('visits', 'regression', 'visits', 'y', 'linear');
+    """)
+    whole, without = json.loads(
+        database.sql("""
+            SELECT json_build_array(pgml.predict('visits', (n, day, at)), pgml.predict('visits', (n, NULL::date, NULL::timestamp)))
+            FROM visits WHERE y = (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY y) FROM visits WHERE n = 3)
+        """)
+    )
+    assert abs(whole - without) < 1.5

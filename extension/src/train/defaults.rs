@@ -12,7 +12,7 @@ use super::cursor::ResultColumn;
 use super::engine::Engine;
 use super::report;
 use crate::error::Result;
-use crate::features::{Kind, type_name};
+use crate::features::{Kind, Many, type_name};
 use crate::guc;
 use crate::registry;
 
@@ -256,6 +256,7 @@ pub fn impute(feature: &Feature, spec: &Spec, engine: &dyn Engine) -> Option<(Im
         None if feature.many.is_none() && feature.nullable => {
             feature.statistics.mean().map(|mean| (Impute::Constant(json!(mean)), None))
         }
+        None if matches!(feature.many, Some(Many::Moment(_))) && feature.nullable => Some((Impute::Mean, None)),
         // One-hot and other encodings have an answer.
         Some(_) if is_missing && engine.takes_categories() && spec.encode.is_none() => {
             Some((Impute::Mode, Some("mode")))
