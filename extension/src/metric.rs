@@ -143,6 +143,17 @@ impl Metric {
         if self.larger { value } else { -value }
     }
 
+    /// The standard error of a score of so many rows, about: of errors, and of what they explain, that of a mean of squares of
+    /// normal errors, of others that of a share.
+    pub fn error(&self, score: f64, rows: u64) -> f64 {
+        let squares = (2.0 / rows as f64).sqrt();
+        match self.name() {
+            "r2" => (1.0 - score).abs() * squares,
+            _ if self.larger && (0.0..=1.0).contains(&score) => (score * (1.0 - score) / rows as f64).sqrt(),
+            _ => score.abs() * squares,
+        }
+    }
+
     /// To six digits, as scores are shown: float32 tells no more.
     pub fn at_least_as_good(&self, value: f64, other: f64) -> bool {
         self.upwards(value) >= self.upwards(other) - 5e-7

@@ -324,7 +324,7 @@ fn metrics(
             (Some(bound), ..) => (Some(bound), worse_than(bound)),
             (None, Some(trained), Some(decline)) => {
                 let limit = trained - metric.upwards(decline * trained.abs());
-                let chance = trained - metric.upwards(by_chance(&metric, trained, rows as f64));
+                let chance = trained - metric.upwards(ERRORS * metric.error(trained, rows));
                 (Some(limit), worse_than(limit) && worse_than(chance))
             }
             _ => (None, false),
@@ -341,17 +341,4 @@ fn metrics(
         });
     }
     Ok(())
-}
-
-/// By how much a metric of so many rows differs by chance from what it is of all: of errors, and of what they explain, as
-/// a mean of squares of normal errors does, of others as a share does.
-fn by_chance(metric: &Metric, trained: f64, rows: f64) -> f64 {
-    let squares = ERRORS * (2.0 / rows).sqrt();
-    match metric.name() {
-        "r2" => (1.0 - trained).abs() * squares,
-        _ if metric.upwards(1.0) > 0.0 && (0.0..=1.0).contains(&trained) => {
-            ERRORS * (trained * (1.0 - trained) / rows).sqrt()
-        }
-        _ => trained.abs() * squares,
-    }
 }

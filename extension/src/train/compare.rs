@@ -47,7 +47,7 @@ pub fn decide(
         return Ok(Decision { better: true, reason: "the project had no deployed model".to_owned() });
     };
     let name = metric.name();
-    let Some(own) = metric.of(metrics) else {
+    if metric.of(metrics).is_none() {
         return Ok(Decision::warned(
             false,
             format!(
@@ -55,7 +55,7 @@ pub fn decide(
                 if split.test_rows() == 0 { ", because there are no test rows" } else { "" }
             ),
         ));
-    };
+    }
     if data.is_constant() {
         return Ok(Decision::warned(
             false,
@@ -132,6 +132,9 @@ pub fn decide(
         ));
     }
     let doubt = rows.and_then(|rows| rows.doubt.as_ref()).filter(|_| !by_query);
+    // The same trained again on more rows than then is to be preferred unless it is found to be worse.
+    let before = registry::recipe_of_model(deployed)?.filter(|_| without.is_empty());
+    let more = before.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
     let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query && doubt.is_none()) {
         None if by_query => format!("model {deployed} takes columns that the query leaves out"),
         None if doubt.is_some() => doubt.cloned().unwrap_or_default(),
@@ -141,8 +144,6 @@ pub fn decide(
             if let Some(decision) = jury.misses(deployed, &recorded) {
                 return Ok(decision);
             }
-            // The same trained again on more rows than then is to be preferred unless it is found to be worse.
-            let more = registry::recipe_of_model(deployed)?.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
             let groups = Groups::of(data, &shared);
             let compare = |metric: &Metric| -> Result<Option<Difference>> {
                 if !jury.is_told(metric, data) {
@@ -161,8 +162,7 @@ pub fn decide(
                 _ => None,
             };
             if let Some(first) = first {
-                let second = second.filter(|second| !second.is_tie());
-                return Ok(by_shared(&first, second.as_ref(), (deployed, &unknown), (&jury, &without), more));
+                return Ok(by_shared(&first, second, (deployed, &unknown), (&jury, &without), more));
             }
             format!("{} do not tell", jury.what)
         }
@@ -177,7 +177,7 @@ pub fn decide(
             format!("{name} says nothing of {}, which lack a class: model {deployed} stays deployed", jury.what),
         ));
     }
-    Ok(recorded.decide((deployed, metric, own), (&why, &without), data, &jury))
+    Ok(recorded.decide((deployed, metric), metrics, (&why, &without), data, &jury, more))
 }
 
 /// The new model's own metrics are not to be believed.
@@ -355,32 +355,34 @@ impl Difference {
 /// is one. `more` rows than the deployed one the new one has read, if it is made as that one was.
 fn by_shared(
     first: &Difference,
-    second: Option<&Difference>,
+    second: Option<Difference>,
     (deployed, unknown): (i64, &[String]),
     (jury, without): (&Jury, &str),
     more: u64,
 ) -> Decision {
-    let last = second.unwrap_or(first);
-    let by_more = !last.is_better() && last.is_noise() && first.is_noise() && more > 0;
-    let outcome = match by_more {
-        true => format!("the new model, which is the same with {more} more rows, replaces it"),
-        false => outcome(last.is_better(), last.is_noise(), deployed),
-    };
     let of_deployed = match unknown {
         [] => format!(" of deployed model {deployed}"),
         unknown => format!(" of deployed model {deployed}, which does not know {}", named(unknown)),
     };
-    let comma = |without: &str| if without.is_empty() { ",".to_owned() } else { without.to_owned() };
-    let (scores, between) = first.told(&comma(without), &of_deployed);
-    let second = second.map(|second| {
+    let (scores, between) = first.told(if without.is_empty() { "," } else { without }, &of_deployed);
+    let (better, outcome) = verdict(first, second, deployed, more);
+    Decision::compared(better, format!("{scores}, on {} ({between}){outcome}", jury.what))
+}
+
+/// What two differences say, the second only where the first is within the noise.
+fn verdict(first: &Difference, second: Option<Difference>, deployed: i64, more: u64) -> (bool, String) {
+    let second = second.filter(|second| first.is_noise() && !second.is_tie());
+    let last = second.as_ref().unwrap_or(first);
+    let by_more = !last.is_better() && last.is_noise() && more > 0;
+    let outcome = match by_more {
+        true => format!("the new model, which is the same with {more} more rows, replaces it"),
+        false => outcome(last.is_better(), last.is_noise(), deployed),
+    };
+    let second = second.as_ref().map(|second| {
         let (scores, between) = second.told(",", "");
         format!("; {scores} ({between})")
     });
-    let second = second.unwrap_or_default();
-    Decision::compared(
-        last.is_better() || by_more,
-        format!("{scores}, on {} ({between}){second}: {outcome}", jury.what),
-    )
+    (last.is_better() || by_more, format!("{}: {outcome}", second.unwrap_or_default()))
 }
 
 fn outcome(better: bool, is_noise: bool, deployed: i64) -> String {
@@ -411,40 +413,41 @@ impl Recorded {
     /// By the scores of both, each on the rows that its own training held out, and why these decide.
     fn decide(
         &self,
-        (deployed, metric, own): (i64, &Metric, f64),
+        (deployed, metric): (i64, &Metric),
+        metrics: &Map<String, Value>,
         (why, without): (&str, &str),
         data: &Data,
         jury: &Jury,
+        more: u64,
     ) -> Decision {
-        let name = metric.name();
-        let Some(current) = self.of(metric, data) else {
+        let difference = |metric: &Metric| {
+            let (new, deployed) = (metric.of(metrics)?, self.of(metric, data)?);
+            let error = self.rows().map(|rows| metric.error(new, jury.rows).hypot(metric.error(deployed, rows)));
+            Some(Difference { metric: metric.clone(), new, deployed, error })
+        };
+        let Some(first) = difference(metric) else {
             return Decision::warned(
                 true,
                 format!(
-                    "deployed model {deployed} has no {name}, since it was imported, or trained without held-out rows or by an \
-                     older version: the new model replaces it. SELECT pgml.deploy({deployed}) deploys it again"
+                    "deployed model {deployed} has no {}, since it was imported, or trained without held-out rows or by an \
+                     older version: the new model replaces it. SELECT pgml.deploy({deployed}) deploys it again",
+                    metric.name()
                 ),
             );
         };
-        let rows_then = self.rows();
-        let too_few = jury.rows < FEWEST && rows_then.is_some_and(|then| then > jury.rows);
-        let better = !too_few && metric.at_least_as_good(own, current);
-        Decision::compared(
-            better,
-            format!(
-                "{name} {}{without} on {}, and {} of deployed model {deployed} on the {} that its own training held out ({why}): {}",
-                short(own),
-                jury.what,
-                short(current),
-                rows_then.map_or("rows".to_owned(), |rows| rows.to_string()),
-                match too_few {
-                    true => format!(
-                        "a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"
-                    ),
-                    false => outcome(better, false, deployed),
-                }
+        let then = self.rows();
+        let (better, outcome) = match jury.rows < FEWEST && then.is_some_and(|then| then > jury.rows) {
+            true => (
+                false,
+                format!(": a score of fewer than {FEWEST} rows says too little, and model {deployed} stays deployed"),
             ),
-        )
+            false => verdict(&first, metric.second().and_then(|second| difference(&second)), deployed, more),
+        };
+        let then = then.map_or("rows".to_owned(), |rows| rows.to_string());
+        let of_new = format!("{without} on {},", jury.what);
+        let of_deployed = format!(" of deployed model {deployed} on the {then} that its own training held out");
+        let (scores, between) = first.told(&of_new, &of_deployed);
+        Decision::compared(better, format!("{scores} ({why}; {between}){outcome}"))
     }
 
     /// How many rows that were, where it is known.
