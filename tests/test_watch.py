@@ -342,3 +342,21 @@ def test_a_metric_is_of_rows_that_the_model_was_not_trained_on(database):
     database.sql("SELECT pgml.deploy('q', 'rollback'); DELETE FROM ev WHERE pgml.held_out('q', ev)")
     value, crossed, detail = metric("ev")
     assert (value, crossed) == ("", "f") and detail.startswith("0 of "), detail
+
+
+def test_a_check_says_where_the_rows_have_changed_since(database):
+    """After an update of a feature in all rows the held-out side is of other rows, and the model was trained on most of them."""
+    database.sql("""
+        SELECT setseed(.5);
+        CREATE TABLE kept AS SELECT i AS id, (random() * 900)::int AS days, random() AS a, random() < .5 AS y FROM generate_series(1, 2000) i;
+        ALTER TABLE kept ADD PRIMARY KEY (id);
+        SELECT pgml.train('k', 'classification', 'kept', 'y', 'random_forest', '{"n_estimators": 10}');
+        SELECT pgml.watch('k', 'kept');
+    """)
+    found = "SELECT detail FROM pgml.check('k') WHERE what = 'metric'"
+    assert "those that the model was not trained on" in database.sql(found)
+    database.sql("UPDATE kept SET days = days + 1")
+    detail = database.sql(found)
+    assert re.search(
+        r"on some of which the model may have been trained: \d+ % of the rows that were held out", detail
+    ), detail

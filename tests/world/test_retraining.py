@@ -773,3 +773,26 @@ def test_a_label_without_a_name_is_no_other_label(database):
     """)
     assert database.sql("SELECT deployed FROM pgml.train('py', 'classification', 'n', 'y', 'xgboost')") == "t"
     assert "since it was imported" in decision(database, "py")
+
+
+def test_own_scores_prefer_the_same_model_on_more_rows_too(database):
+    """A feature changes in each row each day: no row is left that neither was trained on, and no retraining was deployed again."""
+    database.sql("""
+        SELECT setseed(.2);
+        CREATE FUNCTION new_customers(n int, w double precision) RETURNS TABLE (tenure int, a real, b real, c real, churned boolean)
+        LANGUAGE sql VOLATILE AS $$
+            SELECT (random() * 900)::int, x, y, z, (1 - w) * x + w * z + .3 * y + (e1 + e2 - 1) * .6 > .65
+            FROM (SELECT random()::real x, random()::real y, random()::real z, random() e1, random() e2 FROM generate_series(1, n)) q $$;
+        CREATE TABLE customers (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, tenure int, a real, b real, c real, churned boolean);
+        INSERT INTO customers (tenure, a, b, c, churned) SELECT * FROM new_customers(2000, 0);
+        SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'random_forest', '{"n_estimators": 30}');
+    """)
+    for day in range(1, 4):
+        database.sql(f"""
+            UPDATE customers SET tenure = tenure + 1;
+            INSERT INTO customers (tenure, a, b, c, churned) SELECT * FROM new_customers(400, {day} / 6.0);
+            SELECT pgml.train('churn', algorithm => 'random_forest', hyperparams => '{{"n_estimators": 30}}');
+        """)
+        told = decision(database, "churn")
+        assert "that its own training held out" in told and "have other values by now" in told, told
+    assert database.sql("SELECT id FROM pgml.deployed_models") == "4", told

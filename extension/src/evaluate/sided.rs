@@ -141,7 +141,7 @@ impl Sided {
     /// all rows where they cannot. Equal rows are counted only where `whole` is set, of the training's own relation.
     pub fn untrained(id: i64, model: &Model, relation: &Relation, whole: bool) -> Result<Sided> {
         let mut sided = Sided::new(Some(Wanted::All), &[], relation, None)?;
-        let Some(rule) = model.split.as_ref().filter(|rule| rule.has_tests()) else { return Ok(sided) };
+        let Some(rule) = rule_of(id, model).ok().filter(|rule| rule.has_tests()) else { return Ok(sided) };
         let is_own = registry::data_of_model(id)?.is_some_and(|(data, name)| relation.is(&name, data));
         if rule.counted && !(whole && is_own) {
             return Ok(sided);
@@ -150,6 +150,7 @@ impl Sided {
             Ok(reader) => {
                 sided.readers.push(reader);
                 sided.wanted = Wanted::HeldOut;
+                sided.by_default = true;
                 Ok(sided)
             }
             Err(Error::Report(_)) => Ok(sided),
@@ -166,7 +167,11 @@ impl Sided {
     pub fn described(&self, what: &str) -> String {
         match self.wanted {
             Wanted::HeldOut => {
-                format!("{} of {} {what}, those that the model was not trained on", self.taken, self.seen)
+                let which = match self.doubt() {
+                    None => "those that the model was not trained on".to_owned(),
+                    Some(doubt) => format!("on some of which the model may have been trained: {doubt}"),
+                };
+                format!("{} of {} {what}, {which}", self.taken, self.seen)
             }
             _ => format!("{} {what}, on some of which the model may have been trained", self.seen),
         }
