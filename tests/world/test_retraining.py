@@ -790,7 +790,7 @@ def test_own_scores_prefer_the_same_model_on_more_rows_too(database):
     for day in range(1, 4):
         database.sql(f"""
             UPDATE customers SET tenure = tenure + 1;
-            INSERT INTO customers (tenure, a, b, c, churned) SELECT * FROM new_customers(400, {day} / 6.0);
+            INSERT INTO customers (tenure, a, b, c, churned) SELECT * FROM new_customers(400, {day} / 30.0);
             SELECT pgml.train('churn', algorithm => 'random_forest', hyperparams => '{{"n_estimators": 30}}');
         """)
         told = decision(database, "churn")
