@@ -489,6 +489,32 @@ pool_size = 3"""
     assert not good and "pools.app: its users have different accounts on the servers" in said
 
 
+@pytest.mark.parametrize("where", ["general", "pool"])
+@pytest.mark.parametrize("name", ["'$1'", "$1"])
+def test_a_pgcat_toml_looks_passwords_up(with_users, where, name):
+    asks = f"""auth_query = "SELECT usename, passwd FROM pg_shadow WHERE usename={name}"
+auth_query_user = "{SUPERUSER}"
+auth_query_password = "{with_users.password}"
+"""
+    # What a pool says counts for the pool, instead of what is said in general.
+    general = asks if where == "general" else asks.replace("usename, passwd", "no, such")
+    more = '[pools.app.users.1]\nusername = "scram_user"\npool_size = 2\n'
+    with in_front_of(with_users, user=more, general=general, pool=asks if where == "pool" else "") as pooler:
+        good, said = check(pooler.path)
+        assert good and "has no effect" not in said, said
+        assert pooler.psql("SELECT user", "app", user="scram_user", password=PASSWORD) == "scram_user"
+        refused = pooler.psql("SELECT user", "app", user="scram_user", password="wrong", check=False)
+        assert "password authentication failed" in refused.stderr
+
+
+def test_a_socket_without_a_file_is_refused_and_numbers_may_be_hexadecimal(tmp_path):
+    text = "[databases]\na = host=x\n[pgbouncer]\nauth_type = any\nmax_client_conn = 0x10\nunix_socket_dir = "
+    good, said = check(tmp_path / "pgbouncer.ini", f"{text}/tmp\n")
+    assert good and "max_client_conn" not in said, said
+    good, said = check(tmp_path / "pgbouncer.ini", f"{text}@name\n")
+    assert not good and "unix_socket_dir = @name: a socket without a file is not supported" in said
+
+
 def test_a_key_in_pkcs8_may_be_called_an_rsa_key(authority, tmp_path):
     certificate, key = tmp_path / "own.crt", tmp_path / "own.key"
     made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=own"]

@@ -44,6 +44,9 @@ const POOL_KEYS: &[&str] = &[
     "query_parser_enabled",
     "query_parser_read_write_splitting",
     "primary_reads_enabled",
+    "auth_query",
+    "auth_query_user",
+    "auth_query_password",
     "shards",
     "users",
 ];
@@ -104,6 +107,10 @@ pub fn read(table: &Table) -> Result<Config, String> {
     }
     for (name, pool) in section(table, "pools")? {
         let Toml::Table(pool) = pool else { return Err(format!("pools.{name} is not a section")) };
+        let asker = ["auth_query_user", "auth_query_password"].map(|key| pool.get(key).or_else(|| general.get(key)));
+        if let [Some(user), Some(password)] = asker.map(|value| value.map(text)) {
+            add_password(&mut config, user, password)?;
+        }
         self::pool(&mut config, name, pool)?;
     }
     for other in table.keys().filter(|key| !["general", "pools"].contains(&key.as_str())) {
@@ -116,6 +123,21 @@ fn section<'a>(table: &'a Table, name: &str) -> Result<&'a Table, String> {
     match table.get(name) {
         Some(Toml::Table(section)) => Ok(section),
         _ => Err(format!("there is no section [{name}]")),
+    }
+}
+
+/// The text of an `auth_query`. PgCat puts the user's name between quotes in place of `$1`, which is a parameter here.
+fn auth_query(value: &Toml) -> String {
+    text(value).replace("'$1'", "$1")
+}
+
+fn add_password(config: &mut Config, user: String, password: String) -> Result<(), String> {
+    match config.passwords.get(&user).filter(|known| **known != password) {
+        Some(_) => Err(format!("the user {user} has different passwords in different pools: not supported")),
+        None => {
+            config.passwords.insert(user, password);
+            Ok(())
+        }
     }
 }
 
@@ -154,7 +176,7 @@ fn general(config: &mut Config, key: &str, value: &Toml) -> Result<(), String> {
         "tcp_keepalives_count" => return put(&mut settings.tcp_keepcnt, key, value),
         "tcp_keepalives_interval" => return put(&mut settings.tcp_keepintvl, key, value),
         "tcp_user_timeout" => return put(&mut settings.tcp_user_timeout, key, value),
-        "auth_query" => settings.auth_query = text(value),
+        "auth_query" => settings.auth_query = auth_query(value),
         "auth_query_user" => settings.auth_user = text(value),
         "tls_certificate" => settings.client_tls_cert_file = text(value),
         "tls_private_key" => settings.client_tls_key_file = text(value),
@@ -215,6 +237,8 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
     if let Some(lifetime) = pool.get("server_lifetime") {
         database.server_lifetime = Some(milliseconds(lifetime, "server_lifetime")?);
     }
+    database.auth_query = pool.get("auth_query").map(auth_query);
+    database.auth_user = pool.get("auth_query_user").map(text);
     let flag = |key: &str| pool.get(key).and_then(Toml::as_bool).unwrap_or(false);
     database.read_write_splitting = Some(flag("query_parser_enabled") && flag("query_parser_read_write_splitting"));
     database.primary_reads = Some(if flag("primary_reads_enabled") { PrimaryReads::On } else { PrimaryReads::Off });
@@ -316,10 +340,7 @@ fn users(config: &mut Config, database: &mut Database, name: &str, pool: &Table)
         let place = |key: &str| format!("pools.{name}.users.{number}.{key}");
         let user_name = get("username").ok_or_else(|| format!("pools.{name}.users.{number} has no username"))?;
         if let Some(password) = get("password") {
-            let known = config.passwords.insert(user_name.clone(), password.clone());
-            if known.is_some_and(|known| known != password) {
-                return Err(format!("the user {user_name} has different passwords in different pools: not supported"));
-            }
+            add_password(config, user_name.clone(), password)?;
         }
         database.admits.get_or_insert_default().push(user_name.clone());
         let without_effect = |key: &&String| !USER_KEYS.contains(&key.as_str());

@@ -139,6 +139,9 @@ fn read_passwords(config: &mut Config) -> Result<(), Error> {
 
 fn check(config: &mut Config) -> Result<(), String> {
     let folder = &config.settings.unix_socket_dir;
+    if folder.starts_with('@') {
+        return Err(format!("unix_socket_dir = {folder}: a socket without a file is not supported; name a folder"));
+    }
     if folder.starts_with('/') {
         // An entry without a host means the socket there, as in PgBouncer.
         for entry in config.databases.values_mut().chain(config.fallback.as_mut()) {

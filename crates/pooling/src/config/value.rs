@@ -52,7 +52,8 @@ impl Value for bool {
 impl Value for usize {
     fn read(text: &str) -> Result<Self, &'static str> {
         // As with PgBouncer, sums of two are far from the largest `usize`.
-        let number = text.parse().ok().filter(|number| *number <= 2_147_483_647);
+        let hexadecimal = text.strip_prefix("0x").map(|digits| Self::from_str_radix(digits, 16));
+        let number = hexadecimal.unwrap_or_else(|| text.parse()).ok().filter(|number| *number <= 2_147_483_647);
         number.ok_or("a whole number from 0 to 2147483647")
     }
 
