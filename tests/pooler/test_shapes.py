@@ -169,6 +169,31 @@ def test_values_are_not_bound_to_parameters_of_other_types(owner, pooler):
         assert answers[-1] == "2 C:UPDATE 1 Z:I"
 
 
+@pytest.mark.parametrize("text", ["INSERT INTO shaped VALUES ($1)", "SELECT count(*) FROM shaped WHERE a = $1"])
+@pytest.mark.parametrize("name", ["s", ""])
+def test_parameters_keep_the_types_that_their_client_was_told(owner, pooler, name, text):
+    def run_with(client, name, value):
+        given = struct.pack("!hhhi", 1, 1, 1, len(value)) + value + struct.pack("!h", 0)
+        return client.ask(message(b"B", b"\0" + name.encode() + b"\0" + given), EXECUTE, SYNC)
+
+    with Raw(pooler.port) as client, Raw(pooler.port) as late:
+        prepare(client, text, name)
+        assert "E:" not in run_with(client, name, struct.pack("!i", 1))
+        owner.sql("ALTER TABLE shaped ALTER a TYPE bigint")
+        for _ in range(3):
+            answers = everywhere(pooler, lambda: run_with(client, name, struct.pack("!i", 2)))
+            assert not any("E:" in answer for answer in answers), answers
+        # Who prepares the text now means its types of now.
+        for _ in range(2):
+            prepare(late, text)
+            answer = run_with(late, "s", struct.pack("!q", 1 << 40))
+            assert late.ask(close("s"), SYNC) == "3 Z:I"
+        assert "C:" in answer
+        assert "E:" not in run_with(client, name, struct.pack("!i", 3))
+    inserted = owner.value("SELECT string_agg(DISTINCT a::text, ' ' ORDER BY a::text) FROM shaped")
+    assert inserted == ("1 1099511627776 2 3" if "INSERT" in text else "1")
+
+
 def test_rows_that_are_described_again_are_read(owner, pooler):
     # What libpq's clients send: they read each result by its own description.
     unit = (bind("s"), PORTAL, EXECUTE, SYNC)

@@ -42,7 +42,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
         Some(held) => {
             client.prepared.portals.insert(
                 b"",
-                Portal { of: Some((held.clone(), held.statement.clone())), fit: Fit::Same, copy: 0, bound: 0 },
+                Portal { of: Some((held.clone(), held.statement().clone())), fit: Fit::Same, copy: 0, bound: 0 },
             );
             backend::write_empty(client.io.out(), backend::tag::BIND_COMPLETE);
         }
@@ -57,7 +57,7 @@ pub fn describe(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire
     let (statement, formats) = match frontend::target(tag::DESCRIBE, body)? {
         Target::Statement(name) => {
             frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0, 0]));
-            (client.prepared.statements.get(name).map(|held| held.statement.clone()), None)
+            (client.prepared.statements.get(name).map(|held| held.statement().clone()), None)
         }
         Target::Portal(_) => (bound(client), core.lifecycle.console.formats.get(&key)),
     };

@@ -51,7 +51,9 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     client.input.unsynced = true;
     let there = statements::on_server(client, server, names.statement, true, limit);
     if there.fit != Fit::Unknown {
-        return false;
+        return there.fit == Fit::Parameters
+            && statements::keep_types(core, key, names.statement)
+            && awaits_shape(core, key, left);
     }
     if !server.exchange.requests.check() {
         ask(server, &there);
@@ -153,6 +155,9 @@ pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Resul
         _ => return Ok(()),
     };
     let shape = Shape::told(tag, body)?;
+    if let Some(hash) = shape.parameters {
+        held.is_of_parameters(hash, body);
+    }
     match server.pipeline_mut() {
         _ if is_check => (),
         // A description that is kept from the client tells it nothing.

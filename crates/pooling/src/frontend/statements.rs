@@ -48,7 +48,7 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some((_, server)) = core.pair(key) else { return };
     let (known, pool) = (&server.known.statements, server.pool);
     if may_use && known.has(&held) {
-        return held.goes_as(held.statement.clone());
+        return held.goes_as(held.statement().clone());
     }
     let there = held.there();
     // Nobody shares it, so the server has read it as this session read then.
@@ -57,7 +57,7 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     }
     let home = members::home_of(core, pool);
     let reading = session_reading(core, key);
-    let known_as = [&held.statement, &there].into_iter().find(|of| of.reading == reading && of.is_shared());
+    let known_as = [held.statement(), &there].into_iter().find(|of| of.reading == reading && of.is_shared());
     let chosen = known_as.cloned().or_else(|| {
         let lexing = fingerprints::lexing(core, key, held.text());
         let statements = &mut core.pools.get_mut(home.0)?.statements;
@@ -66,6 +66,18 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some((chosen, (_, server))) = chosen.zip(core.pair(key)) else { return };
     server.known.statements.renew_reread(&chosen);
     held.goes_as(chosen);
+}
+
+/// Has the types of parameters named that a client was told, since a server has found others: PostgreSQL keeps those of
+/// the client's own Parse. Whether this makes another statement of it.
+pub fn keep_types(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
+    let held = core.clients.get(key.0).and_then(|client| client.prepared.held(name)).cloned();
+    let typed = held.as_ref().and_then(|held| held.with_parameters(held.shape().parameters?));
+    let pool = core.pair(key).map(|(_, server)| server.pool);
+    let Some(((held, typed), pool)) = held.zip(typed).zip(pool) else { return false };
+    let home = members::home_of(core, pool);
+    let Some(pool) = core.pools.get_mut(home.0) else { return false };
+    held.keeps_types(pool.statements.share(&typed, held.reading, held.lexing))
 }
 
 /// Has a client's text without a name, of which servers keep a shared copy, prepared without a name again.
@@ -192,7 +204,7 @@ impl There {
 pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: bool, limit: usize) -> There {
     if name.is_empty() {
         let Some((held, statement)) =
-            client.prepared.unnamed.as_ref().map(|held| (held.clone(), held.statement.clone()))
+            client.prepared.unnamed.as_ref().map(|held| (held.clone(), held.statement().clone()))
         else {
             return There { of: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
         };
@@ -206,7 +218,7 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
         let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
             frontend::write_parse(server.io.out(), b"", &held.definition);
             let copy = server.known.statements.new_copy();
-            server.known.unnamed = Some((held.statement.clone(), copy));
+            server.known.unnamed = Some((held.statement().clone(), copy));
             let prepared = Some(statement.clone());
             let request = Request::Parse {
                 statement: prepared,
@@ -230,7 +242,7 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
             There::new(held, statement, name, copy)
         }
         held => {
-            let of = held.map(|held| (held.clone(), held.statement.clone()));
+            let of = held.map(|held| (held.clone(), held.statement().clone()));
             There { of, name: name.into(), fit: Fit::Same, copy: 0 }
         }
     }

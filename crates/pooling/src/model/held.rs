@@ -1,6 +1,6 @@
 //! A statement as a client has it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -11,7 +11,9 @@ use crate::model::statement::{Carried, Statement};
 #[derive(Debug)]
 pub struct Held {
     /// The statement as it was read when the client prepared it; other clients may share it.
-    pub statement: Rc<Statement>,
+    statement: Rc<Statement>,
+    /// The same with the types of the parameters that the client was told, once a server has found others.
+    typed: OnceCell<Rc<Statement>>,
     /// The statement as the last server read it that it was sent to.
     there: RefCell<Rc<Statement>>,
     shape: Cell<Shape>,
@@ -25,7 +27,20 @@ impl Held {
 
     /// A statement of which its client was told this shape.
     pub fn told(statement: Rc<Statement>, shape: Shape) -> Rc<Self> {
-        Rc::new(Self { there: RefCell::new(statement.clone()), statement, shape: Cell::new(shape) })
+        let (there, typed) = (RefCell::new(statement.clone()), OnceCell::new());
+        Rc::new(Self { statement, typed, there, shape: Cell::new(shape) })
+    }
+
+    /// The statement as it was read when the client prepared it; other clients may share it.
+    pub fn statement(&self) -> &Rc<Statement> {
+        self.typed.get().unwrap_or(&self.statement)
+    }
+
+    /// Notes the statement that names the types of the parameters which the client was told: as in PostgreSQL, these stay.
+    /// Whether it is the first.
+    pub fn keeps_types(&self, typed: Rc<Statement>) -> bool {
+        self.goes_as(typed.clone());
+        self.typed.set(typed).is_ok()
     }
 
     /// The statement as the last server read it that it was sent to.
@@ -40,7 +55,7 @@ impl Held {
 
     /// Whether this is the statement, as it was prepared or as it was sent last.
     pub fn is(&self, statement: &Rc<Statement>) -> bool {
-        Rc::ptr_eq(&self.statement, statement) || Rc::ptr_eq(&self.there.borrow(), statement)
+        [&self.statement, self.statement(), &*self.there.borrow()].into_iter().any(|of| Rc::ptr_eq(of, statement))
     }
 
     /// The shape that the client was told.
@@ -55,7 +70,7 @@ impl Held {
 
     /// The statement as it travels with its client to another worker.
     pub fn carry(&self) -> Carried {
-        self.statement.carry(self.shape())
+        self.statement().carry(self.shape())
     }
 }
 
@@ -63,7 +78,7 @@ impl Deref for Held {
     type Target = Rc<Statement>;
 
     fn deref(&self) -> &Rc<Statement> {
-        &self.statement
+        self.statement()
     }
 }
 
@@ -98,6 +113,8 @@ mod tests {
         assert!(held.is(&one) && Rc::ptr_eq(&held.there(), &one));
         held.goes_as(two.clone());
         assert!(held.is(&one) && held.is(&two) && !held.is(&three));
-        assert!(Rc::ptr_eq(&held.there(), &two) && Rc::ptr_eq(&held.statement, &one));
+        assert!(Rc::ptr_eq(&held.there(), &two) && Rc::ptr_eq(held.statement(), &one));
+        assert!(held.keeps_types(three.clone()) && held.is(&one) && !held.is(&two) && held.is(&three));
+        assert!(Rc::ptr_eq(&held.there(), &three) && Rc::ptr_eq(held.statement(), &three));
     }
 }

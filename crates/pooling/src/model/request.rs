@@ -223,7 +223,7 @@ impl Request {
     pub fn length(&self) -> usize {
         let texts = match self {
             Self::Parse { statement, .. } => statement.as_deref(),
-            Self::Invented { closed, .. } => closed.as_ref().map(|held| &*held.statement),
+            Self::Invented { closed, .. } => closed.as_ref().map(|held| &**held.statement()),
             _ => None,
         };
         self.name().len() + texts.map_or(0, |statement| statement.definition.len())

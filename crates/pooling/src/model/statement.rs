@@ -77,6 +77,8 @@ pub struct Statement {
     pub generation: Cell<u64>,
     /// The shape that servers describe this generation by, as far as it is known.
     shape: Cell<Shape>,
+    /// The types of parameters that servers have described it by, each by its hash.
+    parameters: RefCell<Vec<(u64, Box<[u8]>)>>,
     /// The number of definitions that may have changed tables and had been seen when it was prepared.
     renewals: Option<u64>,
 }
@@ -92,13 +94,15 @@ pub struct Carried {
     lexing: Lexing,
     renewals: Option<u64>,
     shape: Shape,
+    parameters: Vec<(u64, Box<[u8]>)>,
 }
 
 impl Carried {
     /// A statement of which only the text is known, and how that is taken apart: it is read as its session reads when a
     /// server prepares it next.
     pub fn anew(definition: Box<[u8]>, lexing: Lexing, shape: Shape) -> Self {
-        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None, shape }
+        let parameters = Vec::new();
+        Self { id: None, generation: 0, definition, reading: UNCLEAR, lexing, renewals: None, shape, parameters }
     }
 
     /// The shape that its client was told.
@@ -147,11 +151,28 @@ impl Statement {
         }
     }
 
+    /// Notes the ParameterDescription of this hash.
+    pub fn is_of_parameters(&self, hash: u64, types: &[u8]) {
+        let mut parameters = self.parameters.borrow_mut();
+        if parameters.iter().all(|(known, _)| *known != hash) {
+            parameters.push((hash, types.into()));
+        }
+    }
+
+    /// The definition with the types of parameters of this hash named in it, if they are known and it has others or none.
+    pub fn with_parameters(&self, hash: u64) -> Option<Vec<u8>> {
+        let parameters = self.parameters.borrow();
+        let (_, types) = parameters.iter().find(|(known, _)| *known == hash)?;
+        // A Parse lists types as a ParameterDescription does.
+        Some([self.text(), b"\0", types].concat()).filter(|typed| **typed != *self.definition)
+    }
+
     /// The statement as it travels to another worker, with the client that was told this shape of it.
     pub fn carry(&self, shape: Shape) -> Carried {
         let &Self { id, reading, lexing, renewals, .. } = self;
         let (definition, generation) = (self.definition.clone(), self.generation.get());
-        Carried { id: Some(id), generation, definition, reading, lexing, renewals, shape }
+        let parameters = self.parameters.borrow().clone();
+        Carried { id: Some(id), generation, definition, reading, lexing, renewals, shape, parameters }
     }
 
     /// The text of the statement.
@@ -303,20 +324,24 @@ impl Statements {
             fingerprint: RefCell::new(None),
             generation: Cell::new(0),
             shape: Cell::default(),
+            parameters: RefCell::default(),
             renewals: self.renewals,
         }
     }
 
     /// A statement that comes from another worker, shared here as it would have been there.
     pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
-        let Carried { id, generation, definition, reading, lexing, renewals, shape: _ } = carried;
+        let Carried { id, generation, definition, reading, lexing, renewals, shape: _, parameters } = carried;
         let Some(id) = id else { return self.share(&definition, reading, lexing) };
         if let Some(known) = self.by_id.get(&id) {
             known.is_at_least(generation);
+            parameters.iter().for_each(|(hash, types)| known.is_of_parameters(*hash, types));
             return known.clone();
         }
         let (generation, fingerprint, shape) = (Cell::new(generation), RefCell::new(None), Cell::default());
-        let statement = Statement { id, definition, reading, lexing, fingerprint, generation, shape, renewals };
+        let parameters = RefCell::new(parameters);
+        let statement =
+            Statement { id, definition, reading, lexing, fingerprint, generation, shape, parameters, renewals };
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 
@@ -394,6 +419,22 @@ mod tests {
         assert_eq!(names.len(), 6);
         there.renew(None);
         assert_eq!(one.name(), share(&mut there, b"SELECT $1\0\0\x01\0\0\0\x17", 7).name());
+    }
+
+    #[test]
+    fn the_types_that_a_server_described_are_named() {
+        let (mut here, mut there) = (Statements::default(), Statements::default());
+        let one = share(&mut here, b"SELECT $1\0\0\0", 7);
+        one.is_of_parameters(5, b"\0\x01\0\0\0\x17");
+        one.is_of_parameters(6, b"\0\x01\0\0\0\x14");
+        let known = share(&mut there, b"SELECT $1\0\0\0", 7);
+        for one in [&one, &there.adopt(one.carry(Shape::default())), &known] {
+            assert_eq!(one.with_parameters(5).as_deref(), Some(&b"SELECT $1\0\0\x01\0\0\0\x17"[..]));
+            assert_eq!(one.with_parameters(7), None);
+        }
+        let typed = share(&mut here, &one.with_parameters(6).unwrap(), 7);
+        typed.is_of_parameters(6, b"\0\x01\0\0\0\x14");
+        assert_eq!(typed.with_parameters(6), None, "it names them");
     }
 
     #[test]

@@ -207,7 +207,7 @@ pub fn fingerprint_of_prepared(
     name: &[u8],
 ) -> Result<Rc<Fingerprint>, Why> {
     let client = core.clients.get(key.0).ok_or(Why::Protocol)?;
-    let statement = client.prepared.held(name).ok_or(Why::Protocol)?.statement.clone();
+    let statement = client.prepared.held(name).ok_or(Why::Protocol)?.statement().clone();
     fingerprint_of_statement(core, pool, &statement)
 }
 

@@ -264,8 +264,9 @@ impl Connection {
             return self.complain("42P05");
         }
         let of_type = parse.definition.get(parse.query.len() + 3..).and_then(|types| types.first_chunk());
-        let of_type = of_type.map_or(0, |oid| u32::from_be_bytes(*oid));
         let shifting = shifting(&sql).map(|how| (how, shape));
+        let found = shifting.map_or(0, |(how, shape)| how.parameter(shape));
+        let of_type = of_type.map_or(found, |oid| u32::from_be_bytes(*oid));
         self.locks |= shifting.is_some();
         let prepared = Prepared { sql, of_type, zone: String::new(), path: None, shifting };
         self.statements.insert(parse.name.to_vec(), prepared);

@@ -220,7 +220,7 @@ impl World {
         let owner = parameter.clone().or(signature).expect("only clients use the extended protocol");
         self.begin(at, &owner);
         if let Some((how, parsed)) = shifting {
-            return self.run_shifting(at, &owner, how, parsed);
+            return self.run_shifting(at, &owner, (how, parsed), of_type);
         }
         let told = parameter.map(|parameter| format!("{parameter} {of_type} {zone}"));
         for command in commands {

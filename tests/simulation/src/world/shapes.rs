@@ -57,6 +57,8 @@ pub(super) struct Held {
     /// The shape that it was told last, and the type of the parameter.
     columns: Option<usize>,
     parameter: Option<u32>,
+    /// It was told another type of the parameter before.
+    retold: bool,
     /// How often it has been refused.
     refused: usize,
 }
@@ -80,7 +82,7 @@ pub(super) struct Use {
 
 impl Shifting {
     /// The type of its parameter where it is parsed by this shape.
-    fn parameter(self, shape: usize) -> u32 {
+    pub(super) fn parameter(self, shape: usize) -> u32 {
         if self == Self::Read { 25 } else { SHAPES[shape].1 }
     }
 
@@ -134,7 +136,7 @@ impl World {
                 .map_or((choice / 3 % TEXTS.len(), MANNERS[choice / 9 % MANNERS.len()]), |held| {
                     (held.text, held.manner)
                 });
-            Held { unit: client.count, text, manner, columns: None, parameter: None, refused: 0 }
+            Held { unit: client.count, text, manner, columns: None, parameter: None, retold: false, refused: 0 }
         };
         let held = kept.unwrap_or_else(anew);
         let prepares = kept.is_none();
@@ -162,12 +164,12 @@ impl World {
         };
         let Some(prepared) = prepared else { return connection.complain("26000") };
         let (how, parsed) = prepared.shifting.expect("nobody has asked for a description");
+        let parameter = prepared.of_type;
         if connection.session.failed && how.returns() {
             return connection.refuse("25P02");
         }
         connection.locks = true;
         if of_statement {
-            let parameter = how.parameter(parsed);
             connection.say(|out| {
                 frame::write(out, b't', |out| {
                     out.extend_from_slice(&1_u16.to_be_bytes());
@@ -213,11 +215,11 @@ impl World {
     }
 
     /// A statement of the relation runs: by the name of its unit, and what number it has there.
-    pub(super) fn run_shifting(&mut self, at: usize, unit: &str, how: Shifting, parsed: usize) {
+    pub(super) fn run_shifting(&mut self, at: usize, unit: &str, (how, parsed): (Shifting, usize), of_type: u32) {
         let client = self.clients.iter().find(|client| client.is_born_as(unit));
         let uses = client.and_then(|client| client.units.iter().find(|known| known.name == unit)?.uses.as_ref());
         if let Some(written) = uses.and_then(|uses| uses.parameter) {
-            assert_eq!(written, how.parameter(parsed), "{unit} runs with values that were written in another type");
+            assert_eq!(written, of_type, "{unit} runs with values that were written in another type");
         }
         let number = self.connections[at].said.len();
         let row = format!("{unit} {parsed}");
@@ -350,7 +352,11 @@ impl Client {
         }
         let Some(held) = self.shapes.get_mut(&own) else { return };
         match tag {
-            b't' => (uses.of_statement, held.parameter) = (true, Some(parameter_of(body))),
+            b't' => {
+                let told = parameter_of(body);
+                held.retold |= held.parameter.replace(told).is_some_and(|before| before != told);
+                uses.of_statement = true;
+            }
             b'T' | b'n' => {
                 let told = (tag == b'T').then(|| columns_of(body));
                 assert_eq!(told.is_some(), TEXTS[held.text].0.returns(), "the description of another's statement");
@@ -383,6 +389,8 @@ impl Client {
         let uses = unit.uses.as_ref().expect("a statement of what shifts");
         if let Some(held) = self.shapes.get_mut(&uses.own) {
             held.refused += 1;
+            let is_due = TEXTS[held.text].0.returns() || held.retold;
+            assert!(is_due, "{} is refused, though it returns nothing and its values fit", unit.name);
         }
         let vain = &mut self.vain[uses.own];
         *vain = if uses.changes == changes { *vain + usize::from(uses.prepares) } else { 0 };
