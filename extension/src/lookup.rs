@@ -7,6 +7,7 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 
+use learn::trained::Trained;
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use crate::cache::Digest;
@@ -461,6 +462,12 @@ pub fn unseen_model_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Vec<
 pub fn other_fit_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Vec<u8>>> {
     let bytes = bytes_at(model, model_meta::is_held_out_path, snapshot)?;
     Ok((!bytes.is_empty()).then_some(bytes))
+}
+
+/// Which keys of rows a model was trained on; `None` where that was not kept.
+pub fn trained_keys(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Trained>> {
+    let bytes = bytes_at(model, |path| path == model_meta::KEYS_PATH, snapshot)?;
+    Ok(Trained::from_bytes(&bytes)?)
 }
 
 /// The bytes of a model that stand where `is_there` says.

@@ -22,6 +22,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+use learn::trained::Trained;
 use pgrx::pg_sys;
 use room::{Bounds, Recent};
 
@@ -375,6 +376,12 @@ pub fn unseen(target: Resolved) -> Result<Resolved> {
         None => Ok(target),
         Some(bytes) => Ok(Resolved { model: Rc::new(Model::of_bytes(&bytes)?), ..target }),
     }
+}
+
+/// Which keys of rows a model was trained on, if that was kept.
+pub fn trained_keys(model: i64) -> Result<Option<Trained>> {
+    let _pushed = PushedSnapshot::ensure();
+    lookup::trained_keys(model, active_snapshot())
 }
 
 /// How far the predictions are off of the model that `target` means to the query that is running; null where that is not

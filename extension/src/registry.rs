@@ -354,16 +354,20 @@ pub fn not_null_columns(relation: pg_sys::Oid) -> Result<Vec<String>> {
     )
 }
 
-/// Whether a column of a table is unique by itself: by a key, or by an index that knows no exceptions.
-pub fn is_key(relation: pg_sys::Oid, attribute: i16) -> Result<bool> {
-    let rows = select(
-        "SELECT EXISTS (SELECT FROM pg_catalog.pg_index WHERE indrelid OPERATOR(pg_catalog.=) $1 AND indisunique
-            AND indisvalid AND indnkeyatts OPERATOR(pg_catalog.=) 1 AND indpred IS NULL AND indexprs IS NULL
-            AND indkey[0] OPERATOR(pg_catalog.=) $2)",
-        &[argument(relation), argument(attribute)],
-        |tuple| value(tuple, 1),
+/// The columns that name the rows of a table, by their numbers: those of its primary key, and of each unique index that knows no
+/// exceptions, the shorter ones first.
+pub fn keys(relation: pg_sys::Oid) -> Result<Vec<Vec<i16>>> {
+    let found: Vec<(String, i16)> = select(
+        "SELECT indkey::pg_catalog.text, indnkeyatts FROM pg_catalog.pg_index
+         WHERE indrelid OPERATOR(pg_catalog.=) $1 AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL
+         ORDER BY indisprimary DESC, indnkeyatts, indexrelid",
+        &[argument(relation)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
     )?;
-    Ok(rows.first() == Some(&true))
+    let columns = |(key, count): (String, i16)| {
+        key.split(' ').take(count.max(0) as usize).filter_map(|number| number.parse().ok()).collect()
+    };
+    Ok(found.into_iter().map(columns).collect())
 }
 
 /// `typname` of a type.

@@ -37,6 +37,7 @@ pub mod side;
 mod signals;
 pub mod split;
 pub mod spool;
+pub mod trained;
 pub mod xgboost;
 
 pub use error::Error;

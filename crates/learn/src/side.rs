@@ -13,8 +13,9 @@
 //!   and have fractions, as measurements have and codes have not), holding all equal rows out together would hold out one
 //!   answer to a question and train on the other, or hold out whole questions: there each of several equal rows is drawn by
 //!   its number ([`Rule::counted`]).
-//! * A row whose values change is another row to a rule of its content, perhaps on another side, and of equal rows that were
-//!   drawn by their number any may be the one that is left. Where there is a key, or rows were counted, a sample of what was
+//! * A row whose values change is another row to a rule of its content, perhaps on another side. Where the table has a key, the
+//!   keys of the rows that were trained on are remembered ([`Trained`]), and no row of such a key is held out ([`Rule::keys`]).
+//! * Of equal rows that were drawn by their number any may be the one that is left. Where there is no key, a sample of what was
 //!   held out is stored ([`Rule::sample`]), which says later whether the rule can be believed ([`Search::doubt`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
@@ -125,11 +126,11 @@ pub struct Rule {
     /// As what the values of each column are hashed, by the column's name. A model of pgml 3.4 and before has none: its
     /// hashes are of numbers as float64, and NaN is not NULL.
     pub types: BTreeMap<String, String>,
-    /// The smallest seeded hashes of the rows that were held out by their content, in order, each with the hash of the row's key;
-    /// 0 where there is none.
-    pub sample: Vec<(u64, u64)>,
-    /// A unique column that is not learnt from.
-    pub key: Option<String>,
+    /// The smallest seeded hashes of the rows that were held out, in order, where equal rows were counted and have no key.
+    pub sample: Vec<u64>,
+    /// The columns that together name a row, each with as what its values are hashed, where the keys of the rows that were trained
+    /// on are stored.
+    pub keys: BTreeMap<String, String>,
 }
 
 /// So many hashes are kept of what was held out.
@@ -146,7 +147,7 @@ impl Rule {
             counted: false,
             types: BTreeMap::new(),
             sample: Vec::new(),
-            key: None,
+            keys: BTreeMap::new(),
         }
     }
 
@@ -162,7 +163,7 @@ impl Rule {
 
     /// Whether it holds out the same rows as another one.
     pub fn agrees_with(&self, other: &Rule) -> bool {
-        self.to_json_without_sample() == other.to_json_without_sample()
+        self.shared_json() == other.shared_json()
     }
 
     /// Whether later rows can be asked.
@@ -196,17 +197,17 @@ impl Rule {
 
     /// For the description of a model.
     pub fn to_json(&self) -> Value {
-        let mut root = self.to_json_without_sample();
+        let mut root = self.shared_json();
         if !self.sample.is_empty() {
             root.insert("sample".into(), json!(self.sample));
         }
-        if let Some(key) = &self.key {
-            root.insert("key".into(), json!(key));
+        if !self.keys.is_empty() {
+            root.insert("keys".into(), json!(self.keys));
         }
         Value::Object(root)
     }
 
-    fn to_json_without_sample(&self) -> Map<String, Value> {
+    fn shared_json(&self) -> Map<String, Value> {
         let mut root = Map::new();
         root.insert("by".into(), json!(self.name()));
         match &self.by {
@@ -240,13 +241,18 @@ impl Rule {
     /// Reads what [`Rule::to_json`] wrote.
     pub fn from_json(json: &Value) -> Option<Rule> {
         let text = |name: &str| Some(json.get(name)?.as_str()?.to_owned());
+        let array = |name: &str| json.get(name).and_then(Value::as_array).into_iter().flatten();
+        let keys = json.get("keys").and_then(Value::as_object).into_iter().flatten();
+        let keys = keys.filter_map(|(name, kind)| Some((name.clone(), kind.as_str()?.to_owned())));
+        let keys: BTreeMap<String, String> = keys.collect();
+        let plain = |by: By| Rule { keys: keys.clone(), ..Rule::plain(by) };
         let by = match json.get("by")?.as_str()? {
-            "none" => return Some(Rule::plain(By::Nothing)),
-            "position" => return Some(Rule::plain(By::Position)),
-            "test" => return Some(Rule::plain(By::Test(text("column")?))),
+            "none" => return Some(plain(By::Nothing)),
+            "position" => return Some(plain(By::Position)),
+            "test" => return Some(plain(By::Test(text("column")?))),
             "time" => {
                 let cutoff = json.get("cutoff")?.as_i64()?;
-                return Some(Rule::plain(By::Time { column: text("column")?, unit: text("unit")?, cutoff }));
+                return Some(plain(By::Time { column: text("column")?, unit: text("unit")?, cutoff }));
             }
             "content" => {
                 let columns = json.get("columns")?.as_array()?.iter().map(|name| name.as_str().map(str::to_owned));
@@ -271,13 +277,6 @@ impl Rule {
                 each.collect::<Option<_>>()?
             }
         };
-        let sample = match json.get("sample") {
-            None => Vec::new(),
-            Some(sample) => {
-                let pair = |pair: &Value| Some((pair.get(0)?.as_u64()?, pair.get(1)?.as_u64()?));
-                sample.as_array()?.iter().map(pair).collect::<Option<_>>()?
-            }
-        };
         Some(Rule {
             by,
             seed: json.get("seed")?.as_u64()?,
@@ -285,8 +284,8 @@ impl Rule {
             classes,
             counted: json.get("counted").and_then(Value::as_bool).unwrap_or(false),
             types,
-            sample,
-            key: text("key"),
+            sample: array("sample").filter_map(Value::as_u64).collect(),
+            keys,
         })
     }
 
@@ -343,12 +342,9 @@ impl Rule {
         Ok(split)
     }
 
-    /// Keeps a sample of what was held out of these rows, given by their seeded hashes and the hashes of their keys, if there
-    /// are any.
-    pub fn keep_sample(&mut self, hashes: &[u64], keys: &[u64], split: &Split) {
-        let tests = (0..).zip(hashes).filter(|(row, _)| split.is_test(*row));
-        let tests = tests.map(|(row, hash)| (*hash, keys.get(row as usize).copied().unwrap_or(0)));
-        self.sample = smallest(tests);
+    /// Keeps a sample of what was held out of these rows, given by their seeded hashes.
+    pub fn keep_sample(&mut self, hashes: &[u64], split: &Split) {
+        self.sample = smallest((0..).zip(hashes).filter(|(row, _)| split.is_test(*row)).map(|(_, hash)| *hash));
     }
 
     fn move_classes(&mut self, hashes: &[u64], numbers: &[u32], names: &[String], share: f64) -> Result<(), Error> {
@@ -371,12 +367,12 @@ impl Rule {
     }
 }
 
-/// The rows of the smallest hashes, in order.
-fn smallest(rows: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+/// The smallest hashes, in order.
+fn smallest(hashes: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut kept = BTreeSet::new();
-    for row in rows {
-        if kept.len() < SAMPLE || kept.last().is_some_and(|largest| row < *largest) {
-            kept.insert(row);
+    for hash in hashes {
+        if kept.len() < SAMPLE || kept.last().is_some_and(|largest| hash < *largest) {
+            kept.insert(hash);
         }
         if kept.len() > SAMPLE {
             kept.pop_last();
@@ -388,11 +384,8 @@ fn smallest(rows: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
 /// Looks for the rows of a rule's sample among others.
 #[derive(Debug)]
 pub struct Search {
-    sample: Vec<(u64, u64)>,
-    /// Where the row of a key is.
-    keys: HashMap<u64, usize>,
+    sample: Vec<u64>,
     found: Vec<bool>,
-    key_found: Vec<bool>,
 }
 
 /// Of fewer rows than this nothing is said.
@@ -401,38 +394,21 @@ const FEWEST_FOUND: usize = 10;
 impl Search {
     /// For those of a rule.
     pub fn of(rule: &Rule) -> Search {
-        let sample = rule.sample.clone();
-        let keys = match rule.key {
-            Some(_) => sample.iter().enumerate().map(|(at, (_, key))| (*key, at)).collect(),
-            None => HashMap::new(),
-        };
-        Search { keys, found: vec![false; sample.len()], key_found: vec![false; sample.len()], sample }
+        Search { sample: rule.sample.clone(), found: vec![false; rule.sample.len()] }
     }
 
-    /// Takes a row by its seeded hash, and the hash of its key.
-    pub fn take(&mut self, hash: u64, key: Option<u64>) {
-        if let Some(found) = key.and_then(|key| self.key_found.get_mut(*self.keys.get(&key)?)) {
-            *found = true;
-        }
-        if self.sample.last().is_none_or(|(largest, _)| hash > *largest) {
-            return;
-        }
-        let first = self.sample.partition_point(|(other, _)| *other < hash);
-        for ((other, _), found) in self.sample.iter().zip(&mut self.found).skip(first) {
-            if *other != hash {
-                break;
-            }
+    /// Takes a row by its seeded hash.
+    pub fn take(&mut self, hash: u64) {
+        if let Some(found) = self.sample.binary_search(&hash).ok().and_then(|at| self.found.get_mut(at)) {
             *found = true;
         }
     }
 
-    /// The share of rows of whose like the rule does not say the truth any more: of those that are still there by their keys,
-    /// how many have other values by now; or, where rows were counted, how many are gone. 0 where nothing is known.
+    /// The share of rows of whose like the rule does not say the truth any more: how many of those that were counted are gone.
+    /// 0 where nothing is known.
     pub fn doubt(&self) -> f64 {
-        let by_key = !self.keys.is_empty();
-        let rows = self.key_found.iter().zip(&self.found).filter(|(key_found, _)| **key_found || !by_key);
-        let (there, other) = rows.fold((0, 0), |(there, other), (_, found)| (there + 1, other + usize::from(!found)));
-        if there < FEWEST_FOUND { 0.0 } else { other as f64 / there as f64 }
+        let gone = self.found.iter().filter(|found| !**found).count();
+        if self.sample.len() < FEWEST_FOUND { 0.0 } else { gone as f64 / self.sample.len() as f64 }
     }
 }
 
@@ -576,8 +552,8 @@ mod tests {
     #[test]
     fn a_rule_that_is_written_reads_back_the_same() {
         let mut moved = content();
-        (moved.threshold, moved.counted, moved.sample) = (u64::MAX, true, vec![(1, u64::MAX)]);
-        moved.key = Some("id".into());
+        (moved.threshold, moved.counted, moved.sample) = (u64::MAX, true, vec![1, u64::MAX]);
+        moved.keys = BTreeMap::from([("shop".into(), "text".into()), ("day".into(), "moment".into())]);
         moved.classes.insert("rare".into(), 7);
         moved.types.insert("y".into(), "number".into());
         let time = By::Time { column: "t".into(), unit: "days".into(), cutoff: i64::MIN };
@@ -618,27 +594,19 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_have_changed_are_missed() {
-        let mut rule = Rule { key: Some("id".into()), ..content() };
-        let (all, keys) = (hashes(4000), (0..4000).map(mix).collect::<Vec<u64>>());
+    fn rows_that_are_gone_are_missed() {
+        let mut rule = content();
+        let all = hashes(4000);
         let split = rule.divide(&all, None, TestSize::new(0.25).unwrap()).unwrap();
-        rule.keep_sample(&all, &keys, &split);
+        rule.keep_sample(&all, &split);
         assert_eq!(rule.sample.len(), SAMPLE);
-        let doubt = |rule: &Rule, rows: usize, changed: usize| {
-            let mut search = Search::of(rule);
-            for (row, (hash, key)) in all.iter().zip(&keys).take(rows).enumerate() {
-                search.take(if row < changed { mix(*hash) } else { *hash }, Some(*key));
-            }
+        let doubt = |rows: usize| {
+            let mut search = Search::of(&rule);
+            all.iter().take(rows).for_each(|hash| search.take(*hash));
             search.doubt()
         };
-        assert_eq!(
-            [doubt(&rule, 4000, 0), doubt(&rule, 2000, 0), doubt(&rule, 0, 0), doubt(&rule, 2000, 2000)],
-            [0.0, 0.0, 0.0, 1.0]
-        );
-        assert!((0.4..0.6).contains(&doubt(&rule, 4000, 2000)));
-        // Without a key, they are gone.
-        let counted = Rule { key: None, ..rule };
-        assert!((0.4..0.6).contains(&doubt(&counted, 2000, 0)));
+        assert_eq!([doubt(4000), doubt(0)], [0.0, 1.0]);
+        assert!((0.4..0.6).contains(&doubt(2000)));
     }
 
     #[test]

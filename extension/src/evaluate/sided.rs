@@ -104,7 +104,7 @@ impl Sided {
             return Ok(sided);
         }
         let reader = |id: i64, model: &Model| -> Result<SideReader> {
-            SideReader::new(rule_of(id, model)?, model.task, &model.labels, labels, relation.columns())
+            SideReader::new((id, rule_of(id, model)?), model.task, &model.labels, labels, relation.columns())
         };
         if asked.is_some() {
             sided.readers = models.iter().map(|(id, model)| reader(*id, model)).collect::<Result<_>>()?;
@@ -146,7 +146,7 @@ impl Sided {
         if rule.counted && !(whole && is_own) {
             return Ok(sided);
         }
-        match SideReader::new(rule, model.task, &model.labels, None, relation.columns()) {
+        match SideReader::new((id, rule), model.task, &model.labels, None, relation.columns()) {
             Ok(reader) => {
                 sided.readers.push(reader);
                 sided.wanted = Wanted::HeldOut;
@@ -309,5 +309,5 @@ fn reader_of(id: i64, model: &Model, descriptor: &PgTupleDesc<'_>) -> Result<Sid
             origin: None,
         })
         .collect();
-    SideReader::new(rule, model.task, &model.labels, None, &columns)
+    SideReader::new((id, rule), model.task, &model.labels, None, &columns)
 }

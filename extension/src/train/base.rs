@@ -94,7 +94,7 @@ impl Base {
     /// What tells which of these rows its training held out; `None` where nothing can.
     pub fn sides(&self, labels: &[String], columns: &[ResultColumn]) -> Option<SideReader> {
         let rule = self.meta.split.as_ref().filter(|_| self.trained_here)?;
-        SideReader::new(rule, self.meta.task, &self.meta.labels, Some(labels), columns).ok()
+        SideReader::new((self.id, rule), self.meta.task, &self.meta.labels, Some(labels), columns).ok()
     }
 
     /// Why the rows that are held out say nothing of what is made of it: it was trained on them.

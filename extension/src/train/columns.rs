@@ -15,7 +15,7 @@ use super::label::{Label, LabelReader};
 use super::origin::Extent;
 use super::rival::{RivalReader, RivalRows};
 use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
-use super::sides::{Hashes, SideReader};
+use super::sides::{Hashes, Keys, SideReader};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
@@ -50,6 +50,7 @@ pub struct Reader {
     dividing: Option<DividingReader>,
     /// By which the sides of rows are known, where they follow from what the rows are.
     hashes: Option<Hashes>,
+    keys: Option<Keys>,
     /// The deployed model, which reads the rows too.
     rival: Option<RivalReader>,
     /// Which rows the training of the model held out that the training goes on from, where that is known.
@@ -225,6 +226,7 @@ impl Reader {
             weighs: false,
             dividing,
             hashes: None,
+            keys: None,
             rival: None,
             base: None,
             others: Vec::new(),
@@ -249,13 +251,14 @@ impl Reader {
         mut self,
         columns: &[ResultColumn],
         roles: &Roles,
-        (by_place, key): (bool, Option<&str>),
+        (by_place, key): (bool, &[usize]),
         rival: Option<RivalReader>,
         base: Option<SideReader>,
     ) -> Reader {
         let of_role = |role: Role| columns.iter().enumerate().find(|(_, column)| roles.of_column(&column.name) == role);
         self.rival = rival;
         self.base = base.map(|base| (base, Vec::new()));
+        self.keys = Keys::of(key, columns);
         self.hashes = if let Some((position, column)) = of_role(Role::Group) {
             Some(Hashes::of_value(By::Group(column.name.clone()), column, position))
         } else if by_place || self.dividing.is_some() {
@@ -270,8 +273,7 @@ impl Reader {
                 at(feature.position - 1).map(|(position, column)| (position, column, is_open))
             });
             let labels = self.labels.iter().filter_map(|(position, _)| at(*position));
-            let key = columns.iter().enumerate().find(|(_, column)| key == Some(&column.name));
-            Some(Hashes::of_content(features, labels, self.task).with_key(key))
+            Some(Hashes::of_content(features, labels, self.task))
         };
         self
     }
@@ -494,6 +496,7 @@ impl Reader {
             divided,
             by,
             hashes: self.hashes,
+            keys: self.keys,
             positive: None,
             left_out,
             unlabelled: self.unlabelled,
@@ -638,6 +641,9 @@ impl Receiver for Reader {
         }
         if let Some(hashes) = &mut self.hashes {
             hashes.take(values, nulls, first)?;
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.take(values, nulls)?;
             self.settle();
         }
         if let Some(rival) = &mut self.rival {
@@ -823,6 +829,8 @@ pub struct Data {
     pub by: By,
     /// The hashes of rows, by which they are divided where no column says otherwise: seeded once they are.
     pub hashes: Option<Hashes>,
+    /// The keys of rows, where they have any.
+    pub keys: Option<Keys>,
     /// The rows as the deployed model reads them.
     pub rival: Option<RivalRows>,
     /// The rows that the training of the model held out that this one goes on from, where that is known.

@@ -64,7 +64,8 @@ pub fn decide(
             ),
         ));
     }
-    let model = Model::of_bytes(&names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?)?;
+    let bytes = |snapshot| lookup::unseen_model_bytes(deployed, snapshot);
+    let model = Model::of_bytes(&names::with_latest(bytes)?)?;
     let recorded = Recorded::find(project, deployed)?;
     let labels: Vec<&str> = model.labels.iter().map(|label| label.name.as_str()).collect();
     let own_labels: Vec<&str> = data.labels.iter().map(|label| label.name.as_str()).collect();
@@ -88,6 +89,19 @@ pub fn decide(
         true => String::new(),
         false => format!(", trained without {},", left_out.join(", ")),
     };
+    let is_known = |name: &str| model.columns.iter().any(|column| column.name == name);
+    let added = data.features.iter().any(|feature| !is_known(&feature.name));
+    if !data.task.has_label() && (added || !left_out.is_empty()) {
+        let better = left_out.is_empty();
+        let outcome = if better { "the new model replaces it" } else { "it stays deployed" };
+        return Ok(Decision::warned(
+            better,
+            format!(
+                "deployed model {deployed} is of other columns, in which {name} says something else: {outcome}. \
+                 SELECT pgml.deploy(...) deploys the other one"
+            ),
+        ));
+    }
     // The rows that neither was trained on, by their numbers among those that each reads.
     let (rows, shared) = match (rival.filter(|rival| rival.id == deployed), &data.rival) {
         (Some(_), Some(rows)) => {
@@ -107,6 +121,7 @@ pub fn decide(
         report::info(&reason);
         return Ok(Decision { better: true, reason });
     }
+    let takes_same = model.same_columns(&data.meta().columns);
     let current = match rows {
         Some(_) => Scorer::of_rival(model, data),
         None => Scorer::new(model, data),
@@ -174,8 +189,28 @@ pub fn decide(
     if !jury.is_told(metric, data) {
         return Ok(Decision::warned(
             false,
-            format!("{name} says nothing of {}, which lack a class: model {deployed} stays deployed", jury.what),
+            format!(
+                "{name} says nothing of {}, which {}: model {deployed} stays deployed",
+                jury.what,
+                if jury.is_constant { "are of one label" } else { "lack a class" }
+            ),
         ));
+    }
+    // On rows that it may have been trained on the deployed model is favoured: one that is as good even so is better.
+    if takes_same && jury.rows >= FEWEST {
+        let favoured = Scorer::new(Model::of_bytes(&names::with_latest(bytes)?)?, data);
+        let groups = Groups::of(data, split);
+        let (new, current) = (new.grade(data, split, metric, &groups)?, favoured.grade(data, split, metric, &groups)?);
+        if let Some(found) = Difference::of(metric, &new, &current).filter(Difference::is_better) {
+            let (scores, between) = found.told(",", &format!(" of deployed model {deployed}"));
+            return Ok(Decision::compared(
+                true,
+                format!(
+                    "{scores}, on {}, on which model {deployed} may have been trained ({why}; {between}): the new model replaces it",
+                    jury.what
+                ),
+            ));
+        }
     }
     Ok(recorded.decide((deployed, metric), metrics, (&why, &without), data, &jury, more))
 }
@@ -197,6 +232,8 @@ struct Jury {
     rows: u64,
     /// The classes, and how many of the rows are of each; none where the label is no class.
     classes: Vec<(String, u64)>,
+    /// Whether the label is the same in all of them.
+    is_constant: bool,
 }
 
 impl Jury {
@@ -204,7 +241,7 @@ impl Jury {
     fn all(data: &Data) -> Jury {
         let members = data.labels.first().and_then(|label| label.classes.as_ref()).map(Classes::members);
         let classes = data.class_names().into_iter().zip(members.unwrap_or_default()).collect();
-        Jury { what: "the rows".to_owned(), rows: data.spool.rows(), classes }
+        Jury { what: "the rows".to_owned(), rows: data.spool.rows(), classes, is_constant: data.is_constant() }
     }
 
     /// Those that a split holds out.
@@ -218,8 +255,14 @@ impl Jury {
                 }
             }
         }
+        let is_constant = data.labels.len() == 1 && {
+            let labels = data.spool.labels()?;
+            let mut held_out = (0..).zip(&labels).filter(|(row, _)| split.is_test(*row)).map(|(_, label)| *label);
+            let first = held_out.next();
+            held_out.all(|label| Some(label) == first)
+        };
         let rows = split.test_rows();
-        Ok(Jury { what: format!("the {rows} rows {which}"), rows, classes })
+        Ok(Jury { what: format!("the {rows} rows {which}"), rows, classes, is_constant })
     }
 
     fn of_class(&self, class: &str) -> u64 {
@@ -258,6 +301,7 @@ impl Jury {
         let there = self.classes.iter().filter(|(_, rows)| *rows > 0).count();
         let looked_for = data.positive.and_then(|class| self.classes.get(class as usize));
         match metric.name() {
+            "r2" | "explained_variance" => !self.is_constant,
             _ if metric.is_own() || self.classes.is_empty() => true,
             "mcc" | "balanced_accuracy" => there > 1,
             _ if metric.is_of_class() => looked_for.is_none_or(|(_, rows)| *rows > 0),
@@ -420,6 +464,9 @@ impl Recorded {
         jury: &Jury,
         more: u64,
     ) -> Decision {
+        // What somebody's own aggregate gives of other rows, a sum of costs perhaps, says nothing.
+        let of_task = Metric::of_task(data.task);
+        let metric = if metric.is_own() { &of_task } else { metric };
         let difference = |metric: &Metric| {
             let (new, deployed) = (metric.of(metrics)?, self.of(metric, data)?);
             let error = self.rows().map(|rows| metric.error(new, jury.rows).hypot(metric.error(deployed, rows)));

@@ -156,19 +156,19 @@ pub fn leave_out(
     Ok(())
 }
 
-/// The first column that names rows.
-pub fn key(columns: &[ResultColumn]) -> Result<Option<String>> {
-    for column in columns {
-        if is_key(column)? {
-            return Ok(Some(column.name.clone()));
-        }
-    }
-    Ok(None)
+/// The columns that together name a row, by their places: of the first key of the relation that is whole among them.
+pub fn key(columns: &[ResultColumn]) -> Result<Vec<usize>> {
+    let Some((relation, _)) = columns.iter().find_map(|column| column.origin) else { return Ok(Vec::new()) };
+    let place = |number: i16| columns.iter().position(|column| column.origin == Some((relation, number)));
+    let whole = |key: Vec<i16>| key.into_iter().map(place).collect::<Option<Vec<usize>>>();
+    Ok(registry::keys(relation)?.into_iter().find_map(whole).unwrap_or_default())
 }
 
 fn is_key(column: &ResultColumn) -> Result<bool> {
     match column.origin {
-        Some((relation, attribute)) if is_key_type(column.type_oid) => registry::is_key(relation, attribute),
+        Some((relation, attribute)) if is_key_type(column.type_oid) => {
+            Ok(registry::keys(relation)?.iter().any(|key| key.as_slice() == [attribute]))
+        }
         _ => Ok(false),
     }
 }

@@ -48,11 +48,10 @@ impl Rival {
         };
         // That of a file says nothing of the model, which may be the fit on all rows.
         let trained_here = registry::snapshot_of_model(self.id)?.is_some();
-        let side = model
-            .split
-            .as_ref()
-            .filter(|_| trained_here)
-            .and_then(|rule| SideReader::new(rule, model.task, &model.labels, Some(labels), columns).ok());
+        let side =
+            model.split.as_ref().filter(|_| trained_here).and_then(|rule| {
+                SideReader::new((self.id, rule), model.task, &model.labels, Some(labels), columns).ok()
+            });
         let lacks: Vec<&str> = (model.columns.iter().map(|column| column.name.as_str()))
             .filter(|name| !columns.iter().any(|column| column.name == *name))
             .collect();
@@ -68,10 +67,14 @@ impl Rival {
             held_out: Vec::new(),
             row: Vec::new(),
             unreadable,
-            refuses: false,
+            read: 0,
+            refused: 0,
         }))
     }
 }
+
+/// A model that predicts all rows but fewer than one in so many is judged by those that it predicts.
+const ONE_IN: u64 = 20;
 
 /// Reads, of the rows that the training of the deployed model held out, what it predicts from.
 pub struct RivalReader {
@@ -84,7 +87,9 @@ pub struct RivalReader {
     row: Vec<f32>,
     unreadable: Option<String>,
     left_out: bool,
-    refuses: bool,
+    /// Rows that were read, and those of them in which a value is missing without which the model does not predict.
+    read: u64,
+    refused: u64,
 }
 
 impl RivalReader {
@@ -94,20 +99,27 @@ impl RivalReader {
             Some(side) => side.is_held_out(values, nulls)?,
             None => false,
         };
-        roles::push(&mut self.held_out, held_out)?;
-        if self.unreadable.is_some() || !held_out && (self.refuses || self.target.model.takes_missing()) {
-            return Ok(());
-        }
-        if let Err(error) = self.read(values, nulls) {
-            self.unreadable = Some(error.message()?);
-            return Ok(());
-        }
-        self.refuses = self.refuses || !self.target.model.takes(&self.row)?;
-        if held_out {
+        // Of rows that it was trained on it is only asked whether it predicts them.
+        let asked = self.unreadable.is_none() && (held_out || !self.target.model.takes_missing());
+        let judges = asked && self.predicts(values, nulls)? && held_out;
+        roles::push(&mut self.held_out, judges)?;
+        if judges {
             self.row.extend_from_slice(others);
             self.spool.push(&self.row, &[], label)?;
         }
         Ok(())
+    }
+
+    /// Reads a row, and says whether the model predicts it.
+    fn predicts(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
+        if let Err(error) = self.read(values, nulls) {
+            self.unreadable = Some(error.message()?);
+            return Ok(false);
+        }
+        let takes = self.target.model.takes(&self.row)?;
+        self.read += 1;
+        self.refused += u64::from(!takes);
+        Ok(takes)
     }
 
     fn read(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
@@ -130,7 +142,7 @@ impl RivalReader {
             known: self.side.is_some().then(|| Split::marked(self.held_out.into_iter())),
             unreadable: self.unreadable,
             left_out: self.left_out,
-            refuses: self.refuses,
+            refuses: self.refused * ONE_IN > self.read,
         })
     }
 }
@@ -147,7 +159,7 @@ pub struct RivalRows {
     pub unreadable: Option<String>,
     /// Whether what it lacks was only left out by a query: the tables that the rows come from have it.
     pub left_out: bool,
-    /// Whether a value is missing in some row without which it does not predict.
+    /// Whether in many rows a value is missing without which it does not predict.
     pub refuses: bool,
 }
 

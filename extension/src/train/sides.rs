@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use learn::side::{self, By, Counter, Rule, Search};
 use learn::split::{Sampling, Split, TestSize};
+use learn::trained::{self, Trained};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::columns::Data;
@@ -15,6 +16,7 @@ use crate::error::{Error, Result};
 use crate::features::{self, Kind, MOST_FEATURES, Many, Number, TextKind};
 use crate::memory;
 use crate::model_meta::{LabelColumn, Task};
+use crate::names;
 
 /// Microseconds of a day.
 const DAY: i64 = 86_400_000_000;
@@ -161,8 +163,8 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Met) -> Result
     })
 }
 
-/// With a larger share of the held-out rows changed, what the rule holds out now are rows that were trained on, for the most part.
-const MOST_DOUBTED: f64 = 0.5;
+/// With a larger share of the held-out rows gone, what the rule holds out now are copies that were trained on, for the most part.
+const MOST_GONE: f64 = 0.5;
 
 /// Asks a rule of rows that have these columns.
 pub struct SideReader {
@@ -172,13 +174,15 @@ pub struct SideReader {
     class: Option<(usize, LabelReader)>,
     /// Where equal rows are told apart by their number.
     counter: Option<Counter>,
-    /// The key of a row, where the rule knows of one.
-    key: Option<RowHasher>,
+    /// What names a row, and which ones were trained on, where that was kept.
+    trained: Option<(RowHasher, Trained)>,
     search: Search,
 }
 
 enum Asked {
     Nothing,
+    /// Whatever was not trained on, as its key tells.
+    Keys,
     Row(RowHasher),
     Value(RowHasher),
     Time(usize, TimeKey, i64),
@@ -186,10 +190,10 @@ enum Asked {
 }
 
 impl SideReader {
-    /// Of a model with these labels. The names of the rule's columns are those of the relation, or other labels in their
+    /// Of the model of that id, with these labels. The names of the rule's columns are those of the relation, or other labels in their
     /// place where `label_names` gives them.
     pub fn new(
-        rule: &Rule,
+        (model, rule): (i64, &Rule),
         task: Task,
         labels: &[LabelColumn],
         label_names: Option<&[String]>,
@@ -215,8 +219,10 @@ impl SideReader {
             }
             Ok((at, ResultColumn { name: name.to_owned(), ..column }))
         };
+        let trained = known_keys(model, rule, columns)?;
         let asked = match &rule.by {
             By::Nothing => Asked::Nothing,
+            By::Position if trained.is_some() => Asked::Keys,
             By::Position => return Err(unknown("by their place in the table")),
             By::Content(names) => {
                 let mut hasher = RowHasher::default();
@@ -259,15 +265,25 @@ impl SideReader {
             _ => None,
         };
         let (counter, search) = (rule.counted.then(Counter::default), Search::of(rule));
-        let key = rule.key.as_ref().and_then(|name| columns.iter().position(|column| column.name == *name));
-        let key = key.and_then(|at| Some(RowHasher::of_value(columns.get(at)?, at)));
-        Ok(SideReader { rule: rule.clone(), asked, class, counter, key, search })
+        Ok(SideReader { rule: rule.clone(), asked, class, counter, trained, search })
     }
 
-    /// Whether the row was, or would have been, held out.
+    /// Whether the row was, or would have been, held out, and was not trained on when it had other values.
     pub fn is_held_out(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
+        if !self.is_chosen(values, nulls)? {
+            return Ok(false);
+        }
+        match &mut self.trained {
+            Some((key, trained)) => Ok(!trained.has(key.row(values, nulls)?)),
+            None => Ok(true),
+        }
+    }
+
+    /// Whether the rule holds the row out.
+    fn is_chosen(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
         let hash = match &mut self.asked {
             Asked::Nothing => return Ok(false),
+            Asked::Keys => return Ok(true),
             Asked::Time(at, key, cutoff) => {
                 // SAFETY: the column is of the type that the key was made for.
                 let time = datum(*at, values, nulls).and_then(|datum| unsafe { key.time(datum) });
@@ -281,8 +297,7 @@ impl SideReader {
         if let Some(counter) = &mut self.counter {
             hash = counter.count(hash);
         }
-        let key = self.key.as_mut().map(|key| key.value(values, nulls)).transpose()?;
-        self.search.take(hash, key);
+        self.search.take(hash);
         let class = match &mut self.class {
             None => None,
             Some((at, reader)) => {
@@ -294,17 +309,66 @@ impl SideReader {
     }
 
     /// Why what it said is not to be believed of the rows that it was asked of, if it is not: most of a sample of what was held
-    /// out has other values by now, or is gone, so that what would be held out now may have been trained on.
+    /// out is gone, and copies of it may have been trained on.
     pub fn doubt(&self) -> Option<String> {
         let share = self.search.doubt();
-        let what = match &self.rule.key {
-            Some(key) => format!(
-                "have other values by now; preprocess => '{{\"{}\": {{\"role\": \"key\"}}}}' divides rows by their key",
-                key.replace('"', "\\\"")
-            ),
-            None => "are gone, of which there were copies".to_owned(),
-        };
-        (share > MOST_DOUBTED).then(|| format!("{:.0} % of the rows that were held out {what}", 100.0 * share))
+        let percent = 100.0 * share;
+        (share > MOST_GONE)
+            .then(|| format!("{percent:.0} % of the rows that were held out are gone, of which there were copies"))
+    }
+}
+
+/// What names the rows of a relation and tells which of them a model was trained on, where it has all columns of the key.
+fn known_keys(model: i64, rule: &Rule, columns: &[ResultColumn]) -> Result<Option<(RowHasher, Trained)>> {
+    let mut hasher = RowHasher::default();
+    for (name, before) in &rule.keys {
+        let found = columns.iter().enumerate().find(|(_, column)| column.name == *name);
+        match found.filter(|(_, column)| kind(column.type_oid) == before) {
+            Some((at, column)) => hasher.add(column, at, Numbers::Exact),
+            None => return Ok(None),
+        }
+    }
+    if rule.keys.is_empty() {
+        return Ok(None);
+    }
+    let trained = names::trained_keys(model)?;
+    Ok(trained.map(|trained| (hasher, trained)))
+}
+
+/// The keys of the rows that a training reads.
+pub struct Keys {
+    /// The columns, and as what their values are hashed.
+    columns: BTreeMap<String, String>,
+    hasher: RowHasher,
+    /// One a row.
+    rows: Vec<u64>,
+}
+
+impl Keys {
+    /// Of the columns at these places, if there are any.
+    pub fn of(places: &[usize], all: &[ResultColumn]) -> Option<Keys> {
+        let mut keys = Keys { columns: BTreeMap::new(), hasher: RowHasher::default(), rows: Vec::new() };
+        for place in places {
+            let column = all.get(*place)?;
+            keys.hasher.add(column, *place, Numbers::Exact);
+            keys.columns.insert(column.name.clone(), kind(column.type_oid).to_owned());
+        }
+        (!places.is_empty()).then_some(keys)
+    }
+
+    /// Takes a row.
+    pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
+        roles::push(&mut self.rows, self.hasher.row(values, nulls)?)
+    }
+
+    /// Those of the rows that a split trains on, which the rule knows of from now on.
+    pub fn trained(self, rule: &mut Rule, split: &Split) -> Result<Option<Trained>> {
+        if !rule.has_tests() || matches!(rule.by, By::Key(_)) || split.train_rows() > trained::MOST_ROWS {
+            return Ok(None);
+        }
+        rule.keys = self.columns;
+        rule.sample.clear();
+        Ok(Some(Trained::of(&self.rows, split)?))
     }
 }
 
@@ -343,15 +407,6 @@ pub struct Hashes {
     classes: Vec<u64>,
     /// As what the values of each column are hashed.
     types: BTreeMap<String, String>,
-    key: Option<Key>,
-}
-
-/// A unique column that is not learnt from.
-struct Key {
-    name: String,
-    hasher: RowHasher,
-    /// The hash of each row's.
-    rows: Vec<u64>,
 }
 
 /// A column that may be left out once all rows have been read.
@@ -367,7 +422,7 @@ impl Hashes {
     pub fn of_value(by: By, column: &ResultColumn, position: usize) -> Hashes {
         let (hasher, label) = (RowHasher::of_value(column, position), RowHasher::default());
         let types = BTreeMap::from([(column.name.clone(), kind(column.type_oid).to_owned())]);
-        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new(), types, key: None }
+        Hashes { by, hasher, label, rows: Vec::new(), open: Vec::new(), classes: Vec::new(), types }
     }
 
     /// Of all that is learnt from, with whether that is still open, and the labels, the first one first.
@@ -398,17 +453,7 @@ impl Hashes {
                 label.add(column, position, target);
             }
         }
-        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new(), types, key: None }
-    }
-
-    /// With the key of each row too.
-    pub fn with_key(mut self, key: Option<(usize, &ResultColumn)>) -> Hashes {
-        self.key = key.map(|(position, column)| Key {
-            name: column.name.clone(),
-            hasher: RowHasher::of_value(column, position),
-            rows: Vec::new(),
-        });
-        self
+        Hashes { by: By::Content(names), hasher, label, rows: Vec::new(), open, classes: Vec::new(), types }
     }
 
     /// The columns of which it is open whether they are learnt from.
@@ -455,9 +500,6 @@ impl Hashes {
         roles::push(&mut self.rows, self.hasher.row(values, nulls)?)?;
         for open in &mut self.open {
             roles::push(&mut open.rows, open.hasher.row(values, nulls)?)?;
-        }
-        if let Some(key) = &mut self.key {
-            roles::push(&mut key.rows, key.hasher.value(values, nulls)?)?;
         }
         // Codes are numbered as they appear.
         if code == self.classes.len() as f32 && self.classes.len() < MOST_CODES {
@@ -528,11 +570,8 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     if split.test_rows() == 0 && matches!(rule.by, By::Group(_)) {
         return Err(learn::Error::Split("all rows are of one group, which cannot be divided".into()).into());
     }
-    if matches!(rule.by, By::Content(_)) && (hashes.key.is_some() || rule.counted) {
-        // By content, most rows of a table that changes are others tomorrow.
-        let key = hashes.key.take();
-        rule.keep_sample(&hashes.rows, key.as_ref().map_or(&[], |key| &key.rows), &split);
-        rule.key = key.map(|key| key.name);
+    if rule.counted {
+        rule.keep_sample(&hashes.rows, &split);
     }
     data.hashes = Some(hashes);
     Ok((split, rule))
