@@ -11,8 +11,7 @@ are given for each number of workers:
   the machine has room for all of them and a worker more is capacity more. A worker that has used its share of a period
   stands still for the rest of it, wherever it is: what others wait for meanwhile is in the figure.
 
-In all three every worker serves the database from the first client on (`database_workers`): by default it would be one
-until that is busy, which one that is held to a share never is. The CPU of four and of eight workers by default is
+In all three every worker serves the database (`database_workers`). The CPU of four and of eight workers by default is
 measured beside. Then ten clients with pools of one, two and five connections on eight workers, by default and with all
 of them on the database: what the slowest got of the mean.
 """
@@ -20,14 +19,12 @@ of them on the database: what the slowest got of the mean.
 import contextlib
 import shutil
 import time
-import urllib.request
 
 from bench.instant import Load, behind
 from bench.pooler import Side
 from bench.programs import cpu_by_thread
 from bench.report import Report, Spread, interleave, ratios
 from devkit.pooler import build_pooler, program
-from devkit.server import free_port
 from devkit.shares import Shares, why_not
 
 WORKERS = (1, 2, 4, 8)
@@ -36,8 +33,6 @@ CLIENTS, SIZE = 100, 16
 # Of a core, for each worker: eight of them leave one core and more to the server and the generator.
 SHARE = 0.08
 FEW, POOLS = 10, (1, 2, 5)
-# What counts hand-overs on the page of metrics.
-HAND_OVERS = ("connections_handed_over_total", "clients_moved_total")
 
 
 def measure(quick):
@@ -49,10 +44,9 @@ def measure(quick):
         load, report = Load(folder), Report("cores", quick, instant.server)
 
         def start(workers, size, of_database):
-            metrics = free_port()
-            settings = f"workers = {workers}\ndatabase_workers = {of_database}\nmetrics_port = {metrics}"
+            settings = f"workers = {workers}\ndatabase_workers = {of_database}"
             side = stack.enter_context(Side("howdah", [path], instant, size, settings))
-            return Workers(side, load, metrics)
+            return Workers(side, load)
 
         report.content["clients"] = CLIENTS
         report.content["pool_size"] = SIZE
@@ -67,14 +61,10 @@ def measure(quick):
             taken = spread_out(report, mode, sides, rounds, seconds)
             capacity[mode] = [(name, Spread.of([one.capacity for one in ones])) for name, ones in taken.items()]
             rows += [row(mode, name, ones) for name, ones in taken.items()]
-        columns = ["", "statements/s", "CPU a statement (us)", "capacity, statements/s", "hand-overs a second"]
-        with_counts = any(cells[-1] is not None for cells in rows)
-        width = len(columns) if with_counts else len(columns) - 1
-        report.table(f"{CLIENTS} clients", columns[:width], [cells[:width] for cells in rows])
+        columns = ["", "statements/s", "CPU a statement (us)", "capacity, statements/s"]
+        report.table(f"{CLIENTS} clients", columns, rows)
         title = "What workers could carry with a core each"
         report.plot("capacity", title, "workers", "statements a second", capacity, kind="bar")
-        if not with_counts:
-            report.leave_out("hand-overs between workers", "the page of metrics has no counter of them")
         by_default(report, {"1": sides["1"]} | {str(count): start(count, SIZE, 0) for count in (4, 8)}, rounds, seconds)
         in_shares(report, sides, rounds, seconds)
         for size in POOLS:
@@ -86,39 +76,30 @@ def measure(quick):
 class One:
     """What one run found."""
 
-    def __init__(self, rate, least, spent, seconds, handed_over):
+    def __init__(self, rate, least, spent, seconds):
         workers = [cpu for (_, name), cpu in spent.items() if name.startswith("worker")]
         count = rate * seconds
         self.rate, self.least = rate, least
         self.cost = sum(spent.values()) / count * 1e6
         self.capacity = count / max(workers)
-        self.handed_over = None if handed_over is None else handed_over / seconds
 
 
 class Workers:
-    """A pooler, and the port of its metrics."""
+    """A pooler, and what loads it."""
 
-    def __init__(self, side, load, metrics):
-        self.side, self.load, self.metrics = side, load, metrics
+    def __init__(self, side, load):
+        self.side, self.load = side, load
 
     def threads(self):
         """CPU seconds by thread."""
         return cpu_by_thread(self.side.process.pid)
 
-    def hand_overs(self):
-        """How many clients and connections have been handed from one worker to another; None where none are counted."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.metrics}/metrics", timeout=10) as page:
-            lines = page.read().decode().splitlines()
-        found = [float(line.split()[-1]) for line in lines if line.split("{")[0].split(" ")[0].endswith(HAND_OVERS)]
-        return sum(found) if found else None
-
     def run(self, mode, clients, seconds):
         """Measures once."""
-        before, handed_over = self.threads(), self.hand_overs()
+        before = self.threads()
         rate, _, least = self.load.run(self.side.port, mode, clients, seconds)
         spent = {key: cpu - before.get(key, 0) for key, cpu in self.threads().items()}
-        more = self.hand_overs()
-        return One(rate, least, spent, seconds, None if more is None else more - (handed_over or 0))
+        return One(rate, least, spent, seconds)
 
 
 def in_turn(sides, rounds, run):
@@ -152,10 +133,9 @@ def spread_out(report, mode, sides, rounds, seconds):
 
 
 def by_default(report, sides, rounds, seconds):
-    """As many workers, of which those serve the database that it keeps busy."""
+    """As many workers, of which as many serve the database as its pool has connections for."""
     for side in sides.values():
-        # Workers join second by second.
-        side.run("simple", CLIENTS, 4 * seconds)
+        side.run("simple", CLIENTS, seconds)
     for mode in MODES:
         taken = in_turn(sides, rounds, lambda side, mode=mode: side.run(mode, CLIENTS, seconds))
         for name in ("4", "8"):
@@ -172,8 +152,7 @@ def over(taken, name, what):
 def row(mode, name, ones):
     """A row of the table."""
     spreads = [Spread.of([getattr(one, what) for one in ones]) for what in ("rate", "cost", "capacity")]
-    counted = [one.handed_over for one in ones if one.handed_over is not None]
-    return [f"{mode}, workers = {name}", *spreads, Spread.of(counted) if counted else None]
+    return [f"{mode}, workers = {name}", *spreads]
 
 
 def in_shares(report, sides, rounds, seconds):
@@ -224,6 +203,3 @@ def few_clients(report, sides, size, rounds, seconds):
         report.add(f"{case}: the slowest client's part of the mean", least, target=0.5)
         report.add(f"{case} / 1: statements a second", over(taken, name, "rate"))
         report.add(f"{case} / 1: CPU a statement", over(taken, name, "cost"))
-        counted = [one.handed_over for one in taken[name] if one.handed_over is not None]
-        if counted:
-            report.add(f"{case}: hand-overs", Spread.of(counted), unit="a second")

@@ -53,7 +53,7 @@ fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io:
     let mut seat = Seat::new(shared.counts.clone());
     // The process before has let it in.
     let _ = seat.take(&described.user, false, 0, 0);
-    let place = Place::take_one_more(&shared.homes, &shared.config(), &described.database);
+    let place = Place::take_one_more(&shared.homes, &shared.config(), &described.database, &described.served_as);
     let worker = place.worker();
     let adopted = Adopted { io: Io::new(Box::new(stream)), seat, place, described };
     shared.tell(worker, Message::Adopted(Box::new(adopted)));

@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pooling::model::keys::{ClientKey, WorkerId};
-use rustix::time::{ClockId, clock_gettime};
 use wire::startup::CancelKey;
 
 use crate::listen::Listener;
@@ -23,11 +22,6 @@ pub struct System;
 impl Outside for System {
     fn date(&self) -> Duration {
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
-    }
-
-    fn processor_time(&self) -> Duration {
-        let used = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(used.tv_sec.try_into().unwrap_or(0), used.tv_nsec.try_into().unwrap_or(0))
     }
 
     fn look_up(&self, shared: &Arc<Shared>, host: &str) {

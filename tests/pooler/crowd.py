@@ -8,12 +8,10 @@ By hand, with as many units as are wanted in all:
 import argparse
 import contextlib
 import dataclasses
-import itertools
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -128,6 +126,7 @@ def run(kind, server, authority, **options):
         "default_pool_size": kind.pool,
         "max_client_conn": 2000,
         "workers": kind.workers,
+        "database_workers": kind.workers,
         "pipelining": "true" if kind.pipelining else "false",
         "prepare_threshold": kind.keeps,
         # A notice that a client waits is told to whoever waits long; here they all do.
@@ -151,28 +150,8 @@ def run(kind, server, authority, **options):
     options = {"clients": kind.clients, "kills": kind.kills, "crashes": kind.crashes, "lull": kind.lull, **options}
     # By name, so that a certificate can be verified.
     place = f"host={server.socket_folder}" if not (kind.proxy or kind.server_tls) else "host=localhost"
-    with Pooler(server, databases={"crowd": f"{place} port={port}"}, **settings) as pooler, spreading(pooler, kind):
+    with Pooler(server, databases={"crowd": f"{place} port={port}"}, **settings) as pooler:
         return crowd(server, pooler, **options)
-
-
-@contextlib.contextmanager
-def spreading(pooler, kind):
-    """While this lasts, another number of workers serves the database each second, and clients move."""
-    over = threading.Event()
-
-    def change():
-        for number in itertools.cycle(range(1, kind.workers + 1)):
-            pooler.psql(f"SET database_workers = {number}", "pgbouncer")
-            if over.wait(1):
-                return
-
-    thread = threading.Thread(target=change if kind.workers > 1 else over.wait)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def main():

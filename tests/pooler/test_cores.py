@@ -1,4 +1,4 @@
-"""One database served by several workers: what they have in common, what they hand to each other, who moves."""
+"""One database served by several workers: what they have in common, and the share of each."""
 
 import contextlib
 import re
@@ -149,24 +149,53 @@ def test_every_series_of_metrics_stands_once_on_the_page(cored):
 def test_counters_do_not_go_back_when_a_worker_has_a_pool_no_longer(cored):
     settings = {"workers": 2, "database_workers": 2, "default_pool_size": 4, "server_idle_timeout": "1"}
     with contextlib.ExitStack() as stack:
-        # A database that the configuration does not name: its pools end some seconds after nobody needs them.
-        pooler = Pooler(cored, {"*": ""}, metrics_port=free_port(), metrics_addr="127.0.0.1", **settings)
-        stack.enter_context(pooler)
-        crowd = [stack.enter_context(Raw(pooler.port, user="cored")) for _ in range(8)]
+        metrics = {"metrics_port": free_port(), "metrics_addr": "127.0.0.1"}
+        pooler = stack.enter_context(Pooler(cored, ONE, **metrics, pool_idle_timeout="2", **settings))
+        crowd = clients(pooler, 8, stack)
         at_once(crowd, transaction, 0.5)
         before = count(pooler, "queries_total")
-        workers_of(pooler, 1)
-        for client in crowd:
-            read(client)
-        assert count(pooler, "clients_moved_total") == 4
-        end = time.monotonic() + 14
+        # Clients come to the workers in turn.
+        for client in crowd[::2]:
+            client.socket.close()
+        end = time.monotonic() + 8
         while time.monotonic() < end:
-            if count(pooler, "queries_total") < before + 8:
+            read(crowd[1])
+            if count(pooler, "queries_total") < before:
                 # On their way from one worker to the other, they are on no page for a moment.
                 time.sleep(0.1)
-                assert count(pooler, "queries_total") >= before + 8
+                assert count(pooler, "queries_total") >= before
             time.sleep(0.2)
-        assert count(pooler, "clients_moved_total") == 4
+
+
+def test_as_many_clients_as_a_pool_has_connections_have_one_each(cored):
+    """In session mode, whichever workers they are on, and whoever has left before."""
+    cored.psql("CREATE ROLE cored_too LOGIN SUPERUSER")
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(on_workers(cored, 3, 7, pool_mode="session", query_wait_timeout="5"))
+        users = {"cored": [], "cored_too": []}
+        for number in range(40):
+            for user, crowd in users.items():
+                if len(crowd) == 7:
+                    crowd.pop(number * 5 % 7).socket.close()
+                    wait_until(lambda: len(pooler.show("CLIENTS")) == sum(map(len, users.values())) + 1)
+                crowd.append(stack.enter_context(Raw(pooler.port, "d", user=user)))
+                read(crowd[-1])
+
+
+def test_workers_are_changed_by_a_reload_when_a_database_has_no_clients(cored):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(on_workers(cored, 4, 8))
+        with contextlib.ExitStack() as first:
+            crowd = clients(pooler, 12, first)
+            pooler.reload(database_workers=1)
+            with Backends(cored) as backends:
+                assert min(at_once(crowd, transaction, 1)) > 0
+            assert backends.most == 8, "each worker has its share as before"
+        wait_until(lambda: len(pooler.show("CLIENTS")) == 1)
+        pooler.reload(default_pool_size=4)
+        with Backends(cored) as backends:
+            assert min(at_once(clients(pooler, 12, stack), transaction, 1)) > 0
+        assert backends.most <= 8
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -182,90 +211,16 @@ def test_nobody_starves_where_there_are_more_workers_than_connections(cored, siz
         assert min(done) > 50, done
 
 
-def test_idle_connections_go_to_the_worker_whose_clients_wait(cored):
-    """Connections that one worker has opened serve the clients of another, and are not opened again."""
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 4))
-        crowd = clients(pooler, 8, stack)
-        # Clients come to the workers in turn, so four connections become those of one of them.
-        for client in crowd[::2]:
-            client.send(query("BEGIN; SELECT pg_backend_pid()"))
-        first = {process(client) for client in crowd[::2]}
-        assert len(first) == 4
-        for client in crowd[::2]:
-            assert client.sql("COMMIT") == "C:COMMIT Z:I"
-        for client in crowd[1::2]:
-            client.send(query("BEGIN; SELECT pg_backend_pid()"))
-        second = {process(client) for client in crowd[1::2]}
-        assert second == first
-        assert count(pooler, "connections_handed_over_total") == 4
+def cancel(pooler, client):
+    """A connection that has brought a cancel request for a client."""
+    asker = Raw(pooler.port, login=False)
+    key = next(body for kind, body in client.greeting if kind == b"K")
+    asker.send((len(key) + 8).to_bytes(4, "big") + (80877102).to_bytes(4, "big") + key)
+    assert asker.next() is None
+    return asker.socket
 
 
-def with_idle_connections(cored, stack, **settings):
-    """A pooler of two workers, one of which has all four connections, idle; clients of this worker and of the other."""
-    pooler = stack.enter_context(with_metrics(cored, 2, 4, **settings))
-    crowd = clients(pooler, 8, stack)
-    for client in crowd[::2]:
-        client.send(query("BEGIN; SELECT pg_backend_pid()"))
-    for client in crowd[::2]:
-        process(client)
-    for client in crowd[::2]:
-        assert client.sql("COMMIT") == "C:COMMIT Z:I"
-    return pooler, crowd[::2], crowd[1::2]
-
-
-def test_who_waits_for_one_connection_is_handed_one(cored):
-    with contextlib.ExitStack() as stack:
-        pooler, _, others = with_idle_connections(cored, stack)
-        before = count(pooler, "connections_handed_over_total")
-        transaction(others[0])
-        time.sleep(0.3)
-        assert count(pooler, "connections_handed_over_total") == before + 1
-
-
-def test_a_connection_that_was_idle_for_long_is_checked_when_it_is_handed_over(cored):
-    cored.psql("CREATE TABLE asked_while_idle (n int)")
-    check = "INSERT INTO asked_while_idle VALUES (1)"
-    with contextlib.ExitStack() as stack:
-        _, _, others = with_idle_connections(cored, stack, server_check_query=check, server_check_delay="1")
-        time.sleep(1.2)
-        before = int(cored.psql("SELECT count(*) FROM asked_while_idle"))
-        transaction(others[0])
-        assert int(cored.psql("SELECT count(*) FROM asked_while_idle")) > before
-
-
-def process(client):
-    """The row that a client is sent next."""
-    [found] = [body for kind, body in client.until(b"Z") if kind == b"D"]
-    return found
-
-
-@pytest.mark.parametrize("kept", [50, 3])
-def test_a_connection_takes_nothing_of_its_clients_along(cored, kept):
-    """Settings are brought in line as ever, and statements that others have prepared on it are not taken for one's own."""
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 2, max_prepared_statements=kept))
-        # A pool of two has one worker.
-        pooler.reload(default_pool_size=4)
-        crowd = clients(pooler, 8, stack)
-        for number, client in enumerate(crowd):
-            assert client.sql(f"SET work_mem = '{100 + number}kB'") == "C:SET Z:I"
-            answer = client.ask(parse("s", f"SELECT {number}, current_setting('work_mem')"), SYNC)
-            assert answer == "1 Z:I"
-
-        def work(client):
-            number = crowd.index(client)
-            client.send(query("BEGIN"), bind("s"), EXECUTE, SYNC, query("COMMIT"))
-            rows = [body for _ in range(3) for kind, body in client.until(b"Z") if kind == b"D"]
-            assert rows == [row(f"{number}", f"{100 + number}kB")]
-
-        assert min(at_once(crowd, work, 3)) > 0
-        assert count(pooler, "connections_handed_over_total") > 0
-        for client in crowd:
-            assert int(client.value("SELECT count(*) FROM pg_prepared_statements")) <= kept
-
-
-def test_a_connection_keeps_what_is_prepared_on_it_when_it_is_handed_over(cored):
+def test_statements_have_the_same_names_on_all_workers(cored):
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(with_metrics(cored, 2, 4))
         crowd = clients(pooler, 8, stack)
@@ -276,8 +231,7 @@ def test_a_connection_keeps_what_is_prepared_on_it_when_it_is_handed_over(cored)
             answer = client.ask(query("BEGIN"), bind("s"), EXECUTE, SYNC, query("COMMIT"), units=3)
             assert answer == "C:BEGIN Z:T 2 D:7 C:SELECT 1 Z:T C:COMMIT Z:I"
 
-        assert min(at_once(crowd, work, 3)) > 0
-        assert count(pooler, "connections_handed_over_total") > 0
+        assert min(at_once(crowd, work, 1)) > 0
         [row] = [row for row in pooler.show("PREPARED") if row["database"] == "d"]
         assert int(row["server_parse_count"]) <= 4, "once for each connection"
         assert int(row["statements"]) == 1, "whichever worker has the client"
@@ -285,113 +239,28 @@ def test_a_connection_keeps_what_is_prepared_on_it_when_it_is_handed_over(cored)
         assert len(names) == 1 and re.fullmatch("howdah_[0-9a-f]{32}", names.pop())
 
 
-def row(*values):
-    """The body of a DataRow."""
-    body = len(values).to_bytes(2, "big")
-    return body + b"".join(len(value).to_bytes(4, "big") + value.encode() for value in values)
-
-
-def workers_of(pooler, number):
-    """Lets the database have so many workers, and waits until clients have been told where to go."""
-    log = f"is served by {number} workers now"
-    before = pooler.log.read_text().count(log)
-    pooler.psql(f"SET database_workers = {number}", "pgbouncer")
-    wait_until(lambda: pooler.log.read_text().count(log) > before)
-    time.sleep(1.2)
-
-
-def test_clients_move_with_all_that_their_sessions_are(cored):
+def test_a_pause_waits_for_all_workers(cored):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 4, 8, database_workers=1))
-        crowd = clients(pooler, 24, stack, application_name="at first", extra_float_digits="2")
-        for number, client in enumerate(crowd):
-            assert client.sql(f"SET TimeZone = 'Etc/GMT-{number % 12}'") == "C:SET Z:I"
-            assert client.sql(f"SET lock_timeout = {1001 + number}") == "C:SET Z:I"
-            assert client.ask(parse("mine", f"SELECT {number} + $1::int"), SYNC) == "1 Z:I"
-
-        def check(client):
-            number = crowd.index(client)
-            sql = (
-                "SELECT current_setting('TimeZone'), current_setting('lock_timeout'), "
-                "current_setting('application_name'), current_setting('extra_float_digits')"
-            )
-            client.send(query(sql))
-            [values] = [body for kind, body in client.until(b"Z") if kind == b"D"]
-            assert values == row(f"Etc/GMT-{number % 12}", f"{1001 + number}ms", "at first", "2")
-            argument = b"\0mine\0" + b"\0\0" + b"\0\1" + b"\0\0\0\1" + b"5" + b"\0\0"
-            client.send(b"B" + (len(argument) + 4).to_bytes(4, "big") + argument, EXECUTE, SYNC)
-            assert [body for kind, body in client.until(b"Z") if kind == b"D"] == [row(str(number + 5))]
-
-        for client in crowd:
-            check(client)
-        assert count(pooler, "clients_moved_total") == 0
-        for workers in (4, 1, 2):
-            before = count(pooler, "clients_moved_total")
-            workers_of(pooler, workers)
-            at_once(crowd, check, 1)
-            assert count(pooler, "clients_moved_total") > before
-        assert len(pooler.show("CLIENTS")) == 25
-
-
-def test_clients_that_say_nothing_do_not_keep_others_where_they_are(cored):
-    """Not only those are chosen to move that never do, whichever of them came first."""
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 8, database_workers=1))
+        pooler = stack.enter_context(on_workers(cored, 4, 8))
         crowd = clients(pooler, 40, stack)
-        workers_of(pooler, 2)
-        at_once(crowd[20:], transaction, 3)
-        assert 8 <= count(pooler, "clients_moved_total") <= 12, "half of those at work"
-        at_once(crowd[:20], transaction, 0.5)
-        assert 18 <= count(pooler, "clients_moved_total") <= 22, "half of the others too, once they speak"
-
-
-def test_clients_that_have_moved_share_what_they_have_prepared(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 4, database_workers=1, max_prepared_statements=500))
-        crowd = clients(pooler, 24, stack)
-        for client in crowd:
-            assert client.ask(parse("s", "SELECT 7"), SYNC) == "1 Z:I"
-        workers_of(pooler, 2)
-
-        def use(client):
-            assert client.ask(bind("s"), EXECUTE, SYNC) == "2 D:7 C:SELECT 1 Z:I"
-
-        at_once(crowd, use, 1)
-        assert count(pooler, "clients_moved_total") >= 10
-        for client in crowd:
-            assert int(client.value("SELECT count(*) FROM pg_prepared_statements")) <= 1
-
-
-def test_clients_that_move_while_a_pause_waits_are_not_killed(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 4, 8, database_workers=1))
-        crowd = clients(pooler, 100, stack)
         [holder] = clients(pooler, 1, stack)
-        for workers in (4, 1, 4, 1, 4):
-            assert holder.sql("BEGIN") == "C:BEGIN Z:T"
-            workers_of(pooler, workers)
-            with Raw(pooler.port, "pgbouncer") as console:
-                # The workers are asked again and again how much is still under way.
-                console.send(query("PAUSE d"))
-                for client in crowd:
-                    client.send(query("SELECT 1"))
-                    time.sleep(0.003)
-                assert holder.sql("COMMIT") == "C:COMMIT Z:I"
-                assert console.until(b"Z")[0] == (b"C", b"PAUSE\0")
-                assert console.sql("RESUME d") == "C:RESUME Z:I"
+        assert holder.sql("BEGIN") == "C:BEGIN Z:T"
+        with Raw(pooler.port, "pgbouncer") as console:
+            console.send(query("PAUSE d"))
+            time.sleep(0.3)
             for client in crowd:
-                assert show(client.until(b"Z")) == "T D:1 C:SELECT 1 Z:I"
-        assert count(pooler, "clients_moved_total") > 100
-
-
-def test_a_client_that_has_moved_can_be_cancelled_and_killed(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 4, 8, database_workers=1))
-        crowd = clients(pooler, 16, stack)
-        workers_of(pooler, 4)
+                client.send(query("SELECT 1"))
+            assert holder.sql("COMMIT") == "C:COMMIT Z:I"
+            assert console.until(b"Z")[0] == (b"C", b"PAUSE\0")
+            assert console.sql("RESUME d") == "C:RESUME Z:I"
         for client in crowd:
-            read(client)
-        wait_until(lambda: count(pooler, "clients_moved_total") >= 10)
+            assert show(client.until(b"Z")) == "T D:1 C:SELECT 1 Z:I"
+
+
+def test_clients_of_all_workers_can_be_cancelled_and_killed(cored):
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(on_workers(cored, 4, 8))
+        crowd = clients(pooler, 16, stack)
         for client in crowd:
             client.send(query("SELECT pg_sleep(60)"))
         wait_until(lambda: int(pooler.show("POOLS")[0]["cl_active"]) == 8)
@@ -406,40 +275,6 @@ def test_a_client_that_has_moved_can_be_cancelled_and_killed(cored):
         for client in crowd:
             assert client.next()[0] == b"E"
             assert client.next() is None
-
-
-def cancel(pooler, client):
-    """A connection that has brought a cancel request for a client."""
-    asker = Raw(pooler.port, login=False)
-    key = next(body for kind, body in client.greeting if kind == b"K")
-    asker.send((len(key) + 8).to_bytes(4, "big") + (80877102).to_bytes(4, "big") + key)
-    assert asker.next() is None
-    return asker.socket
-
-
-def test_who_is_pinned_or_listens_stays_until_it_can_go(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 8, database_workers=1))
-        crowd = clients(pooler, 16, stack)
-        for number, client in enumerate(crowd):
-            assert (
-                client.sql(f"CREATE TEMP TABLE own AS SELECT {number} AS n") == "C:SELECT 1 Z:I" if number < 4 else True
-            )
-            assert client.sql("LISTEN cores") == "C:LISTEN Z:I" if 4 <= number < 8 else True
-            assert client.sql("BEGIN") == "C:BEGIN Z:T" if 8 <= number < 10 else True
-        workers_of(pooler, 2)
-        for number, client in enumerate(crowd):
-            if number < 4:
-                assert client.sql("SELECT n FROM own") == f"T D:{number} C:SELECT 1 Z:I"
-            elif 8 <= number < 10:
-                assert client.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:T"
-                assert client.sql("COMMIT") == "C:COMMIT Z:I"
-            else:
-                read(client)
-        assert crowd[15].sql("NOTIFY cores, 'said'") == "C:NOTIFY Z:I"
-        for client in crowd[4:8]:
-            assert client.next()[0] == b"A"
-        assert 1 <= count(pooler, "clients_moved_total") <= 8
 
 
 def test_writers_of_one_worker_wait_for_no_readers_of_another(cored):
@@ -469,20 +304,9 @@ def test_the_limit_of_a_databases_clients_holds_over_all_workers(cored):
         clients(pooler, 1, stack)
 
 
-def test_whom_the_server_refuses_shares_what_other_workers_have(cored):
-    cored.psql("CREATE ROLE few LOGIN CONNECTION LIMIT 2")
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8, server_login_retry="0.1"))
-        first = [stack.enter_context(Raw(pooler.port, "d", user="few")) for _ in range(2)]
-        at_once(first, transaction, 0.3)
-        more = [stack.enter_context(Raw(pooler.port, "d", user="few")) for _ in range(10)]
-        assert min(at_once([*first, *more], transaction, 3)) > 20
-
-
 def test_a_database_of_shared_limits_has_one_worker(cored):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 4, 8, max_db_connections=3))
+        pooler = stack.enter_context(on_workers(cored, 4, 8, max_db_connections=3))
         with Backends(cored) as backends:
             assert min(at_once(clients(pooler, 12, stack), transaction, 1)) > 0
         assert backends.most <= 3
-        assert count(pooler, "connections_handed_over_total") == 0

@@ -577,7 +577,8 @@ def test_what_stands_behind_the_sync_of_an_implicit_block_is_the_new_users(with_
 def test_the_last_unit_of_a_client_that_leaves_is_run_behind_a_reload(with_many_users, changes):
     with_many_users.psql("DROP TABLE IF EXISTS kept; CREATE TABLE kept (number int); GRANT ALL ON kept TO public")
     users = [USERS[2], USERS[3] if changes else USERS[2]]
-    with Pooler(with_many_users, {"given": f"dbname=postgres user={users[0]}"}) as pooler:
+    # On the one worker the other client has made sure that there is a connection: who hangs up does not wait for one.
+    with Pooler(with_many_users, {"given": f"dbname=postgres user={users[0]}"}, workers=1) as pooler:
         with Raw(pooler.port, "given") as client, Raw(pooler.port, "given") as other:
             client.sql("SELECT 1")
             pooler.databases = {"given": f"dbname=postgres user={users[1]}"}

@@ -108,9 +108,9 @@ def test_clients_wait_through_a_restart_and_hear_nothing_of_it(own, name, place)
         own.stop("fast")
         for client, statement in zip(clients, STATEMENTS, strict=True):
             client.send(*statement)
-        # The server is away long enough to be found missing several times, and that is logged once.
+        # The server is away long enough to be found missing several times, and that is logged once by each worker.
         time.sleep(2)
-        assert refusals(pooler) == 1, pooler.log.read_text()
+        assert refusals(pooler) in (1, 2), pooler.log.read_text()
         waiting = next(row for row in pooler.show("POOLS") if row["database"] == "app")["cl_waiting"]
         assert waiting == str(len(clients))
         # Who comes now is told at once: there is nothing that could be lost by it.
@@ -125,7 +125,7 @@ def test_clients_wait_through_a_restart_and_hear_nothing_of_it(own, name, place)
         back = time.monotonic()
         for client in clients:
             assert errors(client.until(b"Z")) == []
-        assert pooler.log.read_text().count("server connections can be made again") == 1
+        assert pooler.log.read_text().count("server connections can be made again") in (1, 2)
         # server_login_retry is 15 seconds in a pgbouncer.ini: whoever waits does not wait for that.
         assert time.monotonic() - back < 8
         assert errors(client_ask(clients[2], query("COMMIT"))) == []

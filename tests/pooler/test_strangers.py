@@ -94,7 +94,8 @@ def test_refused_logins_leave_no_memory(server, database):
 def test_strangers_do_not_decide_which_worker_serves_a_database(server):
     """The databases of the configuration are dealt out when it is read."""
     databases = dict.fromkeys("abcd", "dbname=postgres")
-    with Pooler(server, databases, {SUPERUSER: "pw"}, auth_type="plain", workers=2) as pooler:
+    settings = {"auth_type": "plain", "workers": 2, "database_workers": 1}
+    with Pooler(server, databases, {SUPERUSER: "pw"}, **settings) as pooler:
         for name in ("a", "none1", "b", "none2", "c", "none3", "d"):
             with Stranger(pooler.port, database=name) as stranger:
                 stranger.send(message(b"p", b"wrong\0"))

@@ -31,10 +31,6 @@ impl Outside for Nothing {
         Duration::ZERO
     }
 
-    fn processor_time(&self) -> Duration {
-        Duration::ZERO
-    }
-
     fn look_up(&self, shared: &Arc<Shared>, host: &str) {
         shared.resolver.give_up(host);
     }

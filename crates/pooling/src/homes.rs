@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use crate::model::keys::WorkerId;
-use crate::model::{Bounds, Excess, Full, Spread};
+use crate::model::{Full, Spread};
 
 use crate::config::Config;
 use crate::sync::lock;
@@ -19,6 +19,10 @@ use crate::sync::lock;
 pub const CONSOLE: WorkerId = WorkerId(0);
 /// The worker that looks passwords up in databases without a worker.
 pub const HOMELESS: WorkerId = WorkerId(0);
+
+/// The server connections that keep one worker busy: a server takes several times the processor time that the pooler takes
+/// for a statement.
+const BUSY: usize = 8;
 
 /// The workers of databases.
 #[derive(Debug)]
@@ -41,24 +45,39 @@ impl Homes {
         lost.map(|(name, clients)| (name.to_owned(), clients)).collect()
     }
 
-    /// Gives each database that is named in a configuration its workers, unless it has them. The numbers of workers,
-    /// for all databases that have some, are those of the configuration.
+    /// Gives each database that is named in a configuration, or has workers, and that has no clients, as many workers as
+    /// the configuration says.
     pub fn deal(&self, config: &Config) {
         let known = lock(&self.spread).names();
         for database in config.named_databases().chain(&known) {
-            lock(&self.spread).settle(database, self.bounds(config, database));
+            let wanted = self.wanted(config, database);
+            lock(&self.spread).settle(database, wanted);
         }
     }
 
-    /// The number of workers that may serve a database. Each must have server connections enough that reads can be
-    /// pipelined on one while another is checked out; and limits that pools share are kept within one worker.
-    fn bounds(&self, config: &Config, database: &str) -> Bounds {
+    /// The number of workers that serve a database. Each must have server connections enough that reads can be pipelined
+    /// on one while another is checked out; and limits that pools share are kept within one worker.
+    fn wanted(&self, config: &Config, database: &str) -> usize {
         let size = config.pool_size(database, config.pool_user(database, ""));
         let most = if config.shares_limits(database) { 1 } else { self.workers.min(size / 2).max(1) };
         match config.settings.database_workers {
-            0 => Bounds { least: 1, most },
-            wanted => Bounds { least: wanted.min(most), most: wanted.min(most) },
+            0 => (size / BUSY).clamp(1, most),
+            wanted => wanted.min(most),
         }
+    }
+
+    /// Gives a database that has no workers yet those that it needs, and a client one of them.
+    fn enter(&self, config: &Config, database: &str, user: &str, most: usize) -> Result<WorkerId, Full> {
+        let mut spread = lock(&self.spread);
+        if spread.first(database).is_none() {
+            spread.settle(database, self.wanted(config, database));
+        }
+        spread.enter((database, user), config.pool_size(database, user), most).map(WorkerId)
+    }
+
+    /// The part that a worker has of what all workers of a database have together.
+    pub fn share(&self, worker: WorkerId, database: &str, all: usize) -> usize {
+        lock(&self.spread).share(database, worker.0, all)
     }
 
     /// The first worker of a database, if it has one.
@@ -71,21 +90,6 @@ impl Homes {
         lock(&self.spread).members(database).contains(&worker.0)
     }
 
-    /// Counts a worker's time and its statements by database since its last report.
-    pub fn report(&self, worker: WorkerId, busy: f64, statements: &BTreeMap<String, u64>) {
-        lock(&self.spread).report(worker.0, busy, statements);
-    }
-
-    /// Gives databases more workers or fewer; gives these databases and their new numbers. Called once a second.
-    pub fn decide(&self) -> Vec<(String, usize)> {
-        lock(&self.spread).decide()
-    }
-
-    /// The clients of a database that are to move away from this worker.
-    pub fn excess(&self, worker: WorkerId, database: &str) -> Vec<Excess> {
-        lock(&self.spread).excess(database, worker.0)
-    }
-
     /// Forgets the databases whose first worker this is and that are not in use here; gives their names.
     pub fn forget(&self, worker: WorkerId, in_use: impl Fn(&str) -> bool) -> Vec<String> {
         lock(&self.spread).forget(worker.0, in_use)
@@ -96,39 +100,36 @@ impl Homes {
 pub struct Place {
     homes: Arc<Homes>,
     database: Box<str>,
+    /// The user of the client's pool when it came.
+    user: Box<str>,
     worker: WorkerId,
 }
 
 impl Place {
-    /// A place for one more client of a database, unless it has `max_db_client_connections` of them.
-    pub fn take(homes: &Arc<Homes>, config: &Config, database: &str) -> Result<Self, Full> {
-        let (bounds, most) = (homes.bounds(config, database), config.database_clients(database));
-        let worker = WorkerId(lock(&homes.spread).enter(database, bounds, most)?);
-        Ok(Self { homes: homes.clone(), database: database.into(), worker })
+    /// A place for one more client of a database, of this user, unless the database has `max_db_client_connections` of
+    /// them.
+    pub fn take(homes: &Arc<Homes>, config: &Config, database: &str, user: &str) -> Result<Self, Full> {
+        let user = config.pool_user(database, user);
+        let worker = homes.enter(config, database, user, config.database_clients(database))?;
+        Ok(Self { homes: homes.clone(), database: database.into(), user: user.into(), worker })
     }
 
-    /// A place for a client that was accepted already.
-    pub fn take_one_more(homes: &Arc<Homes>, config: &Config, database: &str) -> Self {
+    /// A place for a client of this pool's user that was accepted already.
+    pub fn take_one_more(homes: &Arc<Homes>, config: &Config, database: &str, user: &str) -> Self {
         // Without a limit there is a place.
-        let entered = lock(&homes.spread).enter(database, homes.bounds(config, database), 0);
-        Self { homes: homes.clone(), database: database.into(), worker: entered.map_or(CONSOLE, WorkerId) }
+        let worker = homes.enter(config, database, user, 0).unwrap_or(CONSOLE);
+        Self { homes: homes.clone(), database: database.into(), user: user.into(), worker }
     }
 
     /// The worker.
     pub fn worker(&self) -> WorkerId {
         self.worker
     }
-
-    /// Changes the place for one at another worker.
-    pub fn change(&mut self, to: WorkerId) {
-        lock(&self.homes.spread).change(&self.database, self.worker.0, to.0);
-        self.worker = to;
-    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.homes.spread).leave(&self.database, self.worker.0);
+        lock(&self.homes.spread).leave((&self.database, &self.user), self.worker.0);
     }
 }
 

@@ -1,6 +1,5 @@
 //! The state that the workers share, and their messages to each other. The traffic of clients and servers never passes
-//! here: a client, or a server connection, belongs to one worker as a whole, and moves to another only while it has no
-//! statement or transaction under way.
+//! here: a client, once it has logged in, or a server connection belongs to one worker as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -33,7 +32,7 @@ use crate::resolve::Resolver;
 use crate::seat::Counts;
 use crate::state::adopted::Adopted;
 use crate::state::arrival::Arrival;
-use crate::state::traveller::{Parcel, Traveller};
+use crate::state::traveller::Traveller;
 use crate::succession::inherited::Succession;
 use crate::sync::lock;
 
@@ -53,16 +52,12 @@ pub struct Outcome {
 pub enum Message {
     /// A connection of a client: just accepted, on its way to where its password is looked up, or to its database.
     Arrived(Box<Arrival>),
-    /// A client that moves here, with its session.
-    Moved(Box<Traveller>),
+    /// A client of this worker that another process was to take, and does not.
+    Returned(Box<Traveller>),
     /// A client of the process before.
     Adopted(Box<Adopted>),
-    /// A server connection that is handed over.
-    HandedOver(Box<Parcel>),
     /// The counts of another worker that no longer has this pool.
     Bequeathed(Box<(PoolName, Totals, Stats)>),
-    /// Another worker waits for a connection of this pool, or has left room for one.
-    Wanted(Box<PoolName>),
     /// The secret that was derived for this client.
     Derived(ClientKey, Box<Secret>),
     /// A statement of this client is to be cancelled.
@@ -150,8 +145,6 @@ pub struct Orders {
 pub trait Outside: Debug + Send + Sync {
     /// The time since 1970.
     fn date(&self) -> Duration;
-    /// The processor time that this thread has used.
-    fn processor_time(&self) -> Duration;
     /// Begins to look a name up; the workers are told when that is done.
     fn look_up(&self, shared: &Arc<Shared>, host: &str);
     /// Reads the files that settings name, for TLS and authentication; again after a setting was changed.

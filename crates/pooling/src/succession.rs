@@ -30,9 +30,8 @@ pub fn take_back(core: &mut Core) {
     let succession = &core.shared.succession;
     let Some(heir) = succession.heir() else { return };
     let is_there = core.clients.get(heir.0).is_some_and(Client::is_on_console);
-    for mut traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
-        traveller.identity.place.change(core.id);
-        moves::settle_in(core, traveller);
+    for traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
+        moves::give_back(core, traveller);
     }
 }
 

@@ -19,8 +19,8 @@ use pooling::berth::Berth;
 use pooling::catalog::{Knowledge, Place, Servers, Way};
 use pooling::config::Config;
 use pooling::io::Network;
-use pooling::model::Micros;
-use pooling::model::claims::Claim;
+
+use pooling::model::claims::{Claim, Micros};
 use pooling::model::keys::WorkerId;
 use pooling::model::quota::{Limit, Quota};
 use pooling::model::tally::Use;
@@ -233,7 +233,8 @@ impl Reader {
     /// Whether no pool of the database has a server connection.
     fn is_deserted(&self, place: &Place) -> bool {
         let config = self.shared.config();
-        !self.shared.commons.has_connections(|name| Place::of(&config, name).as_ref() == Some(place))
+        let of = |name: &str| Place::of(&config, name).as_ref() == Some(place);
+        !lock(&self.shared.counts.servers).has_connections(self.shared.mailboxes.len(), of)
     }
 
     /// How to reach the server to ask; none if there is none now.

@@ -52,14 +52,6 @@ const COUNTS: &[Count] = &[
         "Reads that went to the primary, since no replica had replayed the commits that they must see.",
         |totals| totals.reads.on_primary as f64,
     ),
-    (
-        "connections_handed_over_total",
-        "Server connections that one worker of the pooler has handed to another, whose clients had waited longer.",
-        |totals| totals.moved.connections as f64,
-    ),
-    ("clients_moved_total", "Clients that have moved from one worker of the pooler to another.", |totals| {
-        totals.moved.clients as f64
-    }),
     ("refused_total", "Statements that the pooler refused and sent to no server.", |totals| totals.refused as f64),
     ("binds_total", "Named statements that clients have bound.", |totals| totals.prepared.binds as f64),
     (

@@ -129,8 +129,8 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         setup.reports_standby = dice.below(4) > 0;
     }
     if setup.session_mode {
-        // Else clients would wait for others to leave.
-        setup.pool_size = setup.clients;
+        // Else clients would wait for others to leave. Who comes while another leaves may be sent to a full worker.
+        setup.pool_size = setup.clients * setup.members;
     }
     if seed % 8 == 3 && setup.servers == 1 && !setup.session_mode {
         share_limits(&mut dice, &mut setup);

@@ -40,7 +40,12 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
         None => Part::Whole,
     };
     // Connections are made in the pools of the servers.
-    let sizes = if part == Part::Clients { (0, 0) } else { (pool.limits.size, pool.limits.reserve) };
+    let (database, user) = (&*pool.name.database, &*pool.name.user);
+    let sizes = match part {
+        Part::Clients => (0, 0),
+        _ if pool.name.unproven => (pool.limits.size, 0),
+        _ => (core.config.pool_size(database, user), core.config.reserve(database, user)),
+    };
     PoolSeen {
         database: pool.name.database.to_string(),
         user: pool.name.user.to_string(),

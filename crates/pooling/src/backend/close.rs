@@ -4,7 +4,6 @@ use crate::model::keys::ServerKey;
 
 use crate::error::Cause;
 use crate::pipeline::retry;
-use crate::pools::neighbours;
 use crate::reactor::sockets;
 use crate::state::Core;
 use crate::state::server::State;
@@ -55,7 +54,4 @@ pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
     if server.apart.is_none() && matches!(server.state(), State::Connecting | State::Login(_)) {
         pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     }
-    let pool_key = server.pool;
-    drop(server);
-    neighbours::pass_room_on(core, pool_key);
 }

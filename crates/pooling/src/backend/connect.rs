@@ -10,7 +10,6 @@ use wire::login::{Error, Event, Login, Terms};
 
 use crate::backend::addresses;
 use crate::berth::Berth;
-use crate::common::Permit;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::error::{self, Cause};
@@ -30,7 +29,7 @@ use crate::sync::lock;
 /// The purpose of a connection.
 pub enum Purpose {
     /// A connection of its pool.
-    Pool(Permit, Berth),
+    Pool(Berth),
     /// A connection beside the pool.
     Apart(Apart, Berth),
 }
@@ -47,8 +46,8 @@ fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut L
 }
 
 /// Begins to connect one more server to a pool; false when it failed at once.
-pub fn connect(core: &mut Core, key: PoolKey, permit: Permit, berth: Berth) -> bool {
-    connect_for(core, key, Purpose::Pool(permit, berth)).is_some()
+pub fn connect(core: &mut Core, key: PoolKey, berth: Berth) -> bool {
+    connect_for(core, key, Purpose::Pool(berth)).is_some()
 }
 
 /// Begins to connect a client of replication to the server of a pool.
@@ -165,8 +164,8 @@ fn take_up(
         let why = format!("cannot watch a socket: {error}");
         match purpose {
             Purpose::Apart(apart, _) => not_apart(core, key, apart, &why),
-            Purpose::Pool(permit, _) => {
-                drop(permit);
+            Purpose::Pool(berth) => {
+                drop(berth);
                 connect_failed(core, key, &Cause::connection(&why), true, true);
             }
         }
@@ -174,9 +173,9 @@ fn take_up(
     }
     let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
     server.at.sslmode = credentials::terms(&core.config.settings, &*server.io.socket).sslmode;
-    (server.apart, server.permit, server.berth) = match purpose {
-        Purpose::Pool(permit, berth) => (None, Some(permit), Some(berth)),
-        Purpose::Apart(apart, berth) => (Some(apart), None, Some(berth)),
+    (server.apart, server.berth) = match purpose {
+        Purpose::Pool(berth) => (None, Some(berth)),
+        Purpose::Apart(apart, berth) => (Some(apart), Some(berth)),
     };
     let apart = server.apart;
     if let Some(pool) = core.pools.get_mut(key.0) {
@@ -372,7 +371,7 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
-    if pool.cluster_of.home.is_some() || refuses && pool.common.total() == 0 {
+    if pool.cluster_of.home.is_some() || refuses && pool.connections.servers.is_empty() {
         turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(cause.clone()))));
     }
 }

@@ -52,7 +52,7 @@ pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
     let Some(failure) = pool.connections.failure.as_ref().filter(|failure| !failure.may_pass) else { return };
     // Another server of a cluster may serve them; in a pool that is paused or full the refusal is not why its clients
     // wait.
-    if pool.cluster_of.home.is_some() || pool.limits.paused || pool.common.total() >= pool.limits.size {
+    if pool.cluster_of.home.is_some() || pool.limits.paused || pool.connections.servers.len() >= pool.limits.size {
         return;
     }
     if pool.queue.served.is_some_and(|served| core.now.saturating_duration_since(served) < HOPE) {

@@ -101,9 +101,10 @@ settings! {
     listen_backlog: usize = 128, false;
     /// Worker threads; 0 for one per core.
     workers: usize = 0, false;
-    /// Worker threads that serve one database; 0 for one until that worker is busy, then more. One worker serves a pool
-    /// of one to three server connections, and a database to which `max_db_connections` or `max_user_connections`
-    /// applies.
+    /// Worker threads that serve one database, each with its share of the connections; 0 for one for each eight server
+    /// connections of the pool. Each has two connections at least, and one worker serves a database to which
+    /// `max_db_connections` or `max_user_connections` applies. A reload changes the number while the database has no
+    /// clients.
     database_workers: usize = 0, true;
     /// When a server connection returns to the pool: at the end of the `session` or of the `transaction`. `statement`
     /// works like `transaction`, and closes a client that begins a transaction block.

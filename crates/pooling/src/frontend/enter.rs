@@ -40,11 +40,11 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     if let Err(refusal) = take_seat(core, key, &proven) {
         return leave::fatal(core, key, &refusal);
     }
-    let database = &proven.introduction.database;
+    let Introduction { database, user, .. } = &proven.introduction;
     let home = if config::is_console(database) {
         CONSOLE
     } else {
-        match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database), Ok) {
+        match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database, user), Ok) {
             Ok(place) => proven.place.insert(place).worker(),
             Err(Full) => return leave::fatal(core, key, &Error::FullForDatabase),
         }

@@ -156,14 +156,6 @@ impl Known {
         }
     }
 
-    /// The statements of a connection that has come from another worker, where clients have other keys.
-    pub fn arrived(mut self) -> Self {
-        for prepared in self.by_id.values_mut() {
-            prepared.stale |= prepared.reread_by.take().is_some();
-        }
-        self
-    }
-
     /// Notes that the server may have lost all of them: the next use of each prepares it afresh, by another name.
     pub fn doubt(&mut self) {
         self.by_id.values_mut().for_each(|prepared| prepared.doubtful = true);
@@ -221,7 +213,6 @@ mod tests {
         assert!(!known.has(&one), "until the server has made it");
         known.is_made(&one, u64::MAX);
         assert!(known.has(&one) && known.may_reread(&one, second));
-        assert!(!known.arrived().has(&one), "clients have other keys there");
     }
 
     #[test]

@@ -9,16 +9,13 @@
 //!   whether a server connection [has](known) it, how it may be sent (its [`fingerprint`]), and whether servers are to
 //!   [keep](keeping) it.
 //! - A pool: its [totals], the time of its next [attempt to connect](failure), its [share](quota) of limits.
-//! - One database on several workers: [`Spread`] and [`Ledger`].
+//! - One database on several workers: [`Spread`].
 //!
 //! A *worker* is a thread of the pooler with clients and server connections of its own. No statement passes from one
-//! worker to another, so workers need no locks for them. Three values are shared:
+//! worker to another, so workers need no locks for them. Two values are shared:
 //!
-//! - [`Spread`] says which workers serve a database, its *members*, and how many clients each of them has. A database
-//!   begins with one member. More workers join when the members are busy with the database, and clients move to them,
-//!   each at a moment without a statement or transaction under way.
-//! - [`Ledger`] counts the server connections of one pool, so that all workers together keep within its size. A free
-//!   connection is handed to the worker whose clients have waited longest.
+//! - [`Spread`] says which workers serve a database, its *members*, how many clients each of them has, and which part of
+//!   the size of a pool is its.
 //! - [`tally::Tally`] counts the server connections under the limits that several pools share, and keeps places for
 //!   pools whose clients have waited for long ([`claims`]).
 //!
@@ -40,7 +37,6 @@ pub mod hub;
 pub mod keeping;
 pub mod keys;
 pub mod known;
-mod ledger;
 pub mod lexing;
 mod pace;
 pub mod pins;
@@ -59,7 +55,5 @@ pub mod tally;
 pub mod totals;
 pub mod turn;
 pub mod vars;
-pub mod workload;
 
-pub use ledger::{Ledger, Micros, Standing, Step};
-pub use spread::{Bounds, Excess, Full, Spread};
+pub use spread::{Full, Spread};

@@ -32,8 +32,6 @@ pub struct Totals {
     pub pipelining: Pipelining,
     /// Reads for which replicas were behind.
     pub reads: Reads,
-    /// Connections and clients that went to other workers.
-    pub moved: Moved,
 }
 
 /// Counts of prepared statements.
@@ -65,15 +63,6 @@ pub struct Reads {
     pub awaited_replay: u64,
     /// Reads that went to the primary since no replica had replayed them.
     pub on_primary: u64,
-}
-
-/// Counts of connections and clients that have gone from one worker to another.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Moved {
-    /// Server connections.
-    pub connections: u64,
-    /// Clients.
-    pub clients: u64,
 }
 
 impl Totals {
@@ -114,10 +103,6 @@ impl Totals {
                 awaited_replay: count(self.reads.awaited_replay, other.reads.awaited_replay),
                 on_primary: count(self.reads.on_primary, other.reads.on_primary),
             },
-            moved: Moved {
-                connections: count(self.moved.connections, other.moved.connections),
-                clients: count(self.moved.clients, other.moved.clients),
-            },
         }
     }
 }
@@ -134,10 +119,10 @@ mod tests {
             pipelining: Pipelining { retried: 1, ..Pipelining::default() },
             ..Totals::default()
         };
-        let more = Totals { queries: 4, moved: Moved { clients: 2, connections: 1 }, ..earlier };
+        let more = Totals { queries: 4, ..earlier };
         let sum = earlier.plus(&more);
-        assert_eq!((sum.queries, sum.wait_time, sum.moved.clients), (7, Duration::from_secs(2), 2));
+        assert_eq!((sum.queries, sum.wait_time), (7, Duration::from_secs(2)));
         let since = sum.since(&earlier);
-        assert_eq!((since.queries, since.moved.connections, since.pipelining.retried), (4, 1, 1));
+        assert_eq!((since.queries, since.pipelining.retried), (4, 1));
     }
 }

@@ -16,14 +16,14 @@ pub fn usual(core: &Core, pool: &Pool) -> usize {
 
 /// Whether clients wait for a connection to themselves.
 pub fn is_short(pool: &Pool) -> bool {
-    !pool.queue.waiting.is_empty() || pool.connections.owes
+    !pool.queue.waiting.is_empty()
 }
 
 /// The pipelined connection with the fewest units, of those that can take one more of a client's. While others wait for
 /// a connection to themselves, pipelined connections keep no more than their share, and never all.
 pub fn emptiest(core: &Core, pool: &Pool, client: &Client) -> Option<ServerKey> {
     let depth = pool.depth(&core.config.settings);
-    let share = if is_short(pool) { usual(core, pool).min(pool.room().saturating_sub(1)) } else { usize::MAX };
+    let share = if is_short(pool) { usual(core, pool).min(pool.limits.size.saturating_sub(1)) } else { usize::MAX };
     let shared = pool.connections.pipelined.iter().take(share);
     let servers = shared.filter_map(|key| Some((*key, core.servers.get(key.0)?)));
     let open = servers.filter(|(_, server)| has_room(client, server, depth));

@@ -169,7 +169,7 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
         return room::has_room(client, server, core.config.settings.pipeline_depth.max(1) * 4).then_some(own);
     }
     let best = room::emptiest(core, pool, client);
-    let room = pool.room();
+    let room = pool.limits.size;
     let few = pool.connections.pipelined.len() < room::usual(core, pool).min(room);
     if room::is_short(pool) || (best.is_some() && !few) {
         return best;

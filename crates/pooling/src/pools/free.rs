@@ -6,7 +6,7 @@ use wire::backend::Status;
 use crate::backend::{align, close, settle};
 use crate::config::PoolMode;
 use crate::pipeline::connection;
-use crate::pools::{checkin, checkout, checks, grow, handover, limits, neighbours};
+use crate::pools::{checkin, checkout, checks, grow, limits, neighbours};
 use crate::reactor::turns;
 use crate::router::fingerprints;
 use crate::shared::Message;
@@ -71,13 +71,9 @@ fn offer(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     let (old, retire) = (checks::is_old(core, server), server.life.retire || server.cancels.suspect);
     let Some(pool) = core.pools.get(pool_key.0) else { return };
-    let total = pool.common.total();
+    let total = pool.connections.servers.len();
     let many = total > pool.limits.size + pool.limits.reserve;
     let spare = total > pool.limits.size && pool.is_unwanted();
-    // Clients of other workers may wait for one of the reserve.
-    if spare && !(retire || old || many) && handover::gives_away(core, key) {
-        return;
-    }
     let debt = limits::take_debt(core, pool_key);
     let why = if retire {
         "the connection had been marked to be closed"
@@ -100,9 +96,6 @@ fn offer(core: &mut Core, key: ServerKey) {
 /// Checks a free server connection out for the next waiting client, or puts it into the pool.
 fn hand_out(core: &mut Core, key: ServerKey) {
     let Some(pool_key) = core.servers.get(key.0).map(|server| server.pool) else { return };
-    if handover::gives_away(core, key) {
-        return;
-    }
     let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
     if !pool.limits.paused && checkout::assign_to_next(core, key, pool_key) {
         return;
@@ -111,7 +104,6 @@ fn hand_out(core: &mut Core, key: ServerKey) {
         pool.connections.idle.push_back(key);
     }
     offer_place(core, pool_key);
-    handover::balance(core, pool_key);
 }
 
 /// Checks free connections out for waiting clients, as after RESUME.

@@ -5,24 +5,16 @@ use crate::model::quota::Limit;
 use crate::model::turn::After;
 
 use crate::backend::connect;
-use crate::common::PoolName;
-use crate::pools::{handover, limits, neighbours, size, welcome};
+use crate::pools::{limits, neighbours, size, welcome};
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
 
-/// Opens connections for waiting clients, as far as the limits allow, and tells other workers of the clients that still
-/// wait.
+/// Opens connections for waiting clients, as far as the limits allow.
 pub fn grow(core: &mut Core, key: PoolKey) {
     if members::is_cluster(core, key) {
-        welcome::welcome_from_a_member(core, key);
-        return;
+        return welcome::welcome_from_a_member(core, key);
     }
-    open_more(core, key);
-    handover::balance(core, key);
-}
-
-fn open_more(core: &mut Core, key: PoolKey) {
     let Some(pool) = core.pools.get(key.0) else { return };
     let settings = &core.config.settings;
     if pool.limits.paused {
@@ -41,17 +33,19 @@ fn open_more(core: &mut Core, key: PoolKey) {
     // A waiting client goes before idle connections of other pools; filling a pool up does not.
     let needed = wanted;
     if pool.queue.clients > 0 || pool.limits.kept {
-        wanted = wanted.max(pool.limits.minimum.saturating_sub(pool.common.total()));
+        wanted = wanted.max(pool.limits.minimum.saturating_sub(pool.connections.servers.len()));
     }
     // One attempt shows as well as many whether a server is back.
     if down {
         wanted = wanted.min(1_usize.saturating_sub(pool.connections.connecting));
     }
     for number in 0..wanted {
-        let Some(permit) = core.pools.get(key.0).and_then(|pool| pool.common.open(limit)) else { break };
+        if core.pools.get(key.0).is_none_or(|pool| pool.connections.servers.len() >= limit) {
+            break;
+        }
         let berth = if number < needed { limits::make_room(core, key) } else { limits::berth(core, key) };
         let Some(berth) = berth else { break };
-        if !connect::connect(core, key, permit, berth) {
+        if !connect::connect(core, key, berth) {
             break;
         }
     }
@@ -64,13 +58,6 @@ pub fn grow_under(core: &mut Core, limit: &Limit) {
     }
 }
 
-/// Serves a worker that wants a connection of this pool, or uses the room that it has left.
-pub fn wanted(core: &mut Core, name: &PoolName) {
-    let Some(key) = size::pool_named(core, name) else { return };
-    neighbours::look_at_debt(core, key);
-    grow(core, key);
-}
-
 /// Opens one more connection, for a pipelined connection, if no limit and no failure forbids it.
 pub fn grow_by_one(core: &mut Core, key: PoolKey) {
     let failing = core.pools.get(key.0).is_none_or(|pool| {
@@ -78,9 +65,9 @@ pub fn grow_by_one(core: &mut Core, key: PoolKey) {
         failure.is_some_and(|failure| failure.holds(core.now, core.config.settings.server_login_retry.0))
     });
     if !failing
-        && let Some(permit) = limits::permit(core, key)
+        && limits::is_within_size(core, key)
         && let Some(berth) = limits::berth(core, key)
     {
-        connect::connect(core, key, permit, berth);
+        connect::connect(core, key, berth);
     }
 }

@@ -17,7 +17,6 @@ use crate::model::tally::Use;
 
 use crate::backend::close;
 use crate::berth::Berth;
-use crate::common::Permit;
 use crate::pools::{neighbours, size};
 use crate::shared::Message;
 use crate::state::Core;
@@ -74,9 +73,9 @@ fn is_exceeded(core: &Core, limit: &Limit) -> bool {
     most > 0 && lock(&core.shared.counts.servers).count(limit) > most
 }
 
-/// A permit for one more server connection of a pool, within its size.
-pub fn permit(core: &Core, key: PoolKey) -> Option<Permit> {
-    core.pools.get(key.0).and_then(|pool| pool.common.open(pool.limits.size))
+/// Whether a pool has fewer server connections than its size.
+pub fn is_within_size(core: &Core, key: PoolKey) -> bool {
+    core.pools.get(key.0).is_some_and(|pool| pool.connections.servers.len() < pool.limits.size)
 }
 
 fn take(core: &Core, pool: &Pool, what: Use) -> Result<Berth, Limit> {
@@ -210,7 +209,8 @@ fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
     let retry = core.config.settings.server_login_retry.0;
     let may_open = |pool: &Pool| {
         let failure = pool.connections.failure.as_ref();
-        !failure.is_some_and(|failure| failure.holds(core.now, retry)) && pool.common.total() < size::most(core, pool)
+        !failure.is_some_and(|failure| failure.holds(core.now, retry))
+            && pool.connections.servers.len() < size::most(core, pool)
     };
     let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(member.0));
     let (connecting, may_open) = if pool.is_cluster() {

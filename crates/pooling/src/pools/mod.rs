@@ -6,7 +6,6 @@ pub mod checks;
 pub mod configure;
 pub mod free;
 pub mod grow;
-pub mod handover;
 pub mod limits;
 pub mod neighbours;
 pub mod order;

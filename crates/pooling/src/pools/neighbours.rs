@@ -2,15 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::Micros;
-use crate::model::keys::{PoolKey, WorkerId};
-use wire::backend::Status;
+use crate::model::claims::Micros;
+use crate::model::keys::PoolKey;
 
-use crate::common::PoolName;
-use crate::shared::Message;
 use crate::state::Core;
 use crate::state::pool::Pool;
-use crate::state::server::{Residue, Server, State};
+use crate::state::server::{Server, State};
 
 /// The number of connections that waiting clients need, beside those that will soon be free.
 pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
@@ -23,66 +20,10 @@ pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
     if waiting == 0 { 0 } else { waiting.saturating_sub(soon_free(core, key)) }
 }
 
-/// Whether a connection that is free may be handed over.
-pub fn may_travel(server: &Server) -> bool {
-    matches!(server.state(), State::Idle)
-        && server.exchange.requests.is_empty()
-        && server.status == Status::Idle
-        && server.known.residue == Residue::Nothing
-        && server.known.definition.is_none()
-        && server.cancels.under_way == 0
-        && !server.cancels.suspect
-        && !server.life.retire
-        && !server.life.suspended
-        && server.life.doomed.is_none()
-        && server.io.rest.is_empty()
-        && server.io.pending() == 0
-        && !server.io.hangup
-}
-
 /// A moment as all workers count it.
 pub fn micros(core: &Core, moment: Instant) -> Micros {
     let since = moment.saturating_duration_since(core.shared.started);
     Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
-/// The time since when a client waits for a connection of this pool, as all workers count it.
-pub fn hunger(core: &Core, pool: &Pool) -> Option<Micros> {
-    waits_since(core, pool).filter(|_| !pool.limits.paused).map(|since| micros(core, since))
-}
-
-/// Lets another worker open a connection in the place of one that was closed.
-pub fn pass_room_on(core: &Core, key: PoolKey) {
-    let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) else { return };
-    if let Some(other) = pool.common.in_need(pool.limits.size) {
-        tell_member(core, key, other, Message::Wanted);
-    }
-}
-
-/// Gets clients that have waited long a connection of another worker's that never becomes free.
-pub fn claim_share(core: &Core, key: PoolKey) {
-    let Some(pool) = core.pools.get(key.0).filter(|pool| pool.common.is_shared()) else { return };
-    let stall = core.config.settings.pipeline_stall.0;
-    let long = |since: Instant| core.now.saturating_duration_since(since) >= stall;
-    if waits_since(core, pool).is_some_and(long)
-        && let Some(debtor) = pool.common.creditor(pool.limits.size)
-    {
-        tell_member(core, key, debtor, Message::Wanted);
-    }
-}
-
-/// Sends a message to another worker that has the same pool.
-pub fn tell_member(core: &Core, key: PoolKey, worker: WorkerId, message: fn(Box<PoolName>) -> Message) {
-    if let Some(pool) = core.pools.get(key.0) {
-        core.shared.tell(worker, message(Box::new(pool.common.name().clone())));
-    }
-}
-
-/// Notes whether the pool must give up a connection, though none becomes free.
-pub fn look_at_debt(core: &mut Core, key: PoolKey) {
-    if let Some(pool) = core.pools.get_mut(key.0) {
-        pool.connections.owes = pool.common.is_shared() && pool.common.owes(pool.limits.size);
-    }
 }
 
 /// The pools that wait for a connection and share a limit with this one, the one that has waited longest first.

@@ -34,11 +34,14 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     let database = config.database(&pool.name.database);
     pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
     pool.limits.pipelining = Pool::may_pipeline(pool.limits.mode, settings);
-    pool.limits.size = config.pool_size(&pool.name.database, &pool.name.user);
-    pool.limits.minimum =
-        database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size).min(pool.limits.size);
+    let share = |all| core.shared.homes.share(core.id, &pool.name.database, all);
+    let size = config.pool_size(&pool.name.database, &pool.name.user);
+    // Clients that were here before the pool had fewer connections than workers are served by one.
+    pool.limits.size = share(size).max(size.min(1));
+    let minimum = database.and_then(|entry| entry.min_pool_size).unwrap_or(settings.min_pool_size);
+    pool.limits.minimum = share(minimum).min(pool.limits.size);
     pool.limits.lifetime = database.and_then(|entry| entry.server_lifetime).unwrap_or(settings.server_lifetime).limit();
-    pool.limits.reserve = config.reserve(&pool.name.database, &pool.name.user);
+    pool.limits.reserve = share(config.reserve(&pool.name.database, &pool.name.user));
     pool.limits.quota =
         Quota { database: config.database_servers(&pool.name.database), user: config.user_servers(&pool.name.user) };
     pool.cluster_of.serializable = false;

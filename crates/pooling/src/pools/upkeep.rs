@@ -163,7 +163,7 @@ fn make_kept_pools(core: &mut Core) {
     for (name, entry) in &config.databases {
         let minimum = entry.min_pool_size.unwrap_or(config.settings.min_pool_size);
         let Some(user) = &entry.user else { continue };
-        if minimum == 0 || core.shared.homes.of(name) != Some(core.id) {
+        if core.shared.homes.share(core.id, name, minimum) == 0 || !core.shared.homes.serves(core.id, name) {
             continue;
         }
         let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());
@@ -221,13 +221,12 @@ pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)
     pool.counts.totals = pool.counts.totals.plus(&totals);
     pool.counts.periods = pool.counts.periods.map(|period| period.plus(&totals));
     pool.counts.stats.add(&stats);
-    core.lifecycle.workload.leave_out(&name.database, totals.queries);
 }
 
 /// Closes free connections of a pool that has become smaller, or that shares a limit which has.
 fn trim(core: &mut Core, key: PoolKey) {
     while let Some(pool) = core.pools.get(key.0) {
-        let many = pool.common.total() > pool.limits.size || limits::limit_exceeded(core, pool).is_some();
+        let many = pool.connections.servers.len() > pool.limits.size || limits::limit_exceeded(core, pool).is_some();
         if !many || !pool.queue.waiting.is_empty() {
             return;
         }

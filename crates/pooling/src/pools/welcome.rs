@@ -138,10 +138,10 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
     match choice {
         Ok(id) => {
             if let Some(member) = members::member(core, home, id)
-                && let Some(permit) = limits::permit(core, member)
+                && limits::is_within_size(core, member)
                 && let Some(berth) = limits::make_room(core, member)
             {
-                connect::connect(core, member, permit, berth);
+                connect::connect(core, member, berth);
             }
         }
         Err(unavailable) => {
@@ -177,7 +177,7 @@ pub fn why_no_lookup(core: &Core, home: PoolKey) -> Option<Error> {
         let member = pool.cluster_of.members.iter().find(|(member, _)| *member == id);
         let member = member.and_then(|(_, key)| core.pools.get(key.0));
         // The connections that a pool has may become free.
-        member.is_some_and(|member| member.connections.failure.is_some() && member.common.total() == 0)
+        member.is_some_and(|member| member.connections.failure.is_some() && member.connections.servers.is_empty())
     };
     let hopes = view
         .servers()

@@ -1,11 +1,10 @@
-//! The departure of clients to another worker or pool, or to the process that has taken over the sockets.
+//! The departure of clients to another pool, or to the process that has taken over the sockets.
 
 use crate::model::keys::ClientKey;
 
 use crate::frontend::leave;
 use crate::pools::upkeep;
 use crate::reactor::moves::{self, may_change_pool, may_travel};
-use crate::shared::Message;
 use crate::state::Core;
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
@@ -19,12 +18,6 @@ pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
         Some(Bound::Pool) if may_change_pool(client) => change_pool(core, key),
         _ if !may_travel(client) => false,
         Some(Bound::Successor) => leave_for_successor(core, key),
-        Some(Bound::Worker(to)) if to != core.id => {
-            let Some(mut traveller) = moves::pack(core, key) else { return false };
-            traveller.identity.place.change(to);
-            core.shared.tell(to, Message::Moved(Box::new(traveller)));
-            true
-        }
         _ => false,
     }
 }

@@ -1,13 +1,11 @@
 //! The messages of other threads to this worker.
 
 use crate::admin::obey;
-use crate::admin::order::Order;
 use crate::backend::cancel;
 use crate::frontend::{accept, challenge, leave};
 use crate::metrics;
-use crate::pools::{configure, grow, handover, limits, upkeep};
+use crate::pools::{configure, grow, limits, upkeep};
 use crate::reactor::{after, ending, moves};
-use crate::router::reroute;
 use crate::shared::Message;
 use crate::state::Core;
 use crate::succession::adopt;
@@ -20,21 +18,13 @@ pub fn read_messages(core: &mut Core) {
     for message in messages {
         match message {
             Message::Arrived(arrival) => accept::take_in(core, *arrival),
-            Message::Moved(traveller) => drop(moves::settle_in(core, *traveller)),
+            Message::Returned(traveller) => drop(moves::settle_in(core, *traveller)),
             Message::Adopted(adopted) => adopt::receive(core, *adopted),
-            Message::HandedOver(parcel) => {
-                // The role that the server reported at login was posted before the connection was sent.
-                reroute::look_at_clusters(core);
-                let pool = handover::take_over_server(core, *parcel);
-                pool.into_iter().for_each(|pool| reroute::reroute_doubtful(core, pool));
-            }
             Message::Bequeathed(counts) => upkeep::inherit(core, *counts),
-            Message::Wanted(name) => grow::wanted(core, &name),
             Message::Derived(key, secret) => challenge::derived(core, key, &secret),
             Message::Cancel(key, cancel, asker) => cancel::cancel(core, key, &cancel, asker),
             Message::Cancelled(key) => leave::close_client(core, key, "cancel request"),
             Message::Order(asker, number, order) => {
-                core.lifecycle.orders += u64::from(!matches!(order, Order::Look(_)));
                 let answer = obey::obey(core, &order);
                 core.shared.tell(asker, Message::Answer(number, Box::new(answer)));
             }
@@ -44,10 +34,7 @@ pub fn read_messages(core: &mut Core) {
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
             Message::MakeRoom(limit, fewer, asker) => limits::make_room_for_another(core, limit, fewer, asker),
             Message::Room(limit) => grow::grow_under(core, &limit),
-            Message::Reload => {
-                core.lifecycle.orders += 1;
-                configure::take_config(core);
-            }
+            Message::Reload => configure::take_config(core),
             // The views of clusters look at the board by themselves; being awake is all that is needed.
             Message::Clusters => (),
             Message::Replayed => core.router.replayed = true,

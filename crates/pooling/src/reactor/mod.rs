@@ -14,4 +14,3 @@ pub mod suspend;
 pub mod tick;
 pub mod turns;
 pub mod work;
-pub mod workload;

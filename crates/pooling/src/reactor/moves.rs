@@ -1,13 +1,10 @@
-//! Clients that move from one worker of their database to another ([`crate::model::Spread`]): each between two of its
-//! units, with its whole session.
+//! Clients that go to another pool, or to the process that has taken the sockets over: each between two of its units, with
+//! its whole session.
 
-use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use std::time::Instant;
 
-use crate::model::Excess;
 use crate::model::held::Held;
-use crate::model::keys::{ClientKey, WorkerId};
+use crate::model::keys::ClientKey;
 use crate::model::session::{Sets, Unfollowed};
 use crate::model::statement::Carried;
 use crate::model::turn::Turn;
@@ -18,12 +15,13 @@ use crate::frontend::leave;
 use crate::pools::{size, upkeep, welcome};
 use crate::reactor::{sockets, turns};
 use crate::router::fingerprints;
+use crate::shared::Message;
 use crate::state::Core;
 use crate::state::client::{Client, State};
-use crate::state::traveller::{Bound, CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
+use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
 use crate::sync::lock;
 
-/// Whether nothing of a client's is under way, and it may leave its worker.
+/// Whether nothing of a client's is under way, and it may leave this process.
 pub fn may_travel(client: &Client) -> bool {
     may_change_pool(client)
         && client.io.rest.is_empty()
@@ -49,53 +47,6 @@ pub fn may_change_pool(client: &Client) -> bool {
         && client.input.console_waits.is_none()
 }
 
-/// Marks the clients that are to move to other workers. Each moves when it next sends something; until then it stays
-/// marked, and no other goes in its place. Of busy clients and of quiet ones the same share is chosen: otherwise all
-/// marked clients could be silent ones.
-pub fn mark_movers(core: &mut Core) {
-    let databases: HashSet<Rc<str>> = core.pools.iter().map(|(_, pool)| pool.name.database.clone()).collect();
-    let excess = |database: Rc<str>| (database.clone(), core.shared.homes.excess(core.id, &database));
-    let mut left: HashMap<Rc<str>, Vec<Excess>> = databases.into_iter().map(excess).collect();
-    left.retain(|_, excess| !excess.is_empty());
-    if left.is_empty() && !core.lifecycle.marked || core.lifecycle.ending.is_some() {
-        return;
-    }
-    core.lifecycle.marked = !left.is_empty();
-    let mut others: HashMap<Rc<str>, Vec<(Instant, ClientKey)>> = HashMap::new();
-    for (key, client) in core.clients.iter_mut() {
-        let stays = !client.is_ready() || client.session.pins.any() || client.ears.is_some();
-        if client.moves_to == Some(Bound::Pool) {
-            continue;
-        }
-        let marked = client.moves_to.take();
-        let Some(excess) = left.get_mut(&client.identity.database).filter(|_| !stays) else { continue };
-        let same = |excess: &&mut Excess| excess.clients > 0 && marked == Some(Bound::Worker(WorkerId(excess.to)));
-        match excess.iter_mut().find(same) {
-            Some(excess) => {
-                excess.clients -= 1;
-                client.moves_to = marked;
-            }
-            None => others
-                .entry(client.identity.database.clone())
-                .or_default()
-                .push((client.times.request_since, ClientKey(key))),
-        }
-    }
-    for (database, mut clients) in others {
-        let Some(excess) = left.get(&database) else { continue };
-        let mut places =
-            excess.iter().flat_map(|excess| std::iter::repeat_n(Bound::Worker(WorkerId(excess.to)), excess.clients));
-        let (all, some) = (clients.len(), excess.iter().map(|excess| excess.clients).sum::<usize>());
-        clients.sort_by_key(|(since, _)| *since);
-        let chosen = |nth: &usize| (nth + 1) * some / all > nth * some / all;
-        for (_, key) in (0..all).filter(chosen).filter_map(|nth| clients.get(nth)) {
-            if let Some(client) = core.clients.get_mut(key.0) {
-                client.moves_to = places.next();
-            }
-        }
-    }
-}
-
 /// Takes a client out of this worker, with its whole session.
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     let client = core.clients.get_mut(key.0)?;
@@ -104,7 +55,6 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     sockets::unwatch(core, &client.io);
     let pool = core.pools.get_mut(home.0)?;
     pool.queue.clients = pool.queue.clients.saturating_sub(1);
-    pool.counts.totals.moved.clients += 1;
     if pool.queue.clients == 0 {
         pool.queue.unused_since = Some(core.now);
     }
@@ -137,7 +87,12 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
     Some(Traveller { io, id, identity, session, prepared, request_since, deeds, kills })
 }
 
-/// Takes in a client that comes from another worker, or another process.
+/// Gives a client that the other process does not take back to its worker.
+pub fn give_back(core: &Core, traveller: Traveller) {
+    core.shared.tell(traveller.identity.place.worker(), Message::Returned(Box::new(traveller)));
+}
+
+/// Takes in a client that comes from another pool, or another process.
 pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     let Traveller { mut io, id, identity, session, prepared, request_since, deeds, kills } = traveller;
     let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;

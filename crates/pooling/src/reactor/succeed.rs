@@ -51,9 +51,8 @@ pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     let handed: Vec<BorrowedFd<'_>> = travellers.iter().filter_map(Traveller::socket).collect();
     if let Err(why) = send_with(&mut core.clients, key, &answer, &handed) {
         drop(handed);
-        for mut traveller in travellers {
-            traveller.identity.place.change(core.id);
-            moves::settle_in(core, traveller);
+        for traveller in travellers {
+            moves::give_back(core, traveller);
         }
         return Err(why);
     }

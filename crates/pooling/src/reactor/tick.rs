@@ -15,8 +15,8 @@ use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
 use crate::frontend::{accept, leave, looked_up};
 use crate::homes::CONSOLE;
-use crate::pools::{checks, grow, handover, limits, neighbours, upkeep, welcome};
-use crate::reactor::{depart, ending, moves, sockets, suspend, workload};
+use crate::pools::{checks, grow, limits, neighbours, upkeep, welcome};
+use crate::reactor::{depart, ending, sockets, suspend};
 use crate::router::{fingerprints, reroute};
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
@@ -68,8 +68,6 @@ fn tick_traffic(core: &mut Core) {
         upkeep::keep_pools(core);
         addresses::refresh_names(core);
         fingerprints::forget_unused(core);
-        workload::tell_workload(core);
-        moves::mark_movers(core);
     }
 }
 
@@ -194,7 +192,7 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
     let database = pool.name.database.to_string();
     let (failure, connecting) = (pool.connections.failure.as_ref(), pool.connections.connecting);
     let has_none = client.is_ready() && pool.connections.servers.len() == connecting;
-    let limit = limits::limit_reached(core, pool).filter(|_| pool.common.total() < pool.limits.size);
+    let limit = limits::limit_reached(core, pool).filter(|_| pool.connections.servers.len() < pool.limits.size);
     Some(if pool.limits.paused {
         Error::Paused(database)
     } else if let Some(failure) = failure.filter(|_| has_none) {
@@ -214,10 +212,10 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
             most: limits::most(core, &limit),
             database,
             user: pool.name.user.to_string(),
-            servers: pool.common.total(),
+            servers: pool.connections.servers.len(),
             waiting: pool.queue.waiting.len() + pool.queue.sharing.len(),
         }
-    } else if let Some(failure) = failure.filter(|_| pool.common.total() < pool.limits.size) {
+    } else if let Some(failure) = failure.filter(|_| pool.connections.servers.len() < pool.limits.size) {
         let (user, servers) = (pool.name.user.to_string(), pool.connections.servers.len());
         Error::NoMore { database, user, servers, cause: failure.cause.clone() }
     } else {
@@ -275,7 +273,7 @@ fn tick_servers(core: &mut Core) {
             State::Idle => {
                 let pool = core.pools.get(server.pool.0);
                 let spare = |pool: &Pool| {
-                    pool.common.total() > pool.limits.minimum || pool.queue.clients == 0 && !pool.limits.kept
+                    pool.connections.servers.len() > pool.limits.minimum || pool.queue.clients == 0 && !pool.limits.kept
                 };
                 let spare = pool.is_none_or(spare);
                 if checks::is_old(core, server) {
@@ -325,10 +323,6 @@ fn tick_pools(core: &mut Core) {
     // If limits leave room for few, the client that has waited longest has it.
     keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
     for (_, key) in keys {
-        let Some(pool) = core.pools.get(key.0) else { continue };
-        if pool.connections.owes {
-            neighbours::look_at_debt(core, key);
-        }
         if core.pools.get(key.0).is_some_and(|pool| !pool.queue.greeting.is_empty()) {
             welcome::take_welcome(core, key);
         }
@@ -339,9 +333,6 @@ fn tick_pools(core: &mut Core) {
         {
             grow::grow(core, key);
             down::refuse_hopeless(core, key);
-            neighbours::claim_share(core, key);
-        } else {
-            handover::balance(core, key);
         }
     }
     limits::find_debtors(core);

@@ -30,7 +30,6 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::slots::Slots;
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Tracked;
-use crate::model::workload::Workload;
 
 use crate::admin::console::Console;
 use crate::config::Config;
@@ -111,17 +110,10 @@ pub struct Pipelines {
 pub struct Lifecycle {
     /// The time at which the end of the pooler was ordered, if it was.
     pub ending: Option<Instant>,
-    /// The number of orders to all workers, of the console and for reloads, that it has carried out: a server
-    /// connection from a worker that had carried out fewer has missed some.
-    pub orders: u64,
     /// The number of KILL commands that it has carried out.
     pub kills: u64,
-    /// Whether clients are marked that are to move to other workers.
-    pub marked: bool,
     /// Whether connections are suspended.
     pub suspension: Suspension,
-    /// Its work as of its last report of its workload to the others.
-    pub workload: Workload,
     /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
     /// The counts of statements by shape.

@@ -104,8 +104,6 @@ pub struct Connections {
     pub failure: Option<Failure>,
     /// The role of its server when the server last served, if it is one of several.
     pub standing: Option<&'static str>,
-    /// Whether one of its connections, none of which becomes free, is to go to another worker.
-    pub owes: bool,
     /// The claim of a pool that starves on the next connection which becomes free.
     pub debt: Option<Debt>,
 }
@@ -233,16 +231,8 @@ impl Pool {
     pub fn why_down(&self, now: Instant, longest: Duration) -> Option<Error> {
         let failure =
             self.connections.failure.as_ref().filter(|failure| failure.refuses && failure.holds(now, longest))?;
-        (self.cluster_of.home.is_none() && !self.limits.paused && self.common.total() == 0)
+        (self.cluster_of.home.is_none() && !self.limits.paused && self.connections.servers.is_empty())
             .then(|| Error::Failing(failure.cause.clone()))
-    }
-
-    /// The number of server connections that may be here: those that exist, and those that there is room for.
-    pub fn room(&self) -> usize {
-        match self.common.is_shared() {
-            true => self.connections.servers.len() + self.limits.size.saturating_sub(self.common.total()),
-            false => self.limits.size,
-        }
     }
 
     /// Whether the pool has clients only: their units go down connections of its members.
@@ -261,14 +251,6 @@ impl Pool {
             |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
         let (one, other) = (since(self.queue.waiting.front()), since(self.queue.sharing.front()));
         one.into_iter().chain(other).min()
-    }
-
-    /// The time since when the client behind the first has waited.
-    pub fn next_oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
-        let waiting = self.queue.waiting.iter().take(2).chain(self.queue.sharing.iter().take(2));
-        let mut since: Vec<Instant> = waiting.filter_map(|key| clients.get(key.0)?.checkout.waits()).collect();
-        since.sort();
-        since.get(1).copied()
     }
 
     /// The client that has waited longest, whichever queue it is in.

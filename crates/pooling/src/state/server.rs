@@ -16,7 +16,6 @@ use wire::startup::CancelKey;
 
 use crate::berth::Berth;
 use crate::catalog::Definition;
-use crate::common::Permit;
 use crate::config::SslMode;
 use crate::error::Cause;
 use crate::io::Io;
@@ -205,8 +204,6 @@ pub struct Server {
     pub cancels: Cancels,
     /// Its purpose, if it does not belong to its pool.
     pub apart: Option<Apart>,
-    /// The permit by which the connection is counted as one of its pool's.
-    pub permit: Option<Permit>,
     /// Its place under the limits that pools share; none, if it only delivers a cancel request.
     pub berth: Option<Berth>,
 }
@@ -441,7 +438,6 @@ impl Server {
                 suspended: false,
             },
             apart: None,
-            permit: None,
             berth: None,
         }
     }

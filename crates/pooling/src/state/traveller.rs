@@ -1,19 +1,13 @@
-//! A client, or a server connection, on its way to another worker, with its whole state.
+//! A client on its way to another pool, or another process, with its whole session.
 
 use std::time::Instant;
 
-use crate::model::keys::WorkerId;
-use crate::model::known::Known;
 use crate::model::statement::Carried;
 use classify::Role;
 use wire::startup::CancelKey;
 
-use crate::berth::Berth;
-use crate::common::Permit;
-use crate::config::SslMode;
 use crate::homes::Place;
 use crate::io::Io;
-use crate::monitor::address::Address;
 use crate::replay::Owed;
 use crate::seat::Seat;
 
@@ -28,62 +22,12 @@ pub struct Deeds {
     pub errors: u64,
 }
 
-/// The known state of the session on a connection that travels.
-#[derive(Debug)]
-pub struct CarriedBelief {
-    /// The settings that the server has confirmed.
-    pub sets: Vec<(String, String)>,
-    /// The tracked values that the server has reported.
-    pub vars: Vec<Option<Box<str>>>,
-    /// Whether the pooler has made its transactions read-only.
-    pub read_only: bool,
-    /// The settings of `connect_query`.
-    pub base: Box<str>,
-    /// The parameters that the server reported at login, with their current values.
-    pub parameters: Vec<(String, String)>,
-    /// Whether the server reports that it is a standby.
-    pub standby: Option<bool>,
-    /// The mark of its database's catalog when it was cleaned last.
-    pub mark: u64,
-    /// The statements that the server knows: their names are the same for all workers.
-    pub statements: Known,
-}
-
-/// A server connection on its way to another worker.
-#[derive(Debug)]
-pub struct Parcel {
-    /// The socket.
-    pub io: Io,
-    /// The permit by which the connection is counted as one of its pool's.
-    pub permit: Permit,
-    /// Its place under the limits that pools share.
-    pub berth: Berth,
-    /// Its id on the console.
-    pub id: u64,
-    /// The host, the port and the address of its server.
-    pub place: (String, u16, Address),
-    /// The known state of the session on a connection that travels.
-    pub known: CarriedBelief,
-    /// The key by which its statements are cancelled.
-    pub cancel_key: CancelKey,
-    /// The time at which it was connected.
-    pub since: Instant,
-    /// The terms of TLS on it.
-    pub sslmode: SslMode,
-    /// Whether the connection has been idle for so long that it must be checked.
-    pub unchecked: bool,
-    /// The number of orders that its last worker had carried out ([`crate::state::Lifecycle::orders`]).
-    pub orders: u64,
-}
-
 /// Settings as they travel: the tracked values, and the other settings by SET.
 pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
 
 /// The destination of a client that leaves when nothing of it is under way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bound {
-    /// Another worker.
-    Worker(WorkerId),
     /// The pool of this worker that serves it by the configuration.
     Pool,
     /// The process that has taken the sockets over.
@@ -139,7 +83,7 @@ pub struct CarriedStatements {
     pub renamed: bool,
 }
 
-/// A client on its way to another worker, or another process.
+/// A client on its way to another pool, or another process.
 #[derive(Debug)]
 pub struct Traveller {
     /// The socket.

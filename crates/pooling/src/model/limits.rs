@@ -182,6 +182,12 @@ impl Tally {
         parts.filter(|(other, part)| *other != worker && part.all > part.apart).map(|(other, _)| other).collect()
     }
 
+    /// Whether a database for which this holds has a connection of one of so many workers.
+    pub fn has_connections(&self, workers: usize, of: impl Fn(&str) -> bool) -> bool {
+        let is_used = |parts: &Parts| parts.0.iter().take(workers).any(|part| part.all > 0);
+        self.databases.iter().any(|(name, parts)| is_used(parts) && of(name))
+    }
+
     /// The number of connections of each user.
     pub fn by_user(&self) -> impl Iterator<Item = (&str, usize)> {
         self.users.iter().map(|(user, parts)| (&**user, parts.all()))
@@ -191,8 +197,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Micros;
-    use crate::model::claims::Claim;
+    use crate::model::claims::{Claim, Micros};
 
     const ONE: (&str, &str) = ("d", "r1");
     const TWO: (&str, &str) = ("d", "r2");
