@@ -19,7 +19,6 @@
 
 pub mod admin;
 pub mod backend;
-pub mod berth;
 #[allow(clippy::unwrap_used, reason = "simulations say by panics what fails")]
 pub mod by_hand;
 pub mod catalog;
@@ -41,6 +40,7 @@ pub mod model;
 pub mod monitor;
 pub mod password;
 pub mod pause;
+pub mod permit;
 pub mod pipeline;
 pub mod pools;
 pub mod reactor;

@@ -1,29 +1,28 @@
-//! The places of server connections under the limits that several pools share ([`crate::model::tally::Tally`]).
+//! The permits of server connections under the limits that several pools share ([`crate::model::limits::Limits`]).
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::model::keys::WorkerId;
+use crate::model::limits::Use;
 use crate::model::quota::{Limit, Quota};
-use crate::model::tally::Use;
 
 use crate::seat::Counts;
 use crate::sync::lock;
 
-/// A server connection's place under `max_db_connections` and `max_user_connections`. The place is given back when it is
-/// dropped.
-pub struct Berth {
+/// A server connection's permit under `max_db_connections` and `max_user_connections`, which is given back when it is dropped.
+pub struct Permit {
     counts: Arc<Counts>,
     worker: WorkerId,
     database: Box<str>,
     user: Box<str>,
     what: Use,
-    /// Whether the place has been given back.
+    /// Whether the permit has been given back.
     left: bool,
 }
 
-impl Berth {
-    /// A place for one more connection of the pool of this database and user; otherwise the limit that is reached.
+impl Permit {
+    /// A permit for one more connection of the pool of this database and user; otherwise the limit that is reached.
     pub fn take(
         counts: &Arc<Counts>,
         worker: WorkerId,
@@ -35,14 +34,7 @@ impl Berth {
         Ok(Self { counts: counts.clone(), worker, database: database.into(), user: user.into(), what, left: false })
     }
 
-    /// Notes that the connection, one of its pool's, goes to another worker.
-    pub fn hand_over(&mut self, to: WorkerId) {
-        let names = (&*self.database, &*self.user);
-        lock(&self.counts.servers).hand_over((self.worker.0, to.0), names);
-        self.worker = to;
-    }
-
-    /// Gives the place back if it is one of those that leave a limit no room for connections that serve clients; gives
+    /// Gives the permit back if it is one of those that leave a limit no room for connections that serve clients; gives
     /// that limit. The connection is to be closed then. In one step: of several workers only as many give one up as must.
     pub fn make_way(&mut self, quota: Quota) -> Option<Limit> {
         let mut servers = lock(&self.counts.servers);
@@ -53,7 +45,7 @@ impl Berth {
     }
 }
 
-impl Drop for Berth {
+impl Drop for Permit {
     fn drop(&mut self) {
         if !self.left {
             lock(&self.counts.servers).give_back(self.worker.0, (&self.database, &self.user), self.what);
@@ -61,9 +53,9 @@ impl Drop for Berth {
     }
 }
 
-impl fmt::Debug for Berth {
+impl fmt::Debug for Permit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Berth").field("worker", &self.worker).field("what", &self.what).finish_non_exhaustive()
+        out.debug_struct("Permit").field("worker", &self.worker).field("what", &self.what).finish_non_exhaustive()
     }
 }
 
@@ -81,9 +73,9 @@ mod tests {
                 scope.spawn(move || {
                     for _ in 0..2000 {
                         let names = (&*database(worker), "r");
-                        let berth = Berth::take(counts, WorkerId(worker), names, quota, Use::Pool);
+                        let permit = Permit::take(counts, WorkerId(worker), names, quota, Use::Pool);
                         assert!(lock(&counts.servers).count(&Limit::User("r".into())) <= 3);
-                        drop(berth);
+                        drop(permit);
                     }
                 });
             }
@@ -94,8 +86,8 @@ mod tests {
     #[test]
     fn as_many_make_way_as_must() {
         let counts = Arc::new(Counts::default());
-        let take = |worker| Berth::take(&counts, WorkerId(worker), ("d", "r"), Quota::default(), Use::Hub);
-        let mut hubs: Vec<Berth> = (0..4).filter_map(|worker| take(worker).ok()).collect();
+        let take = |worker| Permit::take(&counts, WorkerId(worker), ("d", "r"), Quota::default(), Use::Hub);
+        let mut hubs: Vec<Permit> = (0..4).filter_map(|worker| take(worker).ok()).collect();
         let quota = Quota { database: 3, user: 0 };
         let gone: Vec<bool> = hubs.iter_mut().map(|hub| hub.make_way(quota).is_some()).collect();
         assert_eq!(gone, [true, true, false, false]);

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::model::tally::Tally;
+use crate::model::limits::Limits;
 
 use crate::error::Error;
 use crate::sync::lock;
@@ -24,7 +24,7 @@ pub struct Counts {
     /// The numbers of client connections, by user.
     pub by_user: Mutex<HashMap<String, usize>>,
     /// The numbers of server connections, by database and by user.
-    pub servers: Mutex<Tally>,
+    pub servers: Mutex<Limits>,
 }
 
 /// A client connection's place among those that are counted. The seat is given back when it is dropped.

@@ -72,9 +72,8 @@ pub enum Message {
     Measure(Sender<Measured>),
     /// The name of a server was looked up; the flag says whether addresses of it are gone.
     Resolved(String, bool),
-    /// This limit keeps a client of this worker from a server connection: an idle one may go. If the client starves in a
-    /// pool of so many connections, one of a pool that has more may go too when it is next free.
-    MakeRoom(Limit, Option<usize>, WorkerId),
+    /// This limit keeps a client of this worker from a server connection: an idle one may go.
+    MakeRoom(Limit, WorkerId),
     /// There is room under this limit, which has kept a client waiting.
     Room(Limit),
     /// The configuration has changed.

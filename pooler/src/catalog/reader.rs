@@ -15,15 +15,14 @@ use wire::backend::tag::ERROR_RESPONSE;
 use super::question::{Answer, Question};
 use super::visit::{Guest, Visit};
 use crate::net::Epoll;
-use pooling::berth::Berth;
 use pooling::catalog::{Knowledge, Place, Servers, Way};
 use pooling::config::Config;
 use pooling::io::Network;
+use pooling::permit::Permit;
 
-use pooling::model::claims::{Claim, Micros};
 use pooling::model::keys::WorkerId;
+use pooling::model::limits::{Use, Waiter};
 use pooling::model::quota::{Limit, Quota};
-use pooling::model::tally::Use;
 use pooling::monitor::ClusterView;
 use pooling::shared::{Message, Shared};
 use pooling::sync::lock;
@@ -65,7 +64,7 @@ struct Reading {
     place: Place,
     visit: Option<Visit>,
     /// The place of its connection under the limits on connections, and these.
-    berth: Option<(Berth, [Limit; 2])>,
+    permit: Option<(Permit, [Limit; 2])>,
     /// The place that it waits for under such a limit.
     awaited: Option<Awaited>,
     /// Its connection has made way for a client.
@@ -94,8 +93,7 @@ struct Failures {
 
 /// A place that is waited for.
 struct Awaited {
-    claim: Claim,
-    since: Instant,
+    waiter: Waiter,
     /// When it was looked for last.
     tried: Instant,
 }
@@ -184,7 +182,7 @@ impl Reader {
             held
         });
         if self.readings.len() < before {
-            self.tell_claims();
+            self.queue();
         }
         for knowledge in self.shared.library.all() {
             if !self.readings.iter().any(|(_, reading)| reading.knowledge.as_ptr() == Arc::as_ptr(&knowledge)) {
@@ -199,11 +197,11 @@ impl Reader {
         let Some(reading) = self.readings.get_mut(key) else { return };
         let Some(knowledge) = reading.knowledge.upgrade() else { return };
         // A round is over soon, and what it has asked for is not asked for in vain.
-        if reading.berth.is_some() && reading.question.is_none() && reading.visit.is_some() && knowledge.is_crowded() {
+        if reading.permit.is_some() && reading.question.is_none() && reading.visit.is_some() && knowledge.is_crowded() {
             reading.yielded = true;
             return reading.leave(&Epoll(self.poll.registry()), &self.shared);
         }
-        if reading.berth.is_none() && knowledge.is_crowded() && reading.visit.is_some() {
+        if reading.permit.is_none() && knowledge.is_crowded() && reading.visit.is_some() {
             reading.failures.count = reading.failures.count.max(MANY);
             return self.fail(key, "the server has no room for one more connection".to_owned());
         }
@@ -220,7 +218,7 @@ impl Reader {
         if unused {
             reading.leave(&Epoll(self.poll.registry()), &self.shared);
             if reading.awaited.take().is_some() {
-                self.tell_claims();
+                self.queue();
             }
         } else if now >= reading.due() {
             match self.way(&knowledge) {
@@ -265,8 +263,8 @@ impl Reader {
     }
 
     /// A place for one more connection under the limits of its database and user; none without limits. An error when
-    /// they leave no room: the place is claimed, as for a client that has waited for long.
-    fn berth(&mut self, key: usize, way: &Way, config: &Config) -> Result<Option<(Berth, [Limit; 2])>, ()> {
+    /// they leave no room: it is queued for, as for a client that has waited for long.
+    fn permit(&mut self, key: usize, way: &Way, config: &Config) -> Result<Option<(Permit, [Limit; 2])>, ()> {
         let names = (&*way.database, &*way.account.user);
         let quota = Quota { database: config.database_servers(names.0), user: config.user_servers(names.1) };
         if quota.is_unlimited() {
@@ -279,46 +277,41 @@ impl Reader {
                 (reading.ended, reading.yielded) = (Some(Instant::now()), true);
                 reading.awaited = None;
             }
-            self.tell_claims();
+            self.queue();
             return Err(());
         }
         let Some(reading) = self.readings.get_mut(key) else { return Err(()) };
         let limits = [Limit::Database(names.0.into()), Limit::User(names.1.into())];
         // Said first: a client that finds the place taken must find who has it.
         shared.library.counts_under(&limits, &reading.knowledge);
-        let limit = match Berth::take(&shared.counts, own, names, quota, Use::Catalog) {
-            Ok(berth) => {
+        let limit = match Permit::take(&shared.counts, own, names, quota, Use::Catalog) {
+            Ok(permit) => {
                 if reading.awaited.take().is_some() {
-                    self.tell_claims();
+                    self.queue();
                 }
-                return Ok(Some((berth, limits)));
+                return Ok(Some((permit, limits)));
             }
             Err(limit) => limit,
         };
         shared.library.counts_no_more(&limits, &reading.knowledge);
         let tried = Instant::now();
-        let since = reading.awaited.as_ref().map_or(tried, |awaited| awaited.since);
-        let claim = Claim {
-            since: micros(since.saturating_duration_since(shared.started)),
-            database: names.0.into(),
-            user: names.1.into(),
-            of_database: matches!(limit, Limit::Database(_)),
-            of_user: matches!(limit, Limit::User(_)),
-        };
-        reading.awaited = Some(Awaited { claim, since, tried });
+        let since = reading.awaited.as_ref().map_or(tried, |awaited| awaited.waiter.since);
+        let (database, user) = (names.0.into(), names.1.into());
+        let waiter = Waiter { worker: own.0, database, user, quota, since, has: 0 };
+        reading.awaited = Some(Awaited { waiter, tried });
         let others = lock(&shared.counts.servers).others(own.0, &limit);
         for other in others {
-            shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), Some(0), own));
+            shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), own));
         }
-        self.tell_claims();
+        self.queue();
         Err(())
     }
 
-    /// Puts the claims of all databases in force.
-    fn tell_claims(&self) {
-        let claims = self.readings.iter().filter_map(|(_, reading)| Some(reading.awaited.as_ref()?.claim.clone()));
-        let (own, now) = (self.shared.mailboxes.len(), micros(self.shared.started.elapsed()));
-        lock(&self.shared.counts.servers).claims().replace(own, claims.collect(), now);
+    /// Queues for the places that all databases wait for.
+    fn queue(&self) {
+        let waiters = self.readings.iter().filter_map(|(_, reading)| Some(reading.awaited.as_ref()?.waiter.clone()));
+        let own = self.shared.mailboxes.len();
+        lock(&self.shared.counts.servers).replace(own, waiters.collect(), Instant::now());
     }
 
     /// Begins a round.
@@ -329,9 +322,9 @@ impl Reader {
             reading.leave(&Epoll(self.poll.registry()), &self.shared);
         }
         if reading.visit.is_none() {
-            let Ok(berth) = self.berth(key, &way, &config) else { return };
+            let Ok(permit) = self.permit(key, &way, &config) else { return };
             if let Some(reading) = self.readings.get_mut(key) {
-                reading.berth = berth;
+                reading.permit = permit;
             }
         }
         let Some(reading) = self.readings.get_mut(key) else { return };
@@ -426,18 +419,13 @@ impl Reader {
     }
 }
 
-/// A time since the start, as all workers count it.
-fn micros(since: Duration) -> Micros {
-    Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
-}
-
 impl Reading {
     fn new(knowledge: &Arc<Knowledge>) -> Self {
         Self {
             knowledge: Arc::downgrade(knowledge),
             place: knowledge.place.clone(),
             visit: None,
-            berth: None,
+            permit: None,
             awaited: None,
             yielded: false,
             question: None,
@@ -456,9 +444,9 @@ impl Reading {
         if let Some(visit) = self.visit.take() {
             visit.leave(network);
         }
-        let Some((berth, limits)) = self.berth.take() else { return };
+        let Some((permit, limits)) = self.permit.take() else { return };
         shared.library.counts_no_more(&limits, &self.knowledge);
-        drop(berth);
+        drop(permit);
         for limit in limits {
             shared.tell_all(|| Message::Room(limit.clone()));
         }
@@ -469,7 +457,7 @@ impl Reading {
         if self.question.is_some() {
             return self.begun + LIMIT;
         }
-        if let Some(Awaited { since, tried, .. }) = self.awaited {
+        if let Some(Awaited { waiter: Waiter { since, .. }, tried }) = self.awaited {
             let long = tried.saturating_duration_since(since) >= SOON;
             return tried + if long { SOON } else { PLACE };
         }

@@ -9,7 +9,6 @@ use wire::backend::Status;
 use wire::login::{Error, Event, Login, Terms};
 
 use crate::backend::addresses;
-use crate::berth::Berth;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::error::{self, Cause};
@@ -19,6 +18,7 @@ use crate::link::Link;
 use crate::log::{self, Level};
 use crate::monitor::Met;
 use crate::monitor::address::Address;
+use crate::permit::Permit;
 use crate::reactor::{sockets, turns};
 use crate::resolve::Found;
 use crate::router::members;
@@ -29,9 +29,9 @@ use crate::sync::lock;
 /// The purpose of a connection.
 pub enum Purpose {
     /// A connection of its pool.
-    Pool(Berth),
+    Pool(Permit),
     /// A connection beside the pool.
-    Apart(Apart, Berth),
+    Apart(Apart, Permit),
 }
 
 /// The hosts of an entry; a Unix socket if it has none.
@@ -46,18 +46,18 @@ fn login_of<'a>(server: &'a mut Server, config: &'a Config) -> Option<(&'a mut L
 }
 
 /// Begins to connect one more server to a pool; false when it failed at once.
-pub fn connect(core: &mut Core, key: PoolKey, berth: Berth) -> bool {
-    connect_for(core, key, Purpose::Pool(berth)).is_some()
+pub fn connect(core: &mut Core, key: PoolKey, permit: Permit) -> bool {
+    connect_for(core, key, Purpose::Pool(permit)).is_some()
 }
 
 /// Begins to connect a client of replication to the server of a pool.
-pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey, berth: Berth) {
-    connect_for(core, key, Purpose::Apart(Apart::Relay(Some(client)), berth));
+pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey, permit: Permit) {
+    connect_for(core, key, Purpose::Apart(Apart::Relay(Some(client)), permit));
 }
 
 /// Begins to connect to the server of a pool, to listen for all of its clients; none when it failed at once.
-pub fn connect_hub(core: &mut Core, key: PoolKey, berth: Berth) -> Option<ServerKey> {
-    connect_for(core, key, Purpose::Apart(Apart::Hub, berth))
+pub fn connect_hub(core: &mut Core, key: PoolKey, permit: Permit) -> Option<ServerKey> {
+    connect_for(core, key, Purpose::Apart(Apart::Hub, permit))
 }
 
 fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<ServerKey> {
@@ -164,8 +164,8 @@ fn take_up(
         let why = format!("cannot watch a socket: {error}");
         match purpose {
             Purpose::Apart(apart, _) => not_apart(core, key, apart, &why),
-            Purpose::Pool(berth) => {
-                drop(berth);
+            Purpose::Pool(permit) => {
+                drop(permit);
                 connect_failed(core, key, &Cause::connection(&why), true, true);
             }
         }
@@ -173,9 +173,9 @@ fn take_up(
     }
     let mut server = Server::new(io, host, port, address, key, core.now, core.shared.next_id());
     server.at.sslmode = credentials::terms(&core.config.settings, &*server.io.socket).sslmode;
-    (server.apart, server.berth) = match purpose {
-        Purpose::Pool(berth) => (None, Some(berth)),
-        Purpose::Apart(apart, berth) => (Some(apart), Some(berth)),
+    (server.apart, server.permit) = match purpose {
+        Purpose::Pool(permit) => (None, Some(permit)),
+        Purpose::Apart(apart, permit) => (Some(apart), Some(permit)),
     };
     let apart = server.apart;
     if let Some(pool) = core.pools.get_mut(key.0) {

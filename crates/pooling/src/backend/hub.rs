@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::model::channels::{Ask, Fault, Hears, Want};
 use crate::model::hub::Listening;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
-use crate::model::tally::Use;
+use crate::model::limits::Use;
 use crate::model::turn::{After, Step, Turn};
 use classify::{Kind, Verdict};
 use wire::backend::tag;
@@ -169,13 +169,13 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
         return hub_failed(core, home, "it could not be made within server_connect_timeout");
     }
     let Some(member) = members::primary_pool(core, home) else { return hub_failed(core, home, "there is no primary") };
-    let Some(berth) = limits::make_room_apart(core, member, Use::Hub) else {
+    let Some(permit) = limits::make_room_apart(core, member, Use::Hub) else {
         if limits::catalog_makes_way(core, member) {
             return;
         }
         return hub_failed(core, home, "max_db_connections or max_user_connections leaves no room for it");
     };
-    if let Some(key) = connect::connect_hub(core, member, berth) {
+    if let Some(key) = connect::connect_hub(core, member, permit) {
         hub_begun(core, key);
     }
 }
@@ -376,7 +376,7 @@ fn make_way(core: &mut Core, home: PoolKey) {
     let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
     let Some(server) = core.servers.get_mut(key.0) else { return };
     let quota = core.pools.get(server.pool.0).map(|pool| pool.limits.quota).unwrap_or_default();
-    if let Some(limit) = server.berth.as_mut().and_then(|berth| berth.make_way(quota)) {
+    if let Some(limit) = server.permit.as_mut().and_then(|permit| permit.make_way(quota)) {
         hub_gone(core, key, &format!("{} leaves no room for it", limit.setting()));
     }
 }

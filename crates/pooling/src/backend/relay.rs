@@ -7,8 +7,8 @@
 //! an orderly shutdown knows which connections may be ended.
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::limits::Use;
 use crate::model::relay::Relay;
-use crate::model::tally::Use;
 use crate::model::turn::{Step, Turn};
 use wire::backend::{self, Status};
 
@@ -43,8 +43,8 @@ fn begin_relay(core: &mut Core, key: ClientKey) {
     if core.pools.get(pool_key.0).is_none_or(|pool| pool.limits.paused) {
         return;
     }
-    if let Some(berth) = limits::make_room_apart(core, pool_key, Use::Relay) {
-        connect::connect_relay(core, pool_key, key, berth);
+    if let Some(permit) = limits::make_room_apart(core, pool_key, Use::Relay) {
+        connect::connect_relay(core, pool_key, key, permit);
     }
 }
 

@@ -1,12 +1,23 @@
-//! The server connections under the limits that several pools share, by worker.
+//! The server connections under the limits that several pools share, by worker, and the queue of the pools that wait for
+//! one more.
 //!
 //! One count holds for all workers: a connection is counted in the same step in which the limits are compared, so that
 //! workers which open connections at the same time never have more together than a limit allows.
+//!
+//! The queue is in order of arrival. A place that becomes free is kept for the first pool whose other limit has room. A
+//! pool that two limits keep waiting would never get a place so if they leave room one after the other: in a third of the
+//! time places are kept for one such pool though its other limit has no room. These pools take turns, each for as long as
+//! a quarter of the wait of the first.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
-use crate::model::claims::Claims;
 use crate::model::quota::{Limit, Quota};
+
+/// The factor by which the wait of the first pool under two limits has grown when a turn ends.
+const TURN: f64 = 1.25;
+/// One of so many turns is a pool's; the others are nobody's.
+const TURNS: usize = 3;
 
 /// The use of a server connection, by which it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,15 +76,46 @@ impl Parts {
     }
 }
 
-/// The server connections of all workers under the limits that pools share.
-#[derive(Debug, Default)]
-pub struct Tally {
-    databases: HashMap<Box<str>, Parts>,
-    users: HashMap<Box<str>, Parts>,
-    claims: Claims,
+/// A pool of a worker with a client that has waited for long.
+#[derive(Debug, Clone)]
+pub struct Waiter {
+    /// The worker.
+    pub worker: usize,
+    /// The pool's database.
+    pub database: Box<str>,
+    /// The pool's user.
+    pub user: Box<str>,
+    /// The limits over the pool.
+    pub quota: Quota,
+    /// The time since when a client waits.
+    pub since: Instant,
+    /// The number of the pool's connections that serve its clients in turn.
+    pub has: usize,
 }
 
-impl Tally {
+impl Waiter {
+    /// The limits over the pool.
+    fn limits(&self) -> impl Iterator<Item = (Limit, usize)> {
+        self.quota.limits(&self.database, &self.user)
+    }
+
+    fn is_of(&self, worker: usize, (database, user): (&str, &str)) -> bool {
+        self.worker == worker && *self.database == *database && *self.user == *user
+    }
+}
+
+/// The server connections of all workers under the limits that pools share.
+#[derive(Debug, Default)]
+pub struct Limits {
+    databases: HashMap<Box<str>, Parts>,
+    users: HashMap<Box<str>, Parts>,
+    /// The pools that wait, in order of arrival.
+    queue: Vec<Waiter>,
+    /// The place in the queue of the pool whose turn it is, if it is one's.
+    turn: Option<usize>,
+}
+
+impl Limits {
     fn parts(&self, limit: &Limit) -> Option<&Parts> {
         match limit {
             Limit::Database(name) => self.databases.get(name),
@@ -83,21 +125,68 @@ impl Tally {
 
     /// The limit that keeps the pool of this database and user on a worker from one more connection, if one does.
     pub fn reached(&self, worker: usize, (database, user): (&str, &str), quota: Quota, what: Use) -> Option<Limit> {
-        let full = |parts: Option<&Parts>, most: usize, limit: Limit| {
-            let all = parts.map_or(0, Parts::all);
-            let is_full = most > 0 && (all >= most || all + self.claims.kept(worker, (database, user), &limit) >= most);
-            is_full.then_some(limit)
-        };
         if let Some(limit) = self.bars(database, user, quota, what) {
             return Some(limit);
         }
-        let of_database = full(self.databases.get(database), quota.database, Limit::Database(database.into()));
-        of_database.or_else(|| full(self.users.get(user), quota.user, Limit::User(user.into())))
+        let is_full =
+            |limit: &Limit, most: usize| self.count(limit) + self.kept(worker, (database, user), limit) >= most;
+        quota.limits(database, user).find(|(limit, most)| is_full(limit, *most)).map(|(limit, _)| limit)
     }
 
-    /// The claims of pools to the next places that become free.
-    pub fn claims(&mut self) -> &mut Claims {
-        &mut self.claims
+    /// The number of places under a limit that are kept from a pool for those before it in the queue.
+    fn kept(&self, worker: usize, names: (&str, &str), limit: &Limit) -> usize {
+        let own = self.queue.iter().position(|waiter| waiter.is_of(worker, names)).unwrap_or(self.queue.len());
+        let before = self.queue.iter().take(own).enumerate();
+        let may_have = |(place, waiter): &(usize, &Waiter)| {
+            let mut limits = waiter.limits();
+            limit.covers(&waiter.database, &waiter.user)
+                && (self.turn == Some(*place)
+                    || limits.all(|(other, most)| other == *limit || self.count(&other) < most))
+        };
+        before.filter(may_have).count()
+    }
+
+    /// Replaces the pools of a worker that wait, and gives one that waits for two limits its turn.
+    pub fn replace(&mut self, worker: usize, waiters: Vec<Waiter>, now: Instant) {
+        if waiters.is_empty() && self.queue.is_empty() {
+            return;
+        }
+        self.queue.retain(|waiter| waiter.worker != worker);
+        self.queue.extend(waiters);
+        self.queue.sort_by_key(|waiter| (waiter.since, waiter.worker));
+        // With its last place free, a limit is reached again as soon as another pool has a client.
+        let is_short = |(limit, most): (Limit, usize)| self.count(&limit) + 1 >= most;
+        let is_under_two = |waiter: &&Waiter| waiter.limits().filter(|limit| is_short(limit.clone())).count() > 1;
+        let places = self.queue.iter().enumerate().filter(|(_, waiter)| is_under_two(waiter));
+        let places: Vec<(usize, Instant)> = places.map(|(place, waiter)| (place, waiter.since)).collect();
+        self.turn = places.first().and_then(|(_, since)| {
+            let waited = now.saturating_duration_since(*since).as_secs_f64().max(1.0);
+            let turn = waited.log(TURN) as usize;
+            turn.is_multiple_of(TURNS).then(|| places.get(turn / TURNS % places.len()).map(|(place, _)| *place))?
+        });
+    }
+
+    /// The limit under which a pool is to give up a connection that has become free, and the worker of the pool that waits
+    /// for the place: the first in the queue that waits longer than the pool's own clients, and has fewer connections than
+    /// this pool, which has `has`.
+    pub fn wanted(
+        &self,
+        worker: usize,
+        (database, user): (&str, &str),
+        has: usize,
+        own: Option<Instant>,
+    ) -> Option<(Limit, usize)> {
+        let waits = |(place, waiter): (usize, &Waiter)| {
+            let is_poorer = waiter.has == 0 || waiter.has + 1 < has;
+            if waiter.is_of(worker, (database, user)) || !is_poorer || own.is_some_and(|own| own <= waiter.since) {
+                return None;
+            }
+            let reached = waiter.limits().filter(|(limit, most)| self.count(limit) >= *most).map(|(limit, _)| limit);
+            let (ours, others): (Vec<Limit>, Vec<Limit>) = reached.partition(|limit| limit.covers(database, user));
+            let may_have = others.is_empty() || self.turn == Some(place);
+            ours.into_iter().next().filter(|_| may_have).map(|limit| (limit, waiter.worker))
+        };
+        self.queue.iter().enumerate().find_map(waits)
     }
 
     /// The limit that has no place for a connection of this use, whatever connections of pools become free: one that serves
@@ -123,8 +212,12 @@ impl Tally {
         if let Some(limit) = self.reached(worker, (database, user), quota, what) {
             return Err(limit);
         }
-        if what == Use::Pool {
-            self.claims.meet(worker, (database, user));
+        if what == Use::Pool && !self.queue.is_empty() {
+            let turn = self.turn.and_then(|place| self.queue.get(place)).cloned();
+            self.queue.retain(|waiter| !waiter.is_of(worker, (database, user)));
+            self.turn = turn.and_then(|turn| {
+                self.queue.iter().position(|waiter| waiter.is_of(turn.worker, (&turn.database, &turn.user)))
+            });
         }
         for (counts, name) in [(&mut self.databases, database), (&mut self.users, user)] {
             let part = counts.entry(name.into()).or_default().part(worker);
@@ -147,16 +240,6 @@ impl Tally {
             // Users come and go, and anybody can name any.
             if parts.all() == 0 {
                 counts.remove(name);
-            }
-        }
-    }
-
-    /// Notes that a connection of a pool goes from one worker to another.
-    pub fn hand_over(&mut self, (from, to): (usize, usize), (database, user): (&str, &str)) {
-        for (counts, name) in [(&mut self.databases, database), (&mut self.users, user)] {
-            if let Some(parts) = counts.get_mut(name) {
-                parts.part(from).all = parts.part(from).all.saturating_sub(1);
-                parts.part(to).all += 1;
             }
         }
     }
@@ -197,7 +280,7 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::claims::{Claim, Micros};
+    use std::time::Duration;
 
     const ONE: (&str, &str) = ("d", "r1");
     const TWO: (&str, &str) = ("d", "r2");
@@ -208,115 +291,150 @@ mod tests {
 
     #[test]
     fn workers_together_keep_within_a_limit() {
-        let mut tally = Tally::default();
+        let mut all = Limits::default();
         let limits = quota(3, 2);
-        assert_eq!(tally.take(0, ONE, limits, Use::Pool), Ok(()));
-        assert_eq!(tally.take(1, ONE, limits, Use::Pool), Ok(()));
-        assert_eq!(tally.take(2, ONE, limits, Use::Pool), Err(Limit::User("r1".into())));
-        assert_eq!(tally.take(2, TWO, limits, Use::Relay), Ok(()));
-        assert_eq!(tally.take(3, TWO, limits, Use::Pool), Err(Limit::Database("d".into())));
+        assert_eq!(all.take(0, ONE, limits, Use::Pool), Ok(()));
+        assert_eq!(all.take(1, ONE, limits, Use::Pool), Ok(()));
+        assert_eq!(all.take(2, ONE, limits, Use::Pool), Err(Limit::User("r1".into())));
+        assert_eq!(all.take(2, TWO, limits, Use::Relay), Ok(()));
+        assert_eq!(all.take(3, TWO, limits, Use::Pool), Err(Limit::Database("d".into())));
         // What was refused is counted nowhere.
-        assert_eq!(tally.by_user().collect::<HashMap<_, _>>(), HashMap::from([("r1", 2), ("r2", 1)]));
-        assert_eq!(tally.count(&Limit::Database("d".into())), 3);
-        tally.give_back(1, ONE, Use::Pool);
-        assert_eq!(tally.take(3, TWO, limits, Use::Pool), Ok(()));
+        assert_eq!(all.by_user().collect::<HashMap<_, _>>(), HashMap::from([("r1", 2), ("r2", 1)]));
+        assert_eq!(all.count(&Limit::Database("d".into())), 3);
+        all.give_back(1, ONE, Use::Pool);
+        assert_eq!(all.take(3, TWO, limits, Use::Pool), Ok(()));
     }
 
     #[test]
     fn replication_takes_no_place_of_a_hub() {
-        let mut tally = Tally::default();
+        let mut all = Limits::default();
         let limits = quota(2, 0);
-        assert_eq!(tally.take(0, ONE, limits, Use::Hub), Ok(()));
-        assert_eq!(tally.take(0, TWO, limits, Use::Relay), Err(Limit::Database("d".into())));
-        tally.give_back(0, ONE, Use::Hub);
-        assert_eq!([Use::Relay, Use::Relay].map(|what| tally.take(0, TWO, limits, what)), [Ok(()), Ok(())]);
+        assert_eq!(all.take(0, ONE, limits, Use::Hub), Ok(()));
+        assert_eq!(all.take(0, TWO, limits, Use::Relay), Err(Limit::Database("d".into())));
+        all.give_back(0, ONE, Use::Hub);
+        assert_eq!([Use::Relay, Use::Relay].map(|what| all.take(0, TWO, limits, what)), [Ok(()), Ok(())]);
     }
 
     #[test]
     fn a_catalog_is_read_beside_a_connection_that_serves_clients() {
-        let mut tally = Tally::default();
-        assert_eq!(tally.take(9, ONE, quota(1, 0), Use::Catalog), Err(Limit::Database("d".into())));
-        assert_eq!(tally.take(9, ONE, quota(2, 0), Use::Catalog), Ok(()));
-        assert_eq!(tally.take(0, ONE, quota(2, 0), Use::Pool), Ok(()));
-        assert_eq!(tally.take(0, ONE, quota(2, 0), Use::Pool), Err(Limit::Database("d".into())));
+        let mut all = Limits::default();
+        assert_eq!(all.take(9, ONE, quota(1, 0), Use::Catalog), Err(Limit::Database("d".into())));
+        assert_eq!(all.take(9, ONE, quota(2, 0), Use::Catalog), Ok(()));
+        assert_eq!(all.take(0, ONE, quota(2, 0), Use::Pool), Ok(()));
+        assert_eq!(all.take(0, ONE, quota(2, 0), Use::Pool), Err(Limit::Database("d".into())));
         // It makes way by itself: hubs need not leave room for it.
-        assert_eq!(tally.crowds_out("d", "r1", quota(2, 0), 1), None);
+        assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 1), None);
+    }
+
+    fn waiter(worker: usize, since: Instant, (database, user): (&str, &str), has: usize) -> Waiter {
+        Waiter { worker, database: database.into(), user: user.into(), quota: quota(1, 1), since, has }
+    }
+
+    fn after(start: Instant, seconds: f64) -> Instant {
+        start + Duration::from_secs_f64(seconds)
     }
 
     #[test]
-    fn places_are_kept_for_the_claim_that_has_waited_longest() {
-        let (mut tally, limits) = (Tally::default(), quota(1, 1));
-        let claim = |since, (database, user): (&str, &str), both| Claim {
-            since: Micros(since),
-            database: database.into(),
-            user: user.into(),
-            of_database: true,
-            of_user: both,
-        };
+    fn a_free_place_is_for_the_first_whose_other_limit_has_room() {
+        let (mut all, limits, start) = (Limits::default(), quota(1, 1), Instant::now());
         let (d, u) = (Limit::Database("d".into()), Limit::User("u".into()));
-        tally.take(0, ("d", "v"), limits, Use::Pool).unwrap();
-        tally.take(1, ("e", "u"), limits, Use::Pool).unwrap();
-        tally.claims().replace(0, vec![claim(5, ("d", "u"), true), claim(7, ("d", "w"), false)], Micros(9));
-        tally.claims().replace(1, vec![claim(6, ("e", "u"), true)], Micros(9));
-        // Both limits leave room one after the other, and the places are kept in the meantime.
-        tally.give_back(0, ("d", "v"), Use::Pool);
-        assert_eq!(tally.take(0, ("d", "v"), limits, Use::Pool), Err(d.clone()));
-        assert_eq!(tally.take(0, ("d", "w"), limits, Use::Pool), Err(d.clone()));
-        assert_eq!(tally.take(1, ("d", "u"), limits, Use::Pool), Err(d.clone()));
-        assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Err(u.clone()));
-        tally.give_back(1, ("e", "u"), Use::Pool);
-        assert_eq!(tally.take(1, ("e", "u"), limits, Use::Pool), Err(u));
-        assert_eq!(tally.take(0, ("d", "u"), limits, Use::Relay), Ok(()));
-        // Only a connection that serves clients in turn meets a claim.
-        assert!(tally.claims().stands(0, ("d", "u")));
-        tally.give_back(0, ("d", "u"), Use::Relay);
-        assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Ok(()));
-        tally.give_back(0, ("d", "u"), Use::Pool);
-        // A claim is met once.
-        assert_eq!(tally.take(0, ("d", "u"), limits, Use::Pool), Err(d));
-        tally.claims().replace(0, Vec::new(), Micros(10));
-        assert_eq!(tally.take(0, ("d", "v"), limits, Use::Pool), Ok(()));
-        assert_eq!(tally.take(1, ("e", "u"), limits, Use::Pool), Ok(()));
+        all.take(0, ("d", "v"), limits, Use::Pool).unwrap();
+        all.take(1, ("e", "u"), limits, Use::Pool).unwrap();
+        let first = waiter(0, start, ("d", "u"), 0);
+        let second = waiter(0, after(start, 1.0), ("d", "w"), 0);
+        // It is nobody's turn.
+        all.replace(0, vec![second, first], after(start, 1.3));
+        let wanted = |all: &Limits, names, own: f64| all.wanted(0, names, 1, Some(after(start, own)));
+        assert_eq!(wanted(&all, ("d", "v"), 1.1), Some((d.clone(), 0)), "for the second");
+        assert_eq!(wanted(&all, ("d", "v"), 0.9), None, "its own have waited longer");
+        assert_eq!(wanted(&all, ("e", "u"), 1.1), None);
+        all.give_back(0, ("d", "v"), Use::Pool);
+        assert_eq!(all.take(0, ("d", "v"), limits, Use::Pool), Err(d.clone()));
+        assert_eq!(all.take(0, ("d", "u"), limits, Use::Pool), Err(u.clone()));
+        assert_eq!(all.take(0, ("d", "w"), limits, Use::Pool), Ok(()));
+        assert_eq!(all.queue.len(), 1, "it is served");
+        assert_eq!(all.take(0, ("d", "w"), limits, Use::Pool), Err(d.clone()));
+        // Now the limit of the user has room first.
+        all.give_back(1, ("e", "u"), Use::Pool);
+        assert_eq!(wanted(&all, ("d", "w"), 1.1), Some((d, 0)));
+        all.give_back(0, ("d", "w"), Use::Pool);
+        assert_eq!(all.take(1, ("e", "u"), limits, Use::Pool), Err(u));
+        assert_eq!(all.take(0, ("d", "u"), limits, Use::Relay), Ok(()));
+        assert_eq!(all.queue.len(), 1, "only a connection that serves clients is what it waits for");
+        all.replace(0, Vec::new(), after(start, 2.0));
+        assert!(all.queue.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_two_limits_has_places_kept_when_it_is_its_turn() {
+        let (mut all, limits, start) = (Limits::default(), quota(1, 1), Instant::now());
+        all.take(0, ("d", "v"), limits, Use::Pool).unwrap();
+        all.take(1, ("e", "u"), limits, Use::Pool).unwrap();
+        let waiters = || vec![waiter(0, start, ("d", "u"), 0), waiter(0, start, ("e", "v"), 0)];
+        let mut turns = [0; 3];
+        for tenth in 10..1200 {
+            all.replace(0, waiters(), after(start, f64::from(tenth) / 10.0));
+            turns[all.turn.unwrap_or(2)] += 1;
+        }
+        assert!(turns[0] > 100 && turns[1] > 100 && turns[2] > 700, "{turns:?}");
+        all.replace(0, waiters(), after(start, 1.1));
+        all.give_back(0, ("d", "v"), Use::Pool);
+        assert!(all.take(0, ("d", "v"), limits, Use::Pool).is_err(), "it is kept");
+        assert!(all.wanted(1, ("e", "u"), 1, None).is_some());
+        all.give_back(1, ("e", "u"), Use::Pool);
+        assert_eq!(all.take(0, ("d", "u"), limits, Use::Pool), Ok(()));
+        assert_eq!((all.turn, all.queue.len()), (None, 1));
+    }
+
+    #[test]
+    fn a_pool_gives_nothing_up_for_one_with_as_many() {
+        let (mut all, start) = (Limits::default(), Instant::now());
+        let limits = quota(3, 0);
+        (0..3).for_each(|_| all.take(0, ONE, limits, Use::Pool).unwrap());
+        let wanted = |all: &mut Limits, waits_with, has| {
+            all.replace(0, vec![Waiter { quota: limits, ..waiter(0, start, TWO, waits_with) }], start);
+            all.wanted(0, ONE, has, None).is_some()
+        };
+        assert!(wanted(&mut all, 0, 1) && wanted(&mut all, 1, 3));
+        assert!(!wanted(&mut all, 1, 2) && !wanted(&mut all, 2, 2));
     }
 
     #[test]
     fn what_is_given_back_leaves_nothing() {
-        let mut tally = Tally::default();
+        let mut all = Limits::default();
         for what in [Use::Pool, Use::Relay, Use::Hub, Use::Catalog] {
-            tally.take(4, ONE, quota(0, 0), what).unwrap();
-            tally.give_back(4, ONE, what);
+            all.take(4, ONE, quota(0, 0), what).unwrap();
+            all.give_back(4, ONE, what);
         }
-        assert!(tally.databases.is_empty() && tally.users.is_empty());
+        assert!(all.databases.is_empty() && all.users.is_empty());
     }
 
     #[test]
     fn a_connection_is_counted_where_it_is() {
-        let mut tally = Tally::default();
+        let mut all = Limits::default();
         let limit = Limit::User("r1".into());
-        tally.take(0, ONE, quota(0, 0), Use::Pool).unwrap();
-        tally.take(2, ONE, quota(0, 0), Use::Hub).unwrap();
+        all.take(0, ONE, quota(0, 0), Use::Pool).unwrap();
+        all.take(2, ONE, quota(0, 0), Use::Hub).unwrap();
         // A hub never becomes free for anybody.
-        assert_eq!(tally.others(1, &limit), [0]);
-        assert!(tally.others(0, &limit).is_empty());
-        tally.hand_over((0, 1), ONE);
-        assert_eq!((tally.others(0, &limit), tally.count(&limit)), (vec![1], 2));
-        tally.give_back(1, ONE, Use::Pool);
-        assert_eq!(tally.count(&limit), 1);
+        assert_eq!(all.others(1, &limit), [0]);
+        assert!(all.others(0, &limit).is_empty());
+        all.give_back(0, ONE, Use::Pool);
+        assert_eq!(all.count(&limit), 1);
     }
 
     #[test]
     fn hubs_leave_room_for_one_that_serves_clients() {
-        let mut tally = Tally::default();
+        let mut all = Limits::default();
         let limits = quota(3, 0);
-        assert_eq!(tally.take(0, ONE, limits, Use::Hub), Ok(()));
-        assert_eq!(tally.take(1, TWO, limits, Use::Hub), Ok(()));
-        assert_eq!(tally.take(2, ONE, limits, Use::Hub), Err(Limit::Database("d".into())));
-        assert_eq!(tally.crowds_out("d", "r1", limits, 0), None);
-        assert_eq!(tally.take(2, ONE, limits, Use::Pool), Ok(()));
+        assert_eq!(all.take(0, ONE, limits, Use::Hub), Ok(()));
+        assert_eq!(all.take(1, TWO, limits, Use::Hub), Ok(()));
+        assert_eq!(all.take(2, ONE, limits, Use::Hub), Err(Limit::Database("d".into())));
+        assert_eq!(all.crowds_out("d", "r1", limits, 0), None);
+        assert_eq!(all.take(2, ONE, limits, Use::Pool), Ok(()));
         // The limit has been lowered.
-        assert_eq!(tally.crowds_out("d", "r1", quota(2, 0), 0), Some(Limit::Database("d".into())));
-        assert_eq!(tally.crowds_out("d", "r1", quota(0, 1), 0), Some(Limit::User("r1".into())));
-        tally.give_back(1, TWO, Use::Hub);
-        assert_eq!(tally.crowds_out("d", "r1", quota(2, 0), 0), None);
+        assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 0), Some(Limit::Database("d".into())));
+        assert_eq!(all.crowds_out("d", "r1", quota(0, 1), 0), Some(Limit::User("r1".into())));
+        all.give_back(1, TWO, Use::Hub);
+        assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 0), None);
     }
 }

@@ -16,8 +16,8 @@
 //!
 //! - [`Spread`] says which workers serve a database, its *members*, how many clients each of them has, and which part of
 //!   the size of a pool is its.
-//! - [`tally::Tally`] counts the server connections under the limits that several pools share, and keeps places for
-//!   pools whose clients have waited for long ([`claims`]).
+//! - [`limits::Limits`] counts the server connections under the limits that several pools share, and has the queue of the
+//!   pools that wait for one more.
 //!
 //! `docs/design/2026-11-23-cores.md` has the reasons and the costs.
 
@@ -25,7 +25,6 @@ pub mod busy_poll;
 pub mod cancel;
 pub mod channels;
 pub mod checkout;
-pub mod claims;
 pub mod client;
 pub mod digest;
 pub mod exchange;
@@ -38,6 +37,7 @@ pub mod keeping;
 pub mod keys;
 pub mod known;
 pub mod lexing;
+pub mod limits;
 mod pace;
 pub mod pins;
 pub mod pipeline;
@@ -51,7 +51,6 @@ pub mod shape;
 pub mod slots;
 mod spread;
 pub mod statement;
-pub mod tally;
 pub mod totals;
 pub mod turn;
 pub mod vars;

@@ -14,6 +14,13 @@ impl Quota {
     pub fn is_unlimited(self) -> bool {
         self == Self::default()
     }
+
+    /// The limits of the pool of this database and user, that of the database first, with what they allow.
+    pub fn limits(self, database: &str, user: &str) -> impl Iterator<Item = (Limit, usize)> + use<> {
+        let of_database = (self.database > 0).then(|| (Limit::Database(database.into()), self.database));
+        let of_user = (self.user > 0).then(|| (Limit::User(user.into()), self.user));
+        of_database.into_iter().chain(of_user)
+    }
 }
 
 /// A limit that several pools share.

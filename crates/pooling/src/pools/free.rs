@@ -74,23 +74,24 @@ fn offer(core: &mut Core, key: ServerKey) {
     let total = pool.connections.servers.len();
     let many = total > pool.limits.size + pool.limits.reserve;
     let spare = total > pool.limits.size && pool.is_unwanted();
-    let debt = limits::take_debt(core, pool_key);
     let why = if retire {
         "the connection had been marked to be closed"
     } else if old {
         "the connection had reached server_lifetime"
     } else if many || spare {
         "the pool had more connections than its size"
-    } else if let Some(debt) = &debt {
-        &limits::reason(core, &debt.limit)
+    } else if let Some((limit, worker)) = limits::gives_way(core, pool_key) {
+        let why = limits::reason(core, &limit);
+        close::close_server(core, key, &why);
+        if worker != core.id {
+            return core.shared.tell(worker, Message::Room(limit));
+        }
+        return grow_in_turn(core, pool_key);
     } else {
         return hand_out(core, key);
     };
     close::close_server(core, key, why);
-    match debt.filter(|debt| debt.to != core.id) {
-        Some(debt) => core.shared.tell(debt.to, Message::Room(debt.limit)),
-        None => grow_in_turn(core, pool_key),
-    }
+    grow_in_turn(core, pool_key);
 }
 
 /// Checks a free server connection out for the next waiting client, or puts it into the pool.

@@ -43,9 +43,9 @@ pub fn grow(core: &mut Core, key: PoolKey) {
         if core.pools.get(key.0).is_none_or(|pool| pool.connections.servers.len() >= limit) {
             break;
         }
-        let berth = if number < needed { limits::make_room(core, key) } else { limits::berth(core, key) };
-        let Some(berth) = berth else { break };
-        if !connect::connect(core, key, berth) {
+        let permit = if number < needed { limits::make_room(core, key) } else { limits::permit(core, key) };
+        let Some(permit) = permit else { break };
+        if !connect::connect(core, key, permit) {
             break;
         }
     }
@@ -66,8 +66,8 @@ pub fn grow_by_one(core: &mut Core, key: PoolKey) {
     });
     if !failing
         && limits::is_within_size(core, key)
-        && let Some(berth) = limits::berth(core, key)
+        && let Some(permit) = limits::permit(core, key)
     {
-        connect::connect(core, key, berth);
+        connect::connect(core, key, permit);
     }
 }

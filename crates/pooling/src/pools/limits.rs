@@ -1,34 +1,29 @@
 //! The limits that several pools share, `max_db_connections` and `max_user_connections`, and the choice of the
 //! connection that is closed when a limit leaves no room.
 //!
-//! Each connection holds a [`Berth`] from before it is opened: all workers together keep within the limits. If a limit
+//! Each connection has a [`Permit`] from before it is opened: all workers together keep within the limits. If a limit
 //! leaves a pool no room for a connection, the connection of another pool that has been idle longest is closed. If none
-//! is idle because clients follow each other, a client that has waited for [`STARVING`] is served nonetheless: the pools
-//! that have more connections are *in debt*, and the first of their connections that becomes free is closed. No
-//! connection is chosen before: a client may keep the chosen one for ever. Other workers that have connections under the
-//! limit are asked likewise. The places that become free are kept for the client's pool by a [`Claim`].
+//! is idle because clients follow each other, a pool whose client has waited for [`STARVING`] queues for the limit
+//! ([`crate::model::limits`]), and a pool that has more connections gives up the first of them that becomes free. No
+//! connection is chosen before: a client may keep the chosen one for ever.
 
 use std::time::Duration;
 
-use crate::model::claims::Claim;
 use crate::model::keys::{PoolKey, ServerKey, WorkerId};
+use crate::model::limits::{Use, Waiter};
 use crate::model::quota::{Limit, Quota};
-use crate::model::tally::Use;
 
 use crate::backend::close;
-use crate::berth::Berth;
+use crate::permit::Permit;
 use crate::pools::{neighbours, size};
 use crate::shared::Message;
 use crate::state::Core;
-use crate::state::pool::{Debt, Pool};
+use crate::state::pool::Pool;
 use crate::state::server::{Server, State};
 use crate::sync::lock;
 
 /// The time that a client waits before its pool gets a connection at the cost of a pool that has more.
 const STARVING: Duration = Duration::from_secs(1);
-
-/// The time after which a debt is forgotten, unless the client still starves.
-const LAPSE: Duration = Duration::from_millis(500);
 
 /// The limit that keeps a pool from one more server connection.
 pub fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
@@ -41,9 +36,7 @@ pub fn limit_reached(core: &Core, pool: &Pool) -> Option<Limit> {
 
 /// The limits under which a pool's connections are counted.
 fn limits_of(pool: &Pool) -> impl Iterator<Item = Limit> {
-    let Quota { database, user } = pool.limits.quota;
-    let database = (database > 0).then(|| Limit::Database((*pool.name.database).into()));
-    database.into_iter().chain((user > 0).then(|| Limit::User((*pool.name.user).into())))
+    pool.limits.quota.limits(&pool.name.database, &pool.name.user).map(|(limit, _)| limit)
 }
 
 /// The number of connections that a limit allows; 0 for no limit.
@@ -78,13 +71,13 @@ pub fn is_within_size(core: &Core, key: PoolKey) -> bool {
     core.pools.get(key.0).is_some_and(|pool| pool.connections.servers.len() < pool.limits.size)
 }
 
-fn take(core: &Core, pool: &Pool, what: Use) -> Result<Berth, Limit> {
+fn take(core: &Core, pool: &Pool, what: Use) -> Result<Permit, Limit> {
     let names = (&*pool.name.database, &*pool.name.user);
-    Berth::take(&core.shared.counts, core.id, names, pool.limits.quota, what)
+    Permit::take(&core.shared.counts, core.id, names, pool.limits.quota, what)
 }
 
 /// A place for one more server connection of a pool, if the limits of its database and user leave room.
-pub fn berth(core: &Core, key: PoolKey) -> Option<Berth> {
+pub fn permit(core: &Core, key: PoolKey) -> Option<Permit> {
     let taken = take(core, core.pools.get(key.0)?, Use::Pool);
     taken.map_err(|limit| core.shared.library.leave_room(&limit)).ok()
 }
@@ -98,16 +91,16 @@ pub fn catalog_makes_way(core: &Core, key: PoolKey) -> bool {
 
 /// A place for one more server connection of a pool for a waiting client, at the cost of idle connections in other
 /// pools. None if there is no room.
-pub fn make_room(core: &mut Core, key: PoolKey) -> Option<Berth> {
+pub fn make_room(core: &mut Core, key: PoolKey) -> Option<Permit> {
     make_room_for(core, key, Use::Pool)
 }
 
 /// A place for a connection beside the pool, at the cost of idle ones. None if there is no room.
-pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
+pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Permit> {
     loop {
         let pool = core.pools.get(key.0)?;
         match take(core, pool, what) {
-            Ok(berth) => return Some(berth),
+            Ok(permit) => return Some(permit),
             // Another connection would have to serve clients, not only be closed.
             Err(_) if is_barred(core, pool, what) => return None,
             Err(_) => match pool.connections.idle.front().copied() {
@@ -127,14 +120,14 @@ fn is_barred(core: &Core, pool: &Pool, what: Use) -> bool {
     servers.bars(&pool.name.database, &pool.name.user, pool.limits.quota, what).is_some()
 }
 
-fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
+fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Permit> {
     loop {
         let limit = match take(core, core.pools.get(key.0)?, what) {
-            Ok(berth) => return Some(berth),
+            Ok(permit) => return Some(permit),
             Err(limit) => limit,
         };
         let Some(idle) = longest_idle(core, &limit, Some(key)) else {
-            ask_others(core, &limit, None);
+            ask_others(core, &limit);
             return None;
         };
         let why = reason(core, &limit);
@@ -142,18 +135,17 @@ fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Berth> {
     }
 }
 
-/// Asks the other workers that have connections under a limit for room: for an idle connection, and for a client that
-/// starves, for one of a pool that has more connections than its `fewer`.
-fn ask_others(core: &Core, limit: &Limit, fewer: Option<usize>) {
+/// Asks the other workers that have connections under a limit for an idle one.
+fn ask_others(core: &Core, limit: &Limit) {
     core.shared.library.leave_room(limit);
     let others = lock(&core.shared.counts.servers).others(core.id.0, limit);
     for other in others {
-        core.shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), fewer, core.id));
+        core.shared.tell(WorkerId(other), Message::MakeRoom(limit.clone(), core.id));
     }
 }
 
-/// Makes room for a client of another worker, if the limit is still reached.
-pub fn make_room_for_another(core: &mut Core, limit: Limit, fewer: Option<usize>, asker: WorkerId) {
+/// Closes an idle connection for a client of another worker, if the limit is still reached.
+pub fn make_room_for_another(core: &mut Core, limit: Limit, asker: WorkerId) {
     if !is_reached(core, &limit) {
         return;
     }
@@ -161,8 +153,6 @@ pub fn make_room_for_another(core: &mut Core, limit: Limit, fewer: Option<usize>
         let why = reason(core, &limit);
         close::close_server(core, idle, &why);
         core.shared.tell(asker, Message::Room(limit));
-    } else if let Some(fewer) = fewer {
-        put_in_debt(core, &limit, fewer, asker, None);
     }
 }
 
@@ -177,32 +167,37 @@ fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<Se
     idle.min_by_key(|(_, server)| server.life.state_since).map(|(key, _)| ServerKey(key))
 }
 
-/// Puts pools in debt: those that exceed a limit which was lowered, and those that have more connections than a pool
-/// whose clients have waited for long.
-pub fn find_debtors(core: &mut Core) {
-    let exceeded: Vec<Limit> = core.pools.iter().filter_map(|(_, pool)| limit_exceeded(core, pool)).collect();
-    for limit in exceeded {
-        put_in_debt(core, &limit, 0, core.id, None);
-    }
-    let starving: Vec<(PoolKey, Claim)> =
-        core.pools.iter().filter_map(|(key, pool)| Some((PoolKey(key), claim(core, pool)?))).collect();
-    let claims = starving.iter().map(|(_, claim)| claim.clone()).collect();
-    lock(&core.shared.counts.servers).claims().replace(core.id.0, claims, neighbours::micros(core, core.now));
-    for (key, claim) in starving {
+/// Queues for the pools whose clients have waited for long, and has pipelined connections end where their places are
+/// wanted: one would never be free if units always followed.
+pub fn tick_limits(core: &mut Core) {
+    let waiters = core.pools.iter().filter_map(|(_, pool)| waiter(core, pool)).collect();
+    lock(&core.shared.counts.servers).replace(core.id.0, waiters, core.now);
+    let wanted: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    for key in wanted {
+        let Some(pool) = core.pools.get_mut(key.0) else { continue };
+        pool.connections.gave_way = false;
+        if wanted_place(core, key).is_none() {
+            continue;
+        }
         let Some(pool) = core.pools.get(key.0) else { continue };
-        let names = (&*claim.database, &*claim.user);
-        let stands = lock(&core.shared.counts.servers).claims().stands(core.id.0, names);
-        let reached: Vec<Limit> = limits_of(pool).filter(|limit| stands && is_reached(core, limit)).collect();
-        let fewer = taking_turns(core, pool);
-        for limit in &reached {
-            put_in_debt(core, limit, fewer, core.id, Some(key));
-            ask_others(core, limit, Some(fewer));
+        // The next one is closed when this one's units take long.
+        let units = |key: &ServerKey| {
+            let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline());
+            pipeline.filter(|pipeline| !pipeline.closed).map(|pipeline| (pipeline.units.len(), *key))
+        };
+        let least = pool.connections.pipelined.iter().filter_map(units).min_by_key(|(units, _)| *units);
+        let least = least.and_then(|(_, key)| core.servers.get_mut(key.0));
+        if let Some(pipeline) = least.and_then(|server| server.pipeline_mut()) {
+            pipeline.closed = true;
         }
     }
 }
 
-/// The claim of a pool a client of which has waited too long, if only limits keep the pool from one more connection.
-fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
+/// A pool a client of which has waited too long, if only limits keep the pool from one more connection.
+fn waiter(core: &Core, pool: &Pool) -> Option<Waiter> {
+    if pool.limits.quota.is_unlimited() || pool.limits.paused {
+        return None;
+    }
     // Units that wait where the members of a cluster have their home wait for a server, and not for room.
     let since =
         if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
@@ -218,19 +213,16 @@ fn claim(core: &Core, pool: &Pool) -> Option<Claim> {
     } else {
         (pool.connections.connecting > 0, may_open(pool))
     };
-    let is_long = core.now.saturating_duration_since(since) >= STARVING;
-    if !is_long || pool.limits.quota.is_unlimited() || pool.limits.paused || connecting || !may_open {
+    if core.now.saturating_duration_since(since) < STARVING || connecting || !may_open {
         return None;
     }
-    // With its last place free, a limit is reached again as soon as another pool has a client.
-    let is_short = |limit: &Limit| lock(&core.shared.counts.servers).count(limit) + 1 >= most(core, limit);
-    let short: Vec<Limit> = limits_of(pool).filter(is_short).collect();
-    (!short.is_empty()).then(|| Claim {
-        since: neighbours::micros(core, since),
+    Some(Waiter {
+        worker: core.id.0,
         database: (*pool.name.database).into(),
         user: (*pool.name.user).into(),
-        of_database: short.iter().any(|limit| matches!(limit, Limit::Database(_))),
-        of_user: short.iter().any(|limit| matches!(limit, Limit::User(_))),
+        quota: pool.limits.quota,
+        since,
+        has: taking_turns(core, pool),
     })
 }
 
@@ -243,38 +235,26 @@ fn taking_turns(core: &Core, pool: &Pool) -> usize {
     pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| !is_kept(server))).count()
 }
 
-/// Puts the pools in debt, apart from this one, that a limit covers and that have more connections than a pool that starves
-/// has taking turns. Only a connection that becomes free pays.
-fn put_in_debt(core: &mut Core, limit: &Limit, fewer: usize, to: WorkerId, apart: Option<PoolKey>) {
-    for (key, pool) in core.pools.iter_mut() {
-        if !covers(limit, pool) || pool.connections.servers.len() <= fewer || apart == Some(PoolKey(key)) {
-            continue;
-        }
-        pool.connections.debt = Some(Debt { limit: limit.clone(), to, until: core.now + LAPSE });
-        // A pipelined connection would never be free if units always followed. The next one is closed when this one's
-        // units take long.
-        let servers = &core.servers;
-        let units = |key: &ServerKey| {
-            let pipeline = servers.get(key.0).and_then(|server| server.pipeline());
-            pipeline.filter(|pipeline| !pipeline.closed).map(|pipeline| (pipeline.units.len(), *key))
-        };
-        let least = pool.connections.pipelined.iter().filter_map(units).min_by_key(|(units, _)| *units);
-        let least = least.and_then(|(_, key)| core.servers.get_mut(key.0));
-        if let Some(pipeline) = least.and_then(|server| server.pipeline_mut()) {
-            pipeline.closed = true;
-        }
+/// The limit under which a pool is to give up a connection, and the worker of the pool that waits for its place.
+fn wanted_place(core: &Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
+    let pool = core.pools.get(key.0).filter(|pool| !pool.limits.quota.is_unlimited())?;
+    if let Some(limit) = limit_exceeded(core, pool) {
+        return Some((limit, core.id));
     }
+    let (names, has) = ((&*pool.name.database, &*pool.name.user), pool.connections.servers.len());
+    let own = neighbours::waits_since(core, pool);
+    let wanted = lock(&core.shared.counts.servers).wanted(core.id.0, names, has, own);
+    wanted.map(|(limit, worker)| (limit, WorkerId(worker)))
 }
 
-/// The debt that a connection of this pool, which has become free, is to pay: it pays that of all pools, so that those
-/// that still starve afterwards are seen.
-pub fn take_debt(core: &mut Core, key: PoolKey) -> Option<Debt> {
-    let debt = core.pools.get_mut(key.0)?.connections.debt.take()?;
-    let holds = debt.until >= core.now && is_reached(core, &debt.limit);
-    for (_, pool) in core.pools.iter_mut() {
-        pool.connections.debt.take_if(|other| other.limit == debt.limit);
-    }
-    holds.then_some(debt)
+/// Whether a connection of this pool, which has become free, is to be closed, for a pool that waits or since a limit was
+/// lowered: the limit, and the worker to be told. Between two ticks a pool gives up one for others: who waits takes it.
+pub fn gives_way(core: &mut Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
+    core.pools.get(key.0).filter(|pool| !pool.connections.gave_way)?;
+    let (limit, to) = wanted_place(core, key)?;
+    let is_exceeded = is_exceeded(core, &limit);
+    core.pools.get_mut(key.0)?.connections.gave_way = !is_exceeded;
+    Some((limit, to))
 }
 
 /// The reason for which a connection is closed under a limit.

@@ -1,8 +1,7 @@
-//! The messages of a worker to the others that serve the same pool.
+//! The pools that wait for a connection, and the pools beside them under a limit.
 
 use std::time::{Duration, Instant};
 
-use crate::model::claims::Micros;
 use crate::model::keys::PoolKey;
 
 use crate::state::Core;
@@ -18,12 +17,6 @@ pub fn waiting_for_more(core: &Core, key: PoolKey) -> usize {
         + sharing
         + usize::from(!pool.queue.greeting.is_empty() && pool.greetings.welcome.is_none());
     if waiting == 0 { 0 } else { waiting.saturating_sub(soon_free(core, key)) }
-}
-
-/// A moment as all workers count it.
-pub fn micros(core: &Core, moment: Instant) -> Micros {
-    let since = moment.saturating_duration_since(core.shared.started);
-    Micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
 }
 
 /// The pools that wait for a connection and share a limit with this one, the one that has waited longest first.

@@ -139,9 +139,9 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
         Ok(id) => {
             if let Some(member) = members::member(core, home, id)
                 && limits::is_within_size(core, member)
-                && let Some(berth) = limits::make_room(core, member)
+                && let Some(permit) = limits::make_room(core, member)
             {
-                connect::connect(core, member, berth);
+                connect::connect(core, member, permit);
             }
         }
         Err(unavailable) => {

@@ -32,7 +32,7 @@ pub fn read_messages(core: &mut Core) {
             // The asker may have given up.
             Message::Measure(asker) => drop(asker.send(metrics::ask::measure(core))),
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
-            Message::MakeRoom(limit, fewer, asker) => limits::make_room_for_another(core, limit, fewer, asker),
+            Message::MakeRoom(limit, asker) => limits::make_room_for_another(core, limit, asker),
             Message::Room(limit) => grow::grow_under(core, &limit),
             Message::Reload => configure::take_config(core),
             // The views of clusters look at the board by themselves; being awake is all that is needed.

@@ -335,7 +335,7 @@ fn tick_pools(core: &mut Core) {
             down::refuse_hopeless(core, key);
         }
     }
-    limits::find_debtors(core);
+    limits::tick_limits(core);
 }
 
 fn end_period(core: &mut Core) {

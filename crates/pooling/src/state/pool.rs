@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::model::client::Verified;
 use crate::model::failure::{Failure, Retries};
-use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
-use crate::model::quota::{Limit, Quota};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::quota::Quota;
 use crate::model::slots::Slots;
 use crate::model::statement::Statements;
 use crate::model::totals::Totals;
@@ -104,19 +104,8 @@ pub struct Connections {
     pub failure: Option<Failure>,
     /// The role of its server when the server last served, if it is one of several.
     pub standing: Option<&'static str>,
-    /// The claim of a pool that starves on the next connection which becomes free.
-    pub debt: Option<Debt>,
-}
-
-/// A claim on the next connection of a pool that becomes free: it is closed for a client that a shared limit keeps waiting.
-#[derive(Debug, Clone)]
-pub struct Debt {
-    /// The limit.
-    pub limit: Limit,
-    /// The worker of that client.
-    pub to: WorkerId,
-    /// The time until which the claim holds, unless it is renewed.
-    pub until: Instant,
+    /// Whether it has given a connection up since the last tick, for a pool that waits under a limit.
+    pub gave_way: bool,
 }
 
 /// The clients of a pool, and those of them that wait.

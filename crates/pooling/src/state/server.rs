@@ -14,12 +14,12 @@ use wire::backend::Status;
 use wire::login::Login;
 use wire::startup::CancelKey;
 
-use crate::berth::Berth;
 use crate::catalog::Definition;
 use crate::config::SslMode;
 use crate::error::Cause;
 use crate::io::Io;
 use crate::monitor::address::Address;
+use crate::permit::Permit;
 
 /// The state of a server connection.
 pub enum State {
@@ -205,7 +205,7 @@ pub struct Server {
     /// Its purpose, if it does not belong to its pool.
     pub apart: Option<Apart>,
     /// Its place under the limits that pools share; none, if it only delivers a cancel request.
-    pub berth: Option<Berth>,
+    pub permit: Option<Permit>,
 }
 
 impl Server {
@@ -438,7 +438,7 @@ impl Server {
                 suspended: false,
             },
             apart: None,
-            berth: None,
+            permit: None,
         }
     }
 }
