@@ -1,6 +1,7 @@
 //! `pgml.hyperparameters`: the algorithms, their tasks, and their hyperparameters.
 
-use learn::family::{FAMILIES, Kind, Task};
+use learn::families::FAMILIES;
+use learn::family::{Kind, Task};
 use pgrx::pg_sys;
 
 use crate::error::Result;

@@ -37,7 +37,9 @@ pub struct Learned {
 /// The image of stored bytes that are no forest.
 pub fn image_of_family(stored: &[u8]) -> Result<Vec<u8>> {
     // What cannot be opened is refused here, where the error is told, not where the image is mapped.
-    Stored::read(Bytes::copy_from_slice(stored)).and_then(|stored| stored.open().map(drop)).map_err(unreadable)?;
+    Stored::read(Bytes::copy_from_slice(stored))
+        .and_then(|stored| learn::forms::open(&stored).map(drop))
+        .map_err(unreadable)?;
     let mut image = Vec::new();
     crate::memory::reserve(&mut image, HEADER + stored.len())?;
     image.extend_from_slice(MAGIC);
@@ -83,7 +85,7 @@ impl Learned {
         }
         let stored = Stored::read(stored).map_err(|error| error.to_string())?;
         let description = stored.attribute(model_meta::ATTRIBUTE).unwrap_or_default().to_owned();
-        let predict = stored.open().map_err(|error| error.to_string())?;
+        let predict = learn::forms::open(&stored).map_err(|error| error.to_string())?;
         Ok(Learned { predict, description, bytes: bytes.len() })
     }
 }

@@ -143,7 +143,7 @@ pub fn foreign(read: Result<Foreign, forest::Error>) {
     let stored = Stored::read(bytes.into()).expect("what was stored can be read");
     // Without features there is nothing to open.
     if foreign.width > 0 {
-        let opened = stored.open().expect("what was read can be opened");
+        let opened = learn::forms::open(&stored).expect("what was read can be opened");
         assert_eq!((opened.width(), opened.values()), (foreign.width, foreign.outputs));
         walk(opened.as_ref());
     }
@@ -152,7 +152,7 @@ pub fn foreign(read: Result<Foreign, forest::Error>) {
 /// A stored model, which may come from anybody: what opens, predicts within its bounds.
 pub fn stored(bytes: &[u8]) {
     let Ok(stored) = Stored::read(bytes.to_vec().into()) else { return };
-    if let Ok(opened) = stored.open() {
+    if let Ok(opened) = learn::forms::open(&stored) {
         walk(opened.as_ref());
     }
 }

@@ -211,8 +211,8 @@ mod tests {
     /// A model of few rounds is what one of more rounds was after them: where each round follows from those before it.
     #[test]
     fn a_stage_is_the_model_of_so_many_rounds() {
+        use crate::families::FAMILIES;
         use crate::families::testing::{classification, data_set, fit_of, regression};
-        use crate::family::FAMILIES;
         let (iris, diabetes) = (data_set("iris"), data_set("diabetes"));
         for (name, rounds) in [
             ("gradient_boosting_trees", "n_estimators"),

@@ -5,8 +5,8 @@
 
 use forest::double::Link;
 
-use crate::families::forms::trees::Ensemble;
 use crate::family::{Array, Model, Stored};
+use crate::forms::trees::Ensemble;
 
 /// A model that was read, and what it says of itself.
 pub struct Foreign {

@@ -11,7 +11,7 @@
 //! * [`label`]: classes as numbers.
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`curve`]: how good a model was after each round of its training.
-//! * [`family`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
+//! * [`family`] and [`families`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
 //! * [`foreign`]: models that other libraries have saved.
 //! * [`lightgbm`]: the LightGBM engine: the library by `dlopen`.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
@@ -20,14 +20,16 @@
 
 pub mod curve;
 mod error;
-mod families;
+pub mod families;
 pub mod family;
 pub mod foreign;
+pub mod forms;
 pub mod label;
 pub mod lightgbm;
 pub mod metrics;
 pub mod moment;
 pub mod nearest;
+mod numerics;
 mod onnx;
 pub mod preprocess;
 pub mod random;

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use learn::family::{FAMILIES, Family, Kind, Task};
+use learn::families::FAMILIES;
+use learn::family::{Family, Kind, Task};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/algorithms.md");
 

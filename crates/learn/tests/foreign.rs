@@ -70,7 +70,7 @@ fn what_is_read_predicts_and_is_given_back() {
     for (bytes, read) in files() {
         let foreign = read(&bytes).unwrap();
         let stored = Stored::read(foreign.model.to_bytes(&[]).unwrap().into()).unwrap();
-        let opened = stored.open().unwrap();
+        let opened = learn::forms::open(&stored).unwrap();
         assert_eq!((opened.width(), opened.values()), (foreign.width, foreign.outputs));
         walk(opened.as_ref());
         let source = foreign::source(&stored).unwrap();
@@ -89,7 +89,7 @@ fn what_is_damaged_is_an_error_or_a_model() {
                 continue;
             };
             if foreign.width > 0 {
-                walk(Stored::read(foreign.model.to_bytes(&[]).unwrap().into()).unwrap().open().unwrap().as_ref());
+                walk(learn::forms::open_new(&foreign.model).unwrap().as_ref());
             }
         }
         assert!((100..1500).contains(&refused), "{refused} were refused");
@@ -108,7 +108,7 @@ fn a_stored_model_that_is_damaged_is_an_error_or_a_model() {
             let within = if round % 3 == 0 { whole.len() } else { header };
             let at = next(&mut state) % within;
             damaged[at] = b"0123456789\"\xff\x00"[next(&mut state) % 13];
-            if let Ok(opened) = Stored::read(damaged.into()).and_then(|stored| stored.open())
+            if let Ok(opened) = Stored::read(damaged.into()).and_then(|stored| learn::forms::open(&stored))
                 && opened.width() < 1 << 16
                 && opened.values() < 1 << 16
             {
@@ -124,7 +124,7 @@ fn what_could_not_be_opened_is_refused_when_it_is_read() {
     let bytes = std::fs::read(path).unwrap();
     for classifies in [None, Some(true), Some(false)] {
         if let Ok(foreign) = foreign::onnx(&bytes, classifies) {
-            foreign.model.open().unwrap();
+            learn::forms::open_new(&foreign.model).unwrap();
         }
     }
 }

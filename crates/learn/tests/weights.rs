@@ -2,7 +2,8 @@
 
 #![allow(clippy::panic, clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use learn::family::{Control, FAMILIES, Family, Given, Problem, Task, fit};
+use learn::families::{FAMILIES, fit};
+use learn::family::{Control, Family, Given, Problem, Task};
 use serde_json::Map;
 
 const WIDTH: usize = 3;
@@ -54,7 +55,7 @@ fn predictions(family: &'static Family, rows: usize, weights: Option<&[f32]>) ->
     };
     let given = Given::check(family.parameters, &Map::new())?;
     let model = fit(family, &problem, &given, &mut Control::new(&mut |_| Ok(())))?;
-    let predict = model.open()?;
+    let predict = learn::forms::open_new(&model)?;
     let mut values = vec![0.0; CLEAN * predict.values()];
     predict.predict_rows(&features[..CLEAN * WIDTH], &mut values);
     Ok(values)

@@ -51,7 +51,7 @@ fn expression(model_id: i64) -> Result<String> {
     if Stored::is_one(&stored) {
         let read = Stored::read(Bytes::from(stored)).map_err(|error| damaged(&error))?;
         // What its arrays point at is checked here.
-        read.open().map(drop).map_err(|error| damaged(&error))?;
+        learn::forms::open(&read).map(drop).map_err(|error| damaged(&error))?;
         match read.form() {
             "trees" => {}
             "program" => {

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use learn::curve::{self, Curve, Part, Sample};
-use learn::family::{self, Control, FAMILIES, Family, Given, Predict, Problem, Stored};
+use learn::families::{self, FAMILIES};
+use learn::family::{Control, Family, Given, Predict, Problem, Stored};
 use learn::preprocess::Pipeline;
 use learn::split::Split;
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, Params, Task as LearnTask};
@@ -260,7 +261,7 @@ impl Learner {
             learn::lightgbm::set_library(library);
             let_threads_sleep();
         }
-        let family = family::family(name, task).map_err(|error| {
+        let family = families::family(name, task).map_err(|error| {
             let offered = ALGORITHMS.iter().filter(|name| {
                 FAMILIES.iter().any(|family| family.name == **name && family.task == task)
                     || task.has_label() && XGBOOST.contains(name)
@@ -353,7 +354,7 @@ impl Engine for Learner {
             seed: self.seed,
         };
         let began = Instant::now();
-        let mut ask = |now: Option<family::Progress>| {
+        let mut ask = |now: Option<learn::family::Progress>| {
             // Nothing but Rust is on the stack: an ERROR may come from here.
             interrupts::check();
             cut::check()?;
@@ -368,14 +369,14 @@ impl Engine for Learner {
             Ok(())
         };
         let mut control = Control::new(&mut ask);
-        let mut model = family::fit(self.family, &problem, &self.given, &mut control)?;
+        let mut model = families::fit(self.family, &problem, &self.given, &mut control)?;
         let bytes = Bytes::from(model.to_bytes(&[
             (model_meta::ATTRIBUTE.to_owned(), meta.to_json()),
             (model_meta::ALGORITHM.to_owned(), self.family.name.to_owned()),
         ])?);
         let mut curve = Curve::default();
         if rows.curve && all.one_hot.is_empty() && rows.data.labels.len() == 1 {
-            let opened = Stored::read(bytes.clone())?.open()?;
+            let opened = learn::forms::open(&Stored::read(bytes.clone())?)?;
             curve = all.curve(rows, opened.as_ref(), &mut control)?;
         }
         *rows.kept.borrow_mut() = Some(Box::new(all));

@@ -3,19 +3,23 @@
 
 use bytes::Bytes;
 
-use super::testing::given;
-use super::{gaussian_process, kernel_ridge, knn, svm};
 use crate::Error;
-use crate::family::{Control, Family, Model, Predict, Problem, Stored, Task, fit};
+use crate::families::fit;
+use crate::families::gaussian_process;
+use crate::families::kernel_ridge;
+use crate::families::knn;
+use crate::families::svm::libsvm;
+use crate::families::testing::given;
+use crate::family::{Control, Family, Model, Predict, Problem, Stored, Task};
 use crate::random::Random;
 
 const FAMILIES: &[(&Family, &[&str])] = &[
     (&knn::REGRESSION, KNN),
     (&knn::CLASSIFICATION, KNN),
-    (&svm::REGRESSION, SVM),
-    (&svm::NU_REGRESSION, SVM),
-    (&svm::CLASSIFICATION, SVM_OF_CLASSES),
-    (&svm::NU_CLASSIFICATION, SVM_OF_CLASSES),
+    (&libsvm::REGRESSION, SVM),
+    (&libsvm::NU_REGRESSION, SVM),
+    (&libsvm::CLASSIFICATION, SVM_OF_CLASSES),
+    (&libsvm::NU_CLASSIFICATION, SVM_OF_CLASSES),
     (
         &kernel_ridge::REGRESSION,
         &["{}", r#"{"alpha": 0}"#, r#"{"kernel": "cosine"}"#, r#"{"kernel": "poly", "degree": 2.5, "coef0": -1}"#],
@@ -116,14 +120,14 @@ fn attack(times: usize, seed: u64) {
             Err(Error::Diverged(_) | Error::InvalidParameter { .. }) => continue,
             Err(error) => panic!("{} {hyperparams}: {error}", family.name),
         };
-        let opened = model.open().unwrap();
+        let opened = crate::forms::open_new(&model).unwrap();
         assert_eq!(opened.width(), problem.width);
         let expected = if problem.classes > 0 { problem.classes } else { 1 };
         assert_eq!(opened.values(), expected, "{} {hyperparams}", family.name);
         predict(&*opened, problem.features);
         for _ in 0..8 {
             let bytes = Bytes::from(damage(&mut random, &model));
-            if let Ok(opened) = Stored::read(bytes).and_then(|stored| stored.open()) {
+            if let Ok(opened) = Stored::read(bytes).and_then(|stored| crate::forms::open(&stored)) {
                 // A model without support vectors may be of any width.
                 if opened.width() < 1 << 20 {
                     assert!(opened.values() <= problem.rows.max(2), "{} {hyperparams}", family.name);

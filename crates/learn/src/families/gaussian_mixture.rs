@@ -1,11 +1,11 @@
 //! A mixture of normal distributions that most probably made the rows, by expectation and maximisation (Dempster, Laird
 //! and Rubin, 1977), from the clusters of k-means.
 
-use super::forms::mixture::{self, Parts, log_density, triangle};
-use super::groups::{self, RANDOM_STATE};
-use super::k_means::{Points, Search, first_centres, k_means};
 use crate::Error;
+use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::k_means::{Points, Search, first_centres, k_means};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
+use crate::forms::mixture::{self, Parts, log_density, triangle};
 use crate::random::Random;
 
 /// `gaussian_mixture`, as scikit-learn's GaussianMixture.
@@ -198,7 +198,7 @@ impl Mixing<'_> {
             _ => {
                 let centres = first_centres(self.points, count, from == "k-means++", random, control)?;
                 // A row each, and the others to whom they are nearest.
-                let found = super::k_means::settle(self.points, centres, vec![0; rows], control)?;
+                let found = crate::families::cluster::k_means::settle(self.points, centres, vec![0; rows], control)?;
                 for (row, cluster) in found.nearest.iter().enumerate() {
                     shares[row * count + *cluster as usize] = 1.0;
                 }
@@ -372,8 +372,8 @@ fn inverse_factor(matrix: &[f64], width: usize, control: &mut Control<'_>) -> Re
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::families::fit;
     use crate::families::testing::{given, unlabelled};
-    use crate::family::fit;
 
     #[test]
     fn a_training_of_many_features_looks_for_its_end_within_a_row() {

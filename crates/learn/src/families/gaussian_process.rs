@@ -3,15 +3,15 @@
 
 use faer::Mat;
 
-use super::cholesky::{Cholesky, gram};
-use super::forms::kernel::{self, Link, Parts};
-use super::forms::laplace::{self, Binary};
-use super::kernel::{Kernel, Shape};
-use super::simplex;
-use super::tiles::Tiles;
-use super::usual::{POSITIVE, RANDOM_STATE, ignored, seed, takes};
 use crate::Error;
+use crate::families::usual::{POSITIVE, RANDOM_STATE, ignored, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
+use crate::forms::kernel::{self, Link, Parts};
+use crate::forms::laplace::{self, Binary};
+use crate::numerics::cholesky::{Cholesky, gram};
+use crate::numerics::kernel::{Kernel, Shape};
+use crate::numerics::simplex;
+use crate::numerics::tiles::Tiles;
 use crate::random::Random;
 
 /// Rows up to which there is a regression: their kernels with one another take 3.2 GB.

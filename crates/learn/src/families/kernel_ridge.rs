@@ -2,14 +2,14 @@
 
 use faer::Mat;
 
-use super::algebra::least_squares;
-use super::cholesky::{Cholesky, gram};
-use super::forms::kernel::{self, Link, Parts};
-use super::kernel::Kernel;
-use super::tiles::Tiles;
-use super::usual::{NOT_NEGATIVE, takes};
 use crate::Error;
+use crate::families::usual::{NOT_NEGATIVE, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, zeros};
+use crate::forms::kernel::{self, Link, Parts};
+use crate::numerics::algebra::least_squares;
+use crate::numerics::cholesky::{Cholesky, gram};
+use crate::numerics::kernel::Kernel;
+use crate::numerics::tiles::Tiles;
 
 /// Rows up to which there is a training: their kernels with one another take 3.2 GB.
 const MOST: usize = 20_000;

@@ -1,10 +1,10 @@
 //! k nearest neighbours: the labels of the training rows that are most like a row speak for it.
 
-use super::forms::neighbours::{self, Metric, Vote};
-use super::tiles::Measure;
-use super::usual::{POSITIVE, ignored, takes};
 use crate::Error;
+use crate::families::usual::{POSITIVE, ignored, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
+use crate::forms::neighbours::{self, Metric, Vote};
+use crate::numerics::tiles::Measure;
 
 /// `knn` in regression, as scikit-learn's KNeighborsRegressor.
 pub(crate) const REGRESSION: Family = Family {

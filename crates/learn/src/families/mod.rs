@@ -1,75 +1,139 @@
-//! The families themselves, one file each. See [`crate::family`] for what they have in common.
+//! The families themselves, in the folders of scikit-learn's modules, and the list of them. See [`crate::family`] for what they have in
+//! common.
+//!
+//! To add a family, write a `Family` constant in a file of its own and name it in [`FAMILIES`]. Nothing else knows of families by
+//! name: the extension offers what the list has, and so do error messages and the documentation.
 
-mod absorb;
-pub(crate) mod ada_boost;
-pub(crate) mod affinity_propagation;
-pub(crate) mod agglomeration;
-mod algebra;
-mod aliases;
-mod apart;
 #[cfg(test)]
 mod attack;
-pub(crate) mod bagging;
-pub(crate) mod bayesian;
-pub(crate) mod birch;
-pub(crate) mod catboost;
-mod cholesky;
-pub(crate) mod co_clustering;
-pub(crate) mod consensus;
-mod coordinate;
-pub(crate) mod density;
-pub(crate) mod distance;
-pub(crate) mod elastic_net;
-#[cfg(test)]
-mod explained;
-mod factor;
-pub(crate) mod forms;
-pub(crate) mod gaussian_mixture;
-pub(crate) mod gaussian_process;
-pub(crate) mod gradient_boosting_trees;
-mod groups;
-#[cfg(test)]
-mod groups_tests;
-pub(crate) mod hist_gradient_boosting;
-pub(crate) mod huber;
-pub(crate) mod k_means;
-mod kd_tree;
-pub(crate) mod kernel;
-pub(crate) mod kernel_ridge;
-pub(crate) mod knn;
-pub(crate) mod least_angle;
-pub(crate) mod least_squares;
-pub(crate) mod lightgbm;
-#[cfg(test)]
-mod linear_attack;
-pub(crate) mod linear_svm;
-pub(crate) mod logistic;
-pub(crate) mod matching_pursuit;
-pub(crate) mod mean_shift;
-pub(crate) mod mini_batch;
-mod minimise;
-pub(crate) mod naive_bayes;
-pub(crate) mod optics;
+mod boosting;
+mod cluster;
+mod ensemble;
+mod gaussian_mixture;
+mod gaussian_process;
+mod kernel_ridge;
+mod knn;
+pub(crate) mod linear;
+mod naive_bayes;
 #[cfg(test)]
 mod oracle;
-mod platt;
 pub(crate) mod principal;
-pub(crate) mod quantile;
-pub(crate) mod random_forest;
-pub(crate) mod ridge;
-mod scaled;
-mod simplex;
-mod smo;
-pub(crate) mod spectral;
-mod spectrum;
 #[cfg(test)]
 mod speed;
-pub(crate) mod stochastic;
-pub(crate) mod svm;
+mod svm;
 #[cfg(test)]
 pub(crate) mod testing;
-pub(crate) mod theil_sen;
-pub(crate) mod tiles;
-mod trees;
-mod triangle;
 mod usual;
+
+use crate::Error;
+use crate::family::{Control, Family, Given, Model, Problem, Task};
+use crate::forms::several;
+use crate::nearest::nearest;
+
+/// All families. The order is that of error messages and of the documentation.
+pub const FAMILIES: &[&Family] = &[
+    &linear::least_squares::LINEAR,
+    &linear::ridge::RIDGE,
+    &linear::elastic_net::LASSO,
+    &linear::elastic_net::ELASTIC_NET,
+    &linear::least_angle::LEAST_ANGLE,
+    &linear::least_angle::LASSO,
+    &linear::matching_pursuit::PURSUIT,
+    &linear::bayesian::RIDGE,
+    &linear::bayesian::RELEVANCE,
+    &linear::stochastic::REGRESSOR,
+    &linear::stochastic::PASSIVE_AGGRESSIVE_REGRESSOR,
+    &linear::consensus::RANSAC,
+    &linear::theil_sen::THEIL_SEN,
+    &linear::huber::HUBER,
+    &linear::quantile::QUANTILE,
+    &svm::linear_svm::REGRESSOR,
+    &linear::logistic::LINEAR,
+    &linear::ridge::CLASSIFIER,
+    &svm::linear_svm::CLASSIFIER,
+    &linear::stochastic::CLASSIFIER,
+    &linear::stochastic::PERCEPTRON,
+    &linear::stochastic::PASSIVE_AGGRESSIVE_CLASSIFIER,
+    &naive_bayes::NAIVE_BAYES,
+    &knn::REGRESSION,
+    &knn::CLASSIFICATION,
+    &svm::libsvm::REGRESSION,
+    &svm::libsvm::CLASSIFICATION,
+    &svm::libsvm::NU_REGRESSION,
+    &svm::libsvm::NU_CLASSIFICATION,
+    &kernel_ridge::REGRESSION,
+    &gaussian_process::REGRESSION,
+    &gaussian_process::CLASSIFICATION,
+    &cluster::k_means::KMEANS,
+    &cluster::mini_batch::MINI_BATCH_KMEANS,
+    &cluster::affinity_propagation::AFFINITY_PROPAGATION,
+    &cluster::birch::BIRCH,
+    &cluster::density::DBSCAN,
+    &cluster::agglomeration::FEATURE_AGGLOMERATION,
+    &cluster::mean_shift::MEAN_SHIFT,
+    &cluster::optics::OPTICS,
+    &cluster::spectral::SPECTRAL,
+    &cluster::co_clustering::SPECTRAL_BI,
+    &cluster::co_clustering::SPECTRAL_CO,
+    &gaussian_mixture::GAUSSIAN_MIXTURE,
+    &principal::PCA,
+    &principal::TRUNCATED_SVD,
+    &ensemble::random_forest::CLASSIFIER,
+    &ensemble::random_forest::REGRESSOR,
+    &ensemble::random_forest::EXTRA_CLASSIFIER,
+    &ensemble::random_forest::EXTRA_REGRESSOR,
+    &ensemble::bagging::CLASSIFIER,
+    &ensemble::bagging::REGRESSOR,
+    &ensemble::ada_boost::CLASSIFIER,
+    &ensemble::ada_boost::REGRESSOR,
+    &ensemble::gradient_boosting_trees::CLASSIFIER,
+    &ensemble::gradient_boosting_trees::REGRESSOR,
+    &ensemble::hist_gradient_boosting::CLASSIFIER,
+    &ensemble::hist_gradient_boosting::REGRESSOR,
+    &boosting::lightgbm::CLASSIFIER,
+    &boosting::lightgbm::REGRESSOR,
+    &boosting::catboost::CLASSIFIER,
+    &boosting::catboost::REGRESSOR,
+];
+
+/// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.
+///
+/// # Errors
+/// As `family.fit`.
+pub fn fit(family: &Family, problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    if problem.weights.is_some() && !family.takes_weights {
+        return Err(Error::Task(format!("algorithm \"{}\" takes no weights of rows", family.name)));
+    }
+    if problem.targets <= 1 || family.joint {
+        return (family.fit)(problem, given, control);
+    }
+    let mut parts = Vec::with_capacity(problem.targets);
+    for target in 0..problem.targets {
+        let labels: Vec<f32> = problem.labels.iter().skip(target).step_by(problem.targets).copied().collect();
+        parts.push((family.fit)(&Problem { targets: 1, labels: &labels, ..*problem }, given, control)?);
+    }
+    Ok(several::model(parts))
+}
+
+/// The family of an algorithm for a task.
+///
+/// # Errors
+/// [`Error::Task`] where there is none, with the algorithms most like it, or the tasks that it is for.
+pub fn family(name: &str, task: Task) -> Result<&'static Family, Error> {
+    if let Some(family) = FAMILIES.iter().find(|family| family.name == name && family.task == task) {
+        return Ok(family);
+    }
+    let tasks: Vec<&str> =
+        FAMILIES.iter().filter(|family| family.name == name).map(|family| family.task.name()).collect();
+    if !tasks.is_empty() {
+        return Err(Error::Task(format!(
+            "algorithm \"{name}\" is for {}, not for {}",
+            tasks.join(" and "),
+            task.name()
+        )));
+    }
+    let known = FAMILIES.iter().filter(|family| family.task == task).map(|family| family.name);
+    let close: Vec<String> = nearest(name, known).into_iter().map(|name| format!("\"{name}\"")).collect();
+    let meant = if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(" or ")) };
+    Err(Error::Task(format!("there is no algorithm \"{name}\" for {}{meant}", task.name())))
+}

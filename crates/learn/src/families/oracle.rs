@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
-use super::testing::{accuracy, classification, data_set, r2, regression, split, standardise, try_fit};
-use crate::family::{Task, family};
+use crate::families::family;
+use crate::families::testing::{accuracy, classification, data_set, r2, regression, split, standardise, try_fit};
+use crate::family::Task;
 
 const ORACLES: [&str; 2] = [include_str!("../../oracle/linear.json"), include_str!("../../oracle/kernels.json")];
 

@@ -6,11 +6,11 @@
 
 use faer::Mat;
 
-use super::algebra::{eigenvalues, feature_means, singular_values};
-use super::forms::projection;
-use super::groups::{self, RANDOM_STATE};
 use crate::Error;
+use crate::families::cluster::groups::{self, RANDOM_STATE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
+use crate::forms::projection;
+use crate::numerics::algebra::{eigenvalues, feature_means, singular_values};
 
 /// `pca`, as scikit-learn's PCA.
 pub(crate) const PCA: Family = Family {

@@ -5,9 +5,11 @@
 
 use std::time::Instant;
 
-use super::testing::{classification, data_set, given, regression, split};
-use super::{knn, svm};
-use crate::family::{Control, Family, Task, fit};
+use crate::families::fit;
+use crate::families::knn;
+use crate::families::svm::libsvm;
+use crate::families::testing::{classification, data_set, given, regression, split};
+use crate::family::{Control, Family, Task};
 use crate::random::Random;
 
 const ROWS: usize = 20_000;
@@ -36,7 +38,7 @@ fn measure(data: &str, family: &Family, width: usize, train: &(Vec<f32>, Vec<f32
     let mut ask = |_| Ok(());
     let model = fit(family, &problem, &given(family, "{}").unwrap(), &mut Control::new(&mut ask)).unwrap();
     let fitted = begun.elapsed();
-    let model = model.open().unwrap();
+    let model = crate::forms::open_new(&model).unwrap();
     let mut values = vec![0.0; test.len() / width * model.values()];
     let begun = Instant::now();
     model.predict_rows(test, &mut values);
@@ -49,16 +51,16 @@ fn measure(data: &str, family: &Family, width: usize, train: &(Vec<f32>, Vec<f32
 fn how_long_it_takes() {
     let (features, labels) = rows();
     let (mut train, test) = split(&features, WIDTH, &labels);
-    for family in [&knn::REGRESSION, &svm::REGRESSION, &svm::NU_REGRESSION] {
+    for family in [&knn::REGRESSION, &libsvm::REGRESSION, &libsvm::NU_REGRESSION] {
         measure("20000x20", family, WIDTH, &train, &test.0);
     }
     train.1.iter_mut().for_each(|label| *label = f32::from(u8::from(*label > 0.0)));
-    for family in [&knn::CLASSIFICATION, &svm::CLASSIFICATION, &svm::NU_CLASSIFICATION] {
+    for family in [&knn::CLASSIFICATION, &libsvm::CLASSIFICATION, &libsvm::NU_CLASSIFICATION] {
         measure("20000x20", family, WIDTH, &train, &test.0);
     }
     let (features, width, labels) = data_set("digits");
     let (train, test) = split(&features, width, &labels);
-    for family in [&knn::CLASSIFICATION, &svm::CLASSIFICATION, &svm::NU_CLASSIFICATION] {
+    for family in [&knn::CLASSIFICATION, &libsvm::CLASSIFICATION, &libsvm::NU_CLASSIFICATION] {
         measure("digits", family, width, &train, &test.0);
     }
 }

@@ -44,7 +44,12 @@ pub(crate) fn given(family: &Family, hyperparams: &str) -> Result<Given, Error> 
 /// The model, stored and read again.
 pub(crate) fn try_fit(family: &Family, problem: &Problem<'_>, hyperparams: &str) -> Result<Box<dyn Predict>, Error> {
     let mut ask = |_| Ok(());
-    crate::family::fit(family, problem, &given(family, hyperparams)?, &mut Control::new(&mut ask))?.open()
+    crate::forms::open_new(&crate::families::fit(
+        family,
+        problem,
+        &given(family, hyperparams)?,
+        &mut Control::new(&mut ask),
+    )?)
 }
 
 /// The model, stored and read again.

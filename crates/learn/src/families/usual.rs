@@ -1,10 +1,10 @@
 //! The common parts of many families: hyperparameters under the same name, weights of classes, and how often a loop
 //! checks for interrupts.
 
-use super::algebra::feature_means;
-use super::forms::linear::{self, Link};
 use crate::Error;
-use crate::family::{Control, Given, Kind, Model, Parameter, Problem};
+use crate::family::{Given, Kind, Model, Parameter, Problem};
+use crate::forms::linear::{self, Link};
+use crate::numerics::algebra::feature_means;
 
 /// A hyperparameter that scikit-learn has and that changes nothing here.
 pub(crate) const fn ignored(name: &'static str, default: &'static str) -> Parameter {
@@ -71,23 +71,5 @@ pub(crate) fn told_whether_converged(model: Model, converged: bool) -> Model {
         false => model.warn(
             "the training ended by max_iter before it converged: raise max_iter, or bring the features to one scale",
         ),
-    }
-}
-
-/// Counts operations, and checks for the end of the training every some ten thousand of them.
-#[derive(Default)]
-pub(crate) struct Pace {
-    spent: usize,
-}
-
-impl Pace {
-    /// After so many operations.
-    pub(crate) fn spend(&mut self, operations: usize, control: &mut Control<'_>) -> Result<(), Error> {
-        self.spent += operations;
-        if self.spent < 1 << 18 {
-            return Ok(());
-        }
-        self.spent = 0;
-        control.check()
     }
 }

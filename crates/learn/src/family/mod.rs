@@ -1,13 +1,10 @@
-//! Families of models that are trained here: one file each, one line in [`FAMILIES`].
+//! What families of models have in common; the families themselves are in [`crate::families`].
 //!
 //! A family is an algorithm for one task. It says which hyperparameters it takes ([`Parameter`]), fits a [`Problem`], and
 //! gives a [`Model`]: named arrays and a few settings, in a form ([`Form`]) that several families may share and that
 //! knows how to predict from them. A model is stored as [`Model::to_bytes`] writes it, and predicts by what
-//! [`Stored::open`] makes of those bytes, which may be a mapped file: the arrays are used where they lie, so that all
+//! [`crate::forms::open`] makes of those bytes, which may be a mapped file: the arrays are used where they lie, so that all
 //! processes share one copy.
-//!
-//! To add a family, write `FAMILY` constants in a file of its own and name them in [`FAMILIES`]. Nothing else knows of
-//! families by name: the extension offers what the table has, and so do error messages and the documentation.
 
 mod arrays;
 mod columns;
@@ -27,8 +24,6 @@ pub use problem::{Problem, zeros};
 pub use store::{Model, Stored};
 
 use crate::Error;
-use crate::families::{self, forms::several};
-use crate::nearest::nearest;
 
 /// What a model is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -234,112 +229,4 @@ pub trait Predict: Send + Sync {
     fn work(&self) -> usize {
         self.width() * self.values()
     }
-}
-
-/// All families. The order is that of error messages and of the documentation.
-pub const FAMILIES: &[&Family] = &[
-    &families::least_squares::LINEAR,
-    &families::ridge::RIDGE,
-    &families::elastic_net::LASSO,
-    &families::elastic_net::ELASTIC_NET,
-    &families::least_angle::LEAST_ANGLE,
-    &families::least_angle::LASSO,
-    &families::matching_pursuit::PURSUIT,
-    &families::bayesian::RIDGE,
-    &families::bayesian::RELEVANCE,
-    &families::stochastic::REGRESSOR,
-    &families::stochastic::PASSIVE_AGGRESSIVE_REGRESSOR,
-    &families::consensus::RANSAC,
-    &families::theil_sen::THEIL_SEN,
-    &families::huber::HUBER,
-    &families::quantile::QUANTILE,
-    &families::linear_svm::REGRESSOR,
-    &families::logistic::LINEAR,
-    &families::ridge::CLASSIFIER,
-    &families::linear_svm::CLASSIFIER,
-    &families::stochastic::CLASSIFIER,
-    &families::stochastic::PERCEPTRON,
-    &families::stochastic::PASSIVE_AGGRESSIVE_CLASSIFIER,
-    &families::naive_bayes::NAIVE_BAYES,
-    &families::knn::REGRESSION,
-    &families::knn::CLASSIFICATION,
-    &families::svm::REGRESSION,
-    &families::svm::CLASSIFICATION,
-    &families::svm::NU_REGRESSION,
-    &families::svm::NU_CLASSIFICATION,
-    &families::kernel_ridge::REGRESSION,
-    &families::gaussian_process::REGRESSION,
-    &families::gaussian_process::CLASSIFICATION,
-    &families::k_means::KMEANS,
-    &families::mini_batch::MINI_BATCH_KMEANS,
-    &families::affinity_propagation::AFFINITY_PROPAGATION,
-    &families::birch::BIRCH,
-    &families::density::DBSCAN,
-    &families::agglomeration::FEATURE_AGGLOMERATION,
-    &families::mean_shift::MEAN_SHIFT,
-    &families::optics::OPTICS,
-    &families::spectral::SPECTRAL,
-    &families::co_clustering::SPECTRAL_BI,
-    &families::co_clustering::SPECTRAL_CO,
-    &families::gaussian_mixture::GAUSSIAN_MIXTURE,
-    &families::principal::PCA,
-    &families::principal::TRUNCATED_SVD,
-    &families::random_forest::CLASSIFIER,
-    &families::random_forest::REGRESSOR,
-    &families::random_forest::EXTRA_CLASSIFIER,
-    &families::random_forest::EXTRA_REGRESSOR,
-    &families::bagging::CLASSIFIER,
-    &families::bagging::REGRESSOR,
-    &families::ada_boost::CLASSIFIER,
-    &families::ada_boost::REGRESSOR,
-    &families::gradient_boosting_trees::CLASSIFIER,
-    &families::gradient_boosting_trees::REGRESSOR,
-    &families::hist_gradient_boosting::CLASSIFIER,
-    &families::hist_gradient_boosting::REGRESSOR,
-    &families::lightgbm::CLASSIFIER,
-    &families::lightgbm::REGRESSOR,
-    &families::catboost::CLASSIFIER,
-    &families::catboost::REGRESSOR,
-];
-
-/// Trains a model of a family. Of several targets each gets a model of its own where the family cannot do otherwise.
-///
-/// # Errors
-/// As `family.fit`.
-pub fn fit(family: &Family, problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    if problem.weights.is_some() && !family.takes_weights {
-        return Err(Error::Task(format!("algorithm \"{}\" takes no weights of rows", family.name)));
-    }
-    if problem.targets <= 1 || family.joint {
-        return (family.fit)(problem, given, control);
-    }
-    let mut parts = Vec::with_capacity(problem.targets);
-    for target in 0..problem.targets {
-        let labels: Vec<f32> = problem.labels.iter().skip(target).step_by(problem.targets).copied().collect();
-        parts.push((family.fit)(&Problem { targets: 1, labels: &labels, ..*problem }, given, control)?);
-    }
-    Ok(several::model(parts))
-}
-
-/// The family of an algorithm for a task.
-///
-/// # Errors
-/// [`Error::Task`] where there is none, with the algorithms most like it, or the tasks that it is for.
-pub fn family(name: &str, task: Task) -> Result<&'static Family, Error> {
-    if let Some(family) = FAMILIES.iter().find(|family| family.name == name && family.task == task) {
-        return Ok(family);
-    }
-    let tasks: Vec<&str> =
-        FAMILIES.iter().filter(|family| family.name == name).map(|family| family.task.name()).collect();
-    if !tasks.is_empty() {
-        return Err(Error::Task(format!(
-            "algorithm \"{name}\" is for {}, not for {}",
-            tasks.join(" and "),
-            task.name()
-        )));
-    }
-    let known = FAMILIES.iter().filter(|family| family.task == task).map(|family| family.name);
-    let close: Vec<String> = nearest(name, known).into_iter().map(|name| format!("\"{name}\"")).collect();
-    let meant = if close.is_empty() { String::new() } else { format!(" (did you mean {}?)", close.join(" or ")) };
-    Err(Error::Task(format!("there is no algorithm \"{name}\" for {}{meant}", task.name())))
 }

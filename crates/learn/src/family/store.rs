@@ -12,9 +12,8 @@ use safetensors::tensor::{SafeTensors, View};
 use safetensors::{Dtype, serialize};
 use serde_json::{Map, Value, json};
 
-use super::{Array, Element, FAMILIES, Form, Predict};
+use super::{Array, Element, Form};
 use crate::Error;
-use crate::families::forms::{program, several};
 
 /// The entry of the metadata that is ours.
 const ABOUT: &str = "pgml";
@@ -124,28 +123,12 @@ impl Model {
         let arrays = self.arrays.iter().map(|(name, stretch)| (name.as_str(), stretch));
         serialize(arrays, Some(metadata)).map_err(|error| Error::Model(error.to_string()))
     }
-
-    /// Ready to predict, as when it has been stored.
-    ///
-    /// # Errors
-    /// As [`Stored::open`].
-    pub fn open(&self) -> Result<Box<dyn Predict>, Error> {
-        Stored::read(Bytes::from(self.to_bytes(&[])?))?.open()
-    }
-}
-
-/// Forms that no family trains models of.
-const MORE: &[&Form] = &[&several::FORM, &program::FORM];
-
-/// The form of that name.
-fn form_of(name: &str) -> Option<&'static Form> {
-    FAMILIES.iter().map(|family| family.form).chain(MORE.iter().copied()).find(|form| form.name == name)
 }
 
 /// A model as it was stored, its arrays where they lie.
 pub struct Stored {
     bytes: Bytes,
-    form: &'static Form,
+    form: String,
     settings: Map<String, Value>,
     attributes: HashMap<String, String>,
     arrays: HashMap<String, (Dtype, Bytes)>,
@@ -173,7 +156,7 @@ impl Stored {
         let form = format
             .strip_prefix(PREFIX)
             .and_then(|format| format.strip_suffix(VERSION))
-            .and_then(form_of)
+            .map(str::to_owned)
             .ok_or_else(|| Error::Model(format!("its format \"{format}\" is not known")))?;
         let object = |name: &str| about.get(name).and_then(Value::as_object);
         let settings = object("settings").cloned().ok_or_else(|| Error::Model("it has no settings".into()))?;
@@ -189,15 +172,11 @@ impl Stored {
     }
 
     /// A part of this model, which has arrays of its own (`0/means`), and a form and settings.
-    ///
-    /// # Errors
-    /// [`Error::Model`] where there is no such form.
-    pub fn part(&self, index: usize, form: &str, settings: Map<String, Value>) -> Result<Stored, Error> {
-        let form = form_of(form).ok_or_else(|| Error::Model(format!("its part's form \"{form}\" is not known")))?;
+    pub fn part(&self, index: usize, form: &str, settings: Map<String, Value>) -> Stored {
         let prefix = format!("{index}/");
         let own = self.arrays.iter().filter_map(|(name, array)| Some((name.strip_prefix(&prefix)?, array)));
         let arrays = own.map(|(name, array)| (name.to_owned(), array.clone())).collect();
-        Ok(Stored { bytes: self.bytes.clone(), form, settings, attributes: HashMap::new(), arrays })
+        Stored { bytes: self.bytes.clone(), form: form.to_owned(), settings, attributes: HashMap::new(), arrays }
     }
 
     /// All of it, as it was stored; of a part, what it is a part of.
@@ -211,20 +190,8 @@ impl Stored {
     }
 
     /// The form's name.
-    pub fn form(&self) -> &'static str {
-        self.form.name
-    }
-
-    /// Ready to predict.
-    ///
-    /// # Errors
-    /// [`Error::Model`] where it is damaged.
-    pub fn open(&self) -> Result<Box<dyn Predict>, Error> {
-        let opened = (self.form.open)(self)?;
-        match opened.width() > 0 && opened.values() > 0 {
-            true => Ok(opened),
-            false => Err(Error::Model("it has no features, or no values".into())),
-        }
+    pub fn form(&self) -> &str {
+        &self.form
     }
 
     /// An array by its name.

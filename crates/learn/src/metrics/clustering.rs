@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Named;
 use super::sum::Sum;
 use crate::Error;
-use crate::families::distance::squared;
 use crate::family::Control;
+use crate::numerics::distance::squared;
 use crate::random::Random;
 
 /// Rows that pairwise distances are computed of at most.

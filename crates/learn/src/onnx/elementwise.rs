@@ -7,7 +7,7 @@ use forest::error::Result;
 use super::lower::{Call, Lower};
 use super::message::{Data, Type};
 use super::value::{Constant, Kind, Lanes, Value, broadcast, common};
-use crate::families::forms::program::{Binary, Step, Unary};
+use crate::forms::program::{Binary, Step, Unary};
 
 pub(super) const OPERATORS: &[(&str, &str, Lower)] = &[
     ("", "Relu", |call| unary(call, Unary::Relu, 0.0)),

@@ -8,7 +8,7 @@ use forest::error::{Error, Result};
 use super::message::{Data, Graph, Input, Model, Node, Tensor, unsupported};
 use super::value::{Constant, Kind, Lanes, Value, broadcast, common};
 use super::{elementwise, network, pipeline, shape, svm, trees};
-use crate::families::forms::program::{Builder, Step};
+use crate::forms::program::{Builder, Step};
 
 /// Numbers that may be moved, made or looked at for each byte of the file, and beside it: a file of a few bytes says
 /// nothing that takes longer than a blink.

@@ -1,6 +1,6 @@
 //! Models in the ONNX format, as skl2onnx writes scikit-learn's pipelines, and small networks.
 //!
-//! A graph of operators over rows becomes a program (`families::forms::program`) when it is read: every shape is known
+//! A graph of operators over rows becomes a program (`forms::program`) when it is read: every shape is known
 //! then, constants are computed, numbers that only change their places cost nothing, and trees and kernels go to the forms
 //! that have them. What is not known is refused by its name, so that a prediction cannot fail. The rows are the first
 //! dimension of every tensor that depends on them; nothing moves it.

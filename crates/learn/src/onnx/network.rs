@@ -5,7 +5,7 @@ use forest::error::Result;
 use super::elementwise::two;
 use super::lower::{Call, Lower};
 use super::value::{Constant, Kind, Lanes, Value, transposed};
-use crate::families::forms::program::{Binary, Fold, Spread, Step};
+use crate::forms::program::{Binary, Fold, Spread, Step};
 
 pub(super) const OPERATORS: &[(&str, &str, Lower)] = &[
     ("", "MatMul", mat_mul),

@@ -9,7 +9,7 @@ use super::lower::{Call, Lower};
 use super::message::Data;
 use super::network::{dense, spread_over};
 use super::value::{Constant, Kind, Lanes, Value};
-use crate::families::forms::program::{Binary, Spread, Step, Unary};
+use crate::forms::program::{Binary, Spread, Step, Unary};
 
 const DOMAIN: &str = "ai.onnx.ml";
 
@@ -341,7 +341,7 @@ pub(super) fn pair<'a>(call: &mut Call<'a, '_>, first: &Value<'a>, second: &Valu
 /// The class of the largest score, and the scores: the outputs of a classifier.
 pub(super) fn classified<'a>(call: &mut Call<'a, '_>, scores: Lanes, names: Vec<String>) -> Result<Vec<Value<'a>>> {
     use super::network::folded;
-    use crate::families::forms::program::Fold;
+    use crate::forms::program::Fold;
     let index = folded(call, &scores, &[0], false, Fold::ArgMax, Kind::Int)?;
     Ok(vec![Value::Class { index, names: Rc::new(names) }, Value::Lanes(scores)])
 }

@@ -8,9 +8,9 @@ use forest::error::{Error, Result};
 use super::lower::{Lowered, Texts};
 use super::message::unsupported;
 use super::value::{Kind, Lanes, Value};
-use crate::families::forms::program::{Binary, Builder, Step, Unary};
 use crate::family::{Meaning, Model, Predict};
 use crate::foreign::Foreign;
+use crate::forms::program::{Binary, Builder, Step, Unary};
 use crate::random::Random;
 
 /// Numbers of a prediction: each has a name.
@@ -89,7 +89,7 @@ fn sorted(values: Vec<Value<'_>>) -> Result<Outputs> {
 
 /// The model, ready for a look at its values.
 fn opened(model: &Model) -> Result<Box<dyn Predict>> {
-    model.open().map_err(|error| Error::Invalid { path: "the graph".into(), what: error.to_string() })
+    crate::forms::open_new(model).map_err(|error| Error::Invalid { path: "the graph".into(), what: error.to_string() })
 }
 
 /// Rows that tell what a graph's values are: whether they add up to 1 no file says.

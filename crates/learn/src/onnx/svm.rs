@@ -1,4 +1,4 @@
-//! Support vector machines, as the sums of kernels that `families::forms::kernel` predicts by.
+//! Support vector machines, as the sums of kernels that `forms::kernel` predicts by.
 
 use forest::error::Result;
 
@@ -7,10 +7,10 @@ use super::lower::{Call, Lower};
 use super::network::folded;
 use super::pipeline::{Transform, both, classes, classified, transform, transformed};
 use super::value::{Kind, Lanes, Value};
-use crate::families::forms::kernel::{self, Link, Parts};
-use crate::families::forms::program::{Fold, Unary};
-use crate::families::kernel::{Kernel, Shape};
-use crate::families::tiles::Tiles;
+use crate::forms::kernel::{self, Link, Parts};
+use crate::forms::program::{Fold, Unary};
+use crate::numerics::kernel::{Kernel, Shape};
+use crate::numerics::tiles::Tiles;
 
 pub(super) const OPERATORS: &[(&str, &str, Lower)] =
     &[("ai.onnx.ml", "SVMRegressor", regressor), ("ai.onnx.ml", "SVMClassifier", classifier)];

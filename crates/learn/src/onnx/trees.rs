@@ -8,8 +8,8 @@ use super::message::Node as Operator;
 use super::pipeline::{Transform, both, classes, classified, pair, transform, transformed};
 use super::protobuf::room;
 use super::value::{Constant, Kind, Lanes, Value};
-use crate::families::forms::program::Binary;
-use crate::families::forms::trees::Ensemble;
+use crate::forms::program::Binary;
+use crate::forms::trees::Ensemble;
 
 pub(super) const OPERATORS: &[(&str, &str, Lower)] =
     &[("ai.onnx.ml", "TreeEnsembleRegressor", regressor), ("ai.onnx.ml", "TreeEnsembleClassifier", classifier)];

@@ -1,0 +1,5 @@
+//! Support vector machines, as in `sklearn.svm`.
+
+pub(crate) mod libsvm;
+pub(crate) mod linear_svm;
+pub(crate) mod smo;

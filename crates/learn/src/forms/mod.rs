@@ -1,0 +1,57 @@
+//! How models are stored and predict: forms that families share.
+//!
+//! A new form is a file here and a name in the list; the name of one is never used for anything else again.
+
+pub(crate) mod centroids;
+pub(crate) mod kernel;
+pub(crate) mod laplace;
+pub(crate) mod linear;
+pub(crate) mod mixture;
+pub(crate) mod neighbours;
+pub(crate) mod normal_densities;
+pub(crate) mod program;
+pub(crate) mod projection;
+pub(crate) mod several;
+pub(crate) mod trees;
+pub(crate) mod witnesses;
+
+use crate::Error;
+use crate::family::{Form, Model, Predict, Stored};
+
+const ALL: &[&Form] = &[
+    &centroids::FORM,
+    &kernel::FORM,
+    &laplace::FORM,
+    &linear::FORM,
+    &mixture::FORM,
+    &neighbours::FORM,
+    &normal_densities::FORM,
+    &program::FORM,
+    &projection::FORM,
+    &several::FORM,
+    &trees::FORM,
+    &witnesses::FORM,
+];
+
+/// A stored model, ready to predict.
+///
+/// # Errors
+/// [`Error::Model`] where it is damaged, or of a form that is not known.
+pub fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
+    let name = stored.form();
+    let form = ALL.iter().find(|form| form.name == name);
+    let form = form.ok_or_else(|| Error::Model(format!("its form \"{name}\" is not known")))?;
+    let opened = (form.open)(stored)?;
+    match opened.width() > 0 && opened.values() > 0 {
+        true => Ok(opened),
+        false => Err(Error::Model("it has no features, or no values".into())),
+    }
+}
+
+/// A trained model, ready to predict as when it has been stored.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_new(model: &Model) -> Result<Box<dyn Predict>, Error> {
+    open(&Stored::read(model.to_bytes(&[])?.into())?)
+}
