@@ -1,5 +1,4 @@
-//! The prepared statements that a server connection has. The list goes with the connection to another worker, since
-//! statements have the same names on all workers.
+//! The prepared statements that a server connection has.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -296,7 +295,7 @@ mod tests {
         let (ours, theirs) = (statement(&mut here, "1"), statement(&mut there, "1"));
         assert_eq!(ours.name(), theirs.name());
         known.add(&ours, 2);
-        assert!(known.uses(&theirs).is_some(), "the connection is handed over");
+        assert!(known.uses(&theirs).is_some(), "whoever has prepared it");
         // The generation that is prepared there is newer than the one known here.
         theirs.renew();
         assert!(known.uses(&theirs).is_none());

@@ -77,7 +77,7 @@ impl Parts {
 }
 
 /// A pool of a worker with a client that has waited for long.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiter {
     /// The worker.
     pub worker: usize,
@@ -111,8 +111,8 @@ pub struct Limits {
     users: HashMap<Box<str>, Parts>,
     /// The pools that wait, in order of arrival.
     queue: Vec<Waiter>,
-    /// The place in the queue of the pool whose turn it is, if it is one's.
-    turn: Option<usize>,
+    /// The pool in the queue whose turn it is, if it is one's.
+    turn: Option<Waiter>,
 }
 
 impl Limits {
@@ -136,14 +136,12 @@ impl Limits {
     /// The number of places under a limit that are kept from a pool for those before it in the queue.
     fn kept(&self, worker: usize, names: (&str, &str), limit: &Limit) -> usize {
         let own = self.queue.iter().position(|waiter| waiter.is_of(worker, names)).unwrap_or(self.queue.len());
-        let before = self.queue.iter().take(own).enumerate();
-        let may_have = |(place, waiter): &(usize, &Waiter)| {
-            let mut limits = waiter.limits();
+        let may_have = |waiter: &&Waiter| {
+            let has_room = |(other, most): (Limit, usize)| other == *limit || self.count(&other) < most;
             limit.covers(&waiter.database, &waiter.user)
-                && (self.turn == Some(*place)
-                    || limits.all(|(other, most)| other == *limit || self.count(&other) < most))
+                && (self.turn.as_ref() == Some(waiter) || waiter.limits().all(has_room))
         };
-        before.filter(may_have).count()
+        self.queue.iter().take(own).filter(may_have).count()
     }
 
     /// Replaces the pools of a worker that wait, and gives one that waits for two limits its turn.
@@ -157,12 +155,12 @@ impl Limits {
         // With its last place free, a limit is reached again as soon as another pool has a client.
         let is_short = |(limit, most): (Limit, usize)| self.count(&limit) + 1 >= most;
         let is_under_two = |waiter: &&Waiter| waiter.limits().filter(|limit| is_short(limit.clone())).count() > 1;
-        let places = self.queue.iter().enumerate().filter(|(_, waiter)| is_under_two(waiter));
-        let places: Vec<(usize, Instant)> = places.map(|(place, waiter)| (place, waiter.since)).collect();
-        self.turn = places.first().and_then(|(_, since)| {
-            let waited = now.saturating_duration_since(*since).as_secs_f64().max(1.0);
+        let under_two: Vec<&Waiter> = self.queue.iter().filter(is_under_two).collect();
+        self.turn = under_two.first().and_then(|first| {
+            let waited = now.saturating_duration_since(first.since).as_secs_f64().max(1.0);
             let turn = waited.log(TURN) as usize;
-            turn.is_multiple_of(TURNS).then(|| places.get(turn / TURNS % places.len()).map(|(place, _)| *place))?
+            let whose = under_two.get(turn / TURNS % under_two.len()).filter(|_| turn.is_multiple_of(TURNS));
+            whose.map(|waiter| (*waiter).clone())
         });
     }
 
@@ -176,17 +174,17 @@ impl Limits {
         has: usize,
         own: Option<Instant>,
     ) -> Option<(Limit, usize)> {
-        let waits = |(place, waiter): (usize, &Waiter)| {
+        let waits = |waiter: &Waiter| {
             let is_poorer = waiter.has == 0 || waiter.has + 1 < has;
             if waiter.is_of(worker, (database, user)) || !is_poorer || own.is_some_and(|own| own <= waiter.since) {
                 return None;
             }
             let reached = waiter.limits().filter(|(limit, most)| self.count(limit) >= *most).map(|(limit, _)| limit);
             let (ours, others): (Vec<Limit>, Vec<Limit>) = reached.partition(|limit| limit.covers(database, user));
-            let may_have = others.is_empty() || self.turn == Some(place);
+            let may_have = others.is_empty() || self.turn.as_ref() == Some(waiter);
             ours.into_iter().next().filter(|_| may_have).map(|limit| (limit, waiter.worker))
         };
-        self.queue.iter().enumerate().find_map(waits)
+        self.queue.iter().find_map(waits)
     }
 
     /// The limit that has no place for a connection of this use, whatever connections of pools become free: one that serves
@@ -212,12 +210,8 @@ impl Limits {
         if let Some(limit) = self.reached(worker, (database, user), quota, what) {
             return Err(limit);
         }
-        if what == Use::Pool && !self.queue.is_empty() {
-            let turn = self.turn.and_then(|place| self.queue.get(place)).cloned();
+        if what == Use::Pool {
             self.queue.retain(|waiter| !waiter.is_of(worker, (database, user)));
-            self.turn = turn.and_then(|turn| {
-                self.queue.iter().position(|waiter| waiter.is_of(turn.worker, (&turn.database, &turn.user)))
-            });
         }
         for (counts, name) in [(&mut self.databases, database), (&mut self.users, user)] {
             let part = counts.entry(name.into()).or_default().part(worker);
@@ -252,6 +246,15 @@ impl Limits {
             return Some(Limit::Database(database.into()));
         }
         crowded(self.users.get(user), quota.user).then(|| Limit::User(user.into()))
+    }
+
+    /// The limit that the connections under it exceed: it was lowered.
+    pub fn exceeded(&self, database: &str, user: &str, quota: Quota) -> Option<Limit> {
+        let exceeds = |parts: Option<&Parts>, most: usize| most > 0 && parts.map_or(0, Parts::all) > most;
+        if exceeds(self.databases.get(database), quota.database) {
+            return Some(Limit::Database(database.into()));
+        }
+        exceeds(self.users.get(user), quota.user).then(|| Limit::User(user.into()))
     }
 
     /// The number of connections that count against a limit.
@@ -374,7 +377,8 @@ mod tests {
         let mut turns = [0; 3];
         for tenth in 10..1200 {
             all.replace(0, waiters(), after(start, f64::from(tenth) / 10.0));
-            turns[all.turn.unwrap_or(2)] += 1;
+            let turn = all.turn.as_ref().and_then(|turn| all.queue.iter().position(|waiter| waiter == turn));
+            turns[turn.unwrap_or(2)] += 1;
         }
         assert!(turns[0] > 100 && turns[1] > 100 && turns[2] > 700, "{turns:?}");
         all.replace(0, waiters(), after(start, 1.1));
@@ -383,7 +387,7 @@ mod tests {
         assert!(all.wanted(1, ("e", "u"), 1, None).is_some());
         all.give_back(1, ("e", "u"), Use::Pool);
         assert_eq!(all.take(0, ("d", "u"), limits, Use::Pool), Ok(()));
-        assert_eq!((all.turn, all.queue.len()), (None, 1));
+        assert_eq!(all.queue.len(), 1);
     }
 
     #[test]

@@ -234,12 +234,12 @@ impl Sets {
         self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
     }
 
-    /// The settings as they go to another worker.
+    /// The settings as they travel with their client.
     pub fn carry(&self) -> Vec<(String, String)> {
         self.iter().map(|(name, statement)| (name.to_owned(), statement.to_owned())).collect()
     }
 
-    /// Settings that come from another worker.
+    /// Settings that have come with their client.
     pub fn carried(settings: Vec<(String, String)>) -> Self {
         if settings.is_empty() {
             return Self::default();

@@ -83,7 +83,7 @@ pub struct Statement {
     renewals: Option<u64>,
 }
 
-/// A statement on its way to another worker.
+/// A statement that travels with its client.
 #[derive(Debug)]
 pub struct Carried {
     /// The identity; none if the statement is prepared anew where it arrives.
@@ -167,7 +167,7 @@ impl Statement {
         Some([self.text(), b"\0", types].concat()).filter(|typed| **typed != *self.definition)
     }
 
-    /// The statement as it travels to another worker, with the client that was told this shape of it.
+    /// The statement as it travels with the client that was told this shape of it.
     pub fn carry(&self, shape: Shape) -> Carried {
         let &Self { id, reading, lexing, renewals, .. } = self;
         let (definition, generation) = (self.definition.clone(), self.generation.get());
@@ -329,7 +329,7 @@ impl Statements {
         }
     }
 
-    /// A statement that comes from another worker, shared here as it would have been there.
+    /// A statement that has come with its client, shared here as it would have been there.
     pub fn adopt(&mut self, carried: Carried) -> Rc<Statement> {
         let Carried { id, generation, definition, reading, lexing, renewals, shape: _, parameters } = carried;
         let Some(id) = id else { return self.share(&definition, reading, lexing) };

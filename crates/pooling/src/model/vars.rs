@@ -85,12 +85,12 @@ impl Default for Vars {
 }
 
 impl Vars {
-    /// The values as they go to another worker.
+    /// The values as they travel with their client.
     pub fn carry(&self) -> Vec<Option<Box<str>>> {
         self.0.to_vec()
     }
 
-    /// Values that come from another worker; one copy with `like`, where those are the same.
+    /// Values that have come with their client; one copy with `like`, where those are the same.
     pub fn carried(values: Vec<Option<Box<str>>>, like: &Self) -> Self {
         match values.iter().all(Option::is_none) {
             true => Self::default(),

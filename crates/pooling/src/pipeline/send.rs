@@ -2,7 +2,7 @@
 //!
 //! A *unit* is a Query, or messages of the extended protocol up to their Sync. A unit that is proven to be a read and
 //! to leave the session unchanged needs no connection to itself: each unit is a transaction of its own, so it can
-//! neither see nor disturb its neighbours. A server connection that carries such units is a *pipelined connection*;
+//! neither see nor disturb its waiting. A server connection that carries such units is a *pipelined connection*;
 //! answers come in the order in which the units were sent, and are cut apart at each ReadyForQuery.
 //!
 //! The answer of a unit is held back until it is complete. So until then the unit can be repeated on another

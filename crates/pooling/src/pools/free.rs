@@ -6,7 +6,7 @@ use wire::backend::Status;
 use crate::backend::{align, close, settle};
 use crate::config::PoolMode;
 use crate::pipeline::connection;
-use crate::pools::{checkin, checkout, checks, grow, limits, neighbours};
+use crate::pools::{checkin, checkout, checks, grow, limits, waiting};
 use crate::reactor::turns;
 use crate::router::fingerprints;
 use crate::shared::Message;
@@ -137,8 +137,8 @@ pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
 /// Opens connections for the clients that wait, after one of a pool was closed: the client that has waited longest
 /// comes first.
 fn grow_in_turn(core: &mut Core, key: PoolKey) {
-    let mut keys = neighbours::kept_waiting_by(core, key);
-    let own = core.pools.get(key.0).and_then(|pool| neighbours::waits_since(core, pool));
+    let mut keys = waiting::kept_waiting_by(core, key);
+    let own = core.pools.get(key.0).and_then(|pool| waiting::waits_since(core, pool));
     let place = keys.iter().position(|(_, since)| own.is_some_and(|own| own < *since));
     keys.insert(place.unwrap_or(keys.len()), (key, core.now));
     for (key, _) in keys {
@@ -148,7 +148,7 @@ fn grow_in_turn(core: &mut Core, key: PoolKey) {
 
 /// Lets the pools grow that a limit keeps waiting, at the cost of idle connections of this pool.
 fn offer_place(core: &mut Core, key: PoolKey) {
-    for (key, _) in neighbours::kept_waiting_by(core, key) {
+    for (key, _) in waiting::kept_waiting_by(core, key) {
         grow::grow(core, key);
     }
 }

@@ -5,7 +5,7 @@ use crate::model::quota::Limit;
 use crate::model::turn::After;
 
 use crate::backend::connect;
-use crate::pools::{limits, neighbours, size, welcome};
+use crate::pools::{limits, size, waiting, welcome};
 use crate::reactor::turns;
 use crate::router::members;
 use crate::state::Core;
@@ -29,7 +29,7 @@ pub fn grow(core: &mut Core, key: PoolKey) {
         return;
     }
     let limit = size::most(core, pool);
-    let mut wanted = neighbours::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
+    let mut wanted = waiting::waiting_for_more(core, key).saturating_sub(pool.connections.connecting);
     // A waiting client goes before idle connections of other pools; filling a pool up does not.
     let needed = wanted;
     if pool.queue.clients > 0 || pool.limits.kept {
@@ -53,7 +53,7 @@ pub fn grow(core: &mut Core, key: PoolKey) {
 
 /// Opens connections for the clients that a limit has kept waiting, the one that has waited longest first.
 pub fn grow_under(core: &mut Core, limit: &Limit) {
-    for (key, _) in neighbours::waiting(core, |pool| limit.covers(&pool.name.database, &pool.name.user)) {
+    for (key, _) in waiting::waiting(core, |pool| limit.covers(&pool.name.database, &pool.name.user)) {
         grow(core, key);
     }
 }

@@ -15,7 +15,7 @@ use crate::model::quota::{Limit, Quota};
 
 use crate::backend::close;
 use crate::permit::Permit;
-use crate::pools::{neighbours, size};
+use crate::pools::{size, waiting};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::state::pool::Pool;
@@ -58,7 +58,7 @@ fn covers(limit: &Limit, pool: &Pool) -> bool {
 
 /// The limit that is exceeded by the connections that a pool shares it with: it was lowered.
 pub fn limit_exceeded(core: &Core, pool: &Pool) -> Option<Limit> {
-    limits_of(pool).find(|limit| is_exceeded(core, limit))
+    lock(&core.shared.counts.servers).exceeded(&pool.name.database, &pool.name.user, pool.limits.quota)
 }
 
 fn is_exceeded(core: &Core, limit: &Limit) -> bool {
@@ -199,8 +199,7 @@ fn waiter(core: &Core, pool: &Pool) -> Option<Waiter> {
         return None;
     }
     // Units that wait where the members of a cluster have their home wait for a server, and not for room.
-    let since =
-        if pool.is_cluster() { neighbours::greets_since(core, pool) } else { neighbours::waits_since(core, pool) }?;
+    let since = if pool.is_cluster() { waiting::greets_since(core, pool) } else { waiting::waits_since(core, pool) }?;
     let retry = core.config.settings.server_login_retry.0;
     let may_open = |pool: &Pool| {
         let failure = pool.connections.failure.as_ref();
@@ -242,7 +241,7 @@ fn wanted_place(core: &Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
         return Some((limit, core.id));
     }
     let (names, has) = ((&*pool.name.database, &*pool.name.user), pool.connections.servers.len());
-    let own = neighbours::waits_since(core, pool);
+    let own = waiting::waits_since(core, pool);
     let wanted = lock(&core.shared.counts.servers).wanted(core.id.0, names, has, own);
     wanted.map(|(limit, worker)| (limit, WorkerId(worker)))
 }

@@ -1,6 +1,6 @@
 //! The work between two inputs.
 //!
-//! While the bytes of one connection are processed, no connection is opened, closed, given back or handed over: each of
+//! While the bytes of one connection are processed, no connection is opened, closed or given back: each of
 //! these changes the owner of something, and the loop over the input would go on with outdated values. Such work is put
 //! on a list and done after the input, and each piece of it first looks at the state at that time.
 

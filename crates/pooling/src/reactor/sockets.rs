@@ -73,11 +73,6 @@ pub fn watch_server(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> 
     io.watch(&*core.reactor.network, token_of(Turn::Server(key)), true)
 }
 
-/// Watches the socket of a server connection that comes from another worker, under its key.
-pub fn watch_taken(core: &Core, key: ServerKey, io: &mut Io) -> io::Result<()> {
-    io.watch(&*core.reactor.network, token_of(Turn::Server(key)), false)
-}
-
 /// Stops watching a socket.
 pub fn unwatch(core: &Core, io: &Io) {
     io.unwatch(&*core.reactor.network);

@@ -15,7 +15,7 @@ use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
 use crate::frontend::{accept, leave, looked_up};
 use crate::homes::CONSOLE;
-use crate::pools::{checks, grow, limits, neighbours, upkeep, welcome};
+use crate::pools::{checks, grow, limits, upkeep, waiting, welcome};
 use crate::reactor::{depart, ending, sockets, suspend};
 use crate::router::{fingerprints, reroute};
 use crate::state::Core;
@@ -319,7 +319,7 @@ fn log_pin(core: &mut Core, key: ClientKey) {
 
 fn tick_pools(core: &mut Core) {
     let mut keys: Vec<_> =
-        core.pools.iter().map(|(key, pool)| (neighbours::waits_since(core, pool), PoolKey(key))).collect();
+        core.pools.iter().map(|(key, pool)| (waiting::waits_since(core, pool), PoolKey(key))).collect();
     // If limits leave room for few, the client that has waited longest has it.
     keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
     for (_, key) in keys {
