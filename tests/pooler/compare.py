@@ -375,9 +375,6 @@ def difference(direct, pooled, parts):
             # A Parse of the pooler's own is refused in a transaction that has failed.
             if one is not None and other == "E:25P02":
                 return None
-            # A Sync that PostgreSQL 18 answers to a block that it has lost: the pooler says so.
-            if other == "E:40000" and direct.got[at - 1 : at + 1] == ["Z:T", "Z:I"]:
-                return None
             return f"behind {direct.got[:at][-5:]}\n    PostgreSQL {direct.got[at : at + 10]}\n    pooler     {pooled.got[at : at + 10]}"
     told = [{name: peer.reported.get(name) for name in REPORTED} for peer in (direct, pooled)]
     return None if told[0] == told[1] else f"PostgreSQL reported {told[0]}, the pooler {told[1]}"

@@ -72,9 +72,6 @@ pub enum Error {
     /// The client sent a message of a type that clients do not send.
     #[error("invalid frontend message type {0}")]
     MessageType(u8),
-    /// A part of a CopyData message where no COPY is under way, before a statement of the pooler's own.
-    #[error("a CopyData message came, but no COPY is under way")]
-    StrayCopyData,
     /// The names in a Bind message cannot be read.
     #[error("malformed Bind")]
     MalformedBind,
@@ -311,12 +308,6 @@ pub enum Error {
     /// The server connection of a statement is lost. The pooler does not know whether the statement was done.
     #[error("server connection lost, the outcome of the statement is unknown: {}", .0.why)]
     OutcomeUnknown(Cause),
-    /// PostgreSQL 18 does not commit a Query or FunctionCall that follows an Execute without a Sync, nor that Execute, and
-    /// says so to the next command of the session only.
-    #[error(
-        "the statements since the last Sync are rolled back: a Query or FunctionCall followed an Execute without a Sync"
-    )]
-    BlockLost,
     /// The server connection of a replication client is lost, or could not be made.
     #[error("the server connection of the replication client is lost or could not be made: {}", .0.why)]
     ReplicationLost(Cause),
@@ -513,7 +504,7 @@ impl Error {
         "08006" connection_failure, Server, yes: LookupFailed;
         "08006" connection_failure, Server, no: Closed;
         "08006" connection_failure, Limit, yes: LoginTimeout;
-        "08P01" protocol_violation, Client, no: Protocol MessageType StrayCopyData MalformedBind LongStatementName
+        "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName
             LongCommand             Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
         // PgBouncer's console has this one for whatever is wrong with a command.
         "08P01" protocol_violation, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
@@ -532,7 +523,6 @@ impl Error {
         "34000" invalid_cursor_name, Client, no: NoPortal;
         "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;
         "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
-        "40000" transaction_rollback, Client, no: BlockLost;
         "42501" insufficient_privilege, Client, no: NotOnConsole;
         "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull NoRoom;
         "53300" too_many_connections, Administrator, yes: Paused;
@@ -613,9 +603,6 @@ impl Error {
                 "SHOW SERVERS on the console shows the server connections and the clients that have them"
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
-            Self::BlockLost => {
-                "send a Sync before a Query or FunctionCall: PostgreSQL 18 does not commit them otherwise"
-            }
             Self::NoBlocks => "pool_mode = transaction allows transaction blocks",
             Self::StatementChanged => {
                 "the tables of the statement have changed since it was prepared: prepare it again"

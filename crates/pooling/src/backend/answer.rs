@@ -1,6 +1,6 @@
 //! The answers of servers, passed on to their clients.
 
-use crate::model::exchange::{Copying, Passing, Ran};
+use crate::model::exchange::{Passing, Ran};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::Step;
@@ -11,7 +11,7 @@ use wire::{Header, header};
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{emit_invented, sink};
 use crate::backend::{copies, counts, errors, hub_asks, ready, settle};
-use crate::frontend::{lookup, names, shapes};
+use crate::frontend::{lookup, order, shapes};
 use crate::pools::{free, welcome};
 use crate::reactor::turns;
 use crate::state::Core;
@@ -290,8 +290,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         }
         let Some(server) = core.servers.get_mut(key.0) else { return };
         server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
-        (server.exchange.finished, server.exchange.copying) = (0, Copying::No);
-        server.exchange.pop_copy_ends();
+        server.exchange.head_is_done();
         if let Some(Request::Parse { statement: Some(statement), copy: copy @ 1.., .. }) = &done {
             server.known.statements.is_made(statement, *copy);
         }
@@ -302,12 +301,10 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         }
         let client = server.client().and_then(|client| core.clients.get_mut(client.0));
         emit_invented(server, client);
-        copies::send_waiting_sync(core, key);
-        let Some(server) = core.servers.get_mut(key.0) else { return };
         let has_room = was_full && !server.exchange.requests.are_full();
         let is_last = server.exchange.requests.is_empty();
         if has_room || is_last || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
-            names::look_again(core, key);
+            order::look_again(core, key);
         }
     }
 }

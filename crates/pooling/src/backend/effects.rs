@@ -1,6 +1,5 @@
 //! The effects that completed statements have on their session.
 
-use crate::model::exchange::Change;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::session::SELECTED;
@@ -63,8 +62,6 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
-            let kind = known.and_then(|verdict| verdict.kind_of(place));
-            server.exchange.block.change = block_changed(text, kind).or(server.exchange.block.change);
             command_complete(core, key, text, known, place);
         }
         // It has set all that it sets, though its client may ask for more rows: there are none.
@@ -77,19 +74,6 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
             server.known.statements.doubt();
         }
         End::Error | End::Bound => (),
-    }
-}
-
-/// The change of the transaction block by a statement with this tag, and of this kind if that is known.
-fn block_changed(tag: &[u8], kind: Option<&Kind>) -> Option<Change> {
-    match (tag, kind) {
-        (b"BEGIN" | b"START TRANSACTION", _) => Some(Change::Opened),
-        (_, Some(Kind::Commit { chain: true } | Kind::Rollback { chain: true })) => Some(Change::Opened),
-        (_, Some(Kind::RollbackTo(_))) => None,
-        // Of a text that was not looked at only the tag is known. A block that goes on outlasts the Sync, and none is taken
-        // for lost.
-        (b"COMMIT" | b"ROLLBACK" | b"PREPARE TRANSACTION", _) => Some(Change::Ended),
-        _ => None,
     }
 }
 

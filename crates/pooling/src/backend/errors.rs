@@ -8,7 +8,7 @@ use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
 use crate::backend::{copies, settle};
 use crate::error::{Cause, Severity};
-use crate::frontend::{names, shapes};
+use crate::frontend::{order, shapes};
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::route;
@@ -33,7 +33,6 @@ pub fn answer_error(
     // Only a client's unit fails by its error.
     let of_unit = matches!(server.exchange.requests.front(), Some(Request::Restore { ends_unit: true }));
     server.exchange.failed = !ours || of_unit;
-    server.exchange.skips = server.exchange.requests.front().is_some_and(|request| !request.ends_unit());
     let copying = std::mem::take(&mut server.exchange.copying);
     if ours {
         error_of_ours(core, key, message, report);
@@ -50,7 +49,6 @@ pub fn answer_error(
         return Ok(());
     }
     copies::send_syncs(core, key, copying.failed());
-    copies::send_waiting_sync(core, key);
     effects::leaves(core, key, End::Error);
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     server.exchange.forgets_statement(&mut server.known.statements, &report);
@@ -59,14 +57,14 @@ pub fn answer_error(
         matches!(server.exchange.requests.front(), Some(Request::Refuse)) && matches!(&*report.code, "26000" | "34000");
     if refused || shapes::is_of_other_columns(server, client, &report) {
         shapes::CHANGED.write(client.io.out(), Severity::Error);
-        names::look_again(core, key);
+        order::look_again(core, key);
         return Ok(());
     }
     match shown_name(&server.exchange.requests, client, &report.code) {
         Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
         None => client.io.out().extend_from_slice(message),
     }
-    names::look_again(core, key);
+    order::look_again(core, key);
     Ok(())
 }
 

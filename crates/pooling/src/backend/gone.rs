@@ -114,12 +114,12 @@ struct Loss {
 
 impl Loss {
     fn of(server: &Server) -> Self {
-        let (failed, skips) = (server.exchange.failed, server.exchange.skips);
+        let (failed, skips) = (server.exchange.failed, server.exchange.skips());
         let requests = &server.exchange.requests;
         let ends = |(undone, request): &(Undone, &Request)| undone.ends_unit && request.ends_clients_unit();
         Self {
-            units: undone(requests.iter(), failed && skips).filter(ends).count(),
-            ends: undone(requests.iter(), failed && skips).last().is_some_and(|last| ends(&last)),
+            units: undone(requests.iter(), skips).filter(ends).count(),
+            ends: undone(requests.iter(), skips).last().is_some_and(|last| ends(&last)),
             // A question of the pooler's own is no part of a unit.
             begun: requests.iter().any(|request| !matches!(request, Request::Settle)),
             failed,
@@ -137,12 +137,12 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     freshness::note_loss(core, key);
     let Some(server) = core.servers.get_mut(key.0) else { return };
     // The client has sent these Syncs, and the server has not got them.
-    let syncs = server.exchange.copying.lost() + usize::from(std::mem::take(&mut server.exchange.sync_waits));
+    let syncs = server.exchange.copying.lost();
     let ends_unit = syncs > 0;
     server.exchange.requests.extend((0..syncs).map(|_| Request::Sync));
     let (loss, pool_key, client_key) = (Loss::of(server), server.pool, server.let_go());
     // Statements that were being prepared or closed were not, as far as the client will know.
-    let skips = server.exchange.failed && server.exchange.skips;
+    let skips = server.exchange.skips();
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, skips, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered);
     close::close_server(core, key, &cause.why);

@@ -1,7 +1,6 @@
 //! The end of a unit: its effects on the session, and the clients that learn of them.
 
 use crate::model::client::Discard;
-use crate::model::exchange::Exchange;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::session::Unfollowed;
@@ -11,9 +10,9 @@ use balancer::Tried;
 use wire::backend::{self, Status};
 
 use crate::backend::replies::{emit_invented, undo};
-use crate::backend::{align, aligned, copies, counts, hub_asks};
+use crate::backend::{align, aligned, counts, hub_asks};
 use crate::config::PoolMode;
-use crate::error::{Error, Severity};
+use crate::error::Error;
 use crate::pipeline::receive;
 use crate::reactor::turns;
 use crate::router::freshness;
@@ -24,7 +23,7 @@ use crate::state::server::{Residue, Server};
 /// Works on the ReadyForQuery that ends a unit on a server.
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    let before = std::mem::replace(&mut server.status, status);
+    server.status = status;
     let Some((ended, unanswered)) = server.exchange.end_unit() else {
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
@@ -33,10 +32,8 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
     undo(server, false, client.as_deref_mut(), unanswered);
-    server.exchange.pop_copy_ends();
     server.settle_definition();
-    let lost = loses_block(server, client.as_deref_mut(), before, &ended);
-    let failed = std::mem::take(&mut server.exchange.failed) || lost;
+    let failed = std::mem::take(&mut server.exchange.failed);
     match ended {
         Request::Prelude => (),
         Request::Restore { ends_unit: true } => unit_ended(core, key, Some(message), status, failed),
@@ -80,24 +77,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         }
         _ => unit_ended(core, key, Some(message), status, failed),
     }
-    copies::send_waiting_sync(core, key);
     Ok(())
-}
-
-/// Tells a client that the server has rolled its transaction back without a word of that ([`Exchange::loses_block`]); whether
-/// it has.
-fn loses_block(server: &mut Server, client: Option<&mut Client>, before: Status, ended: &Request) -> bool {
-    let is_sync = matches!(ended, Request::Sync | Request::HiddenSync);
-    let lost = server.exchange.loses_block(before, server.status, is_sync);
-    server.life.retire |= lost;
-    // An error rolls the block back too, and its client has been told of that.
-    if !lost || server.exchange.failed {
-        return false;
-    }
-    if let Some(client) = client {
-        Error::BlockLost.write(client.io.out(), Severity::Error);
-    }
-    true
 }
 
 /// Notes that a client has called a function by the protocol. The function's effects are not known; some, nothing undoes.
@@ -119,23 +99,17 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     let Some(client_key) = server.client() else { return };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     let tracked = &core.parameters.tracked;
-    // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun, but for a block that
-    // the Sync loses.
-    let Exchange { requests, sync_waits, block, .. } = &server.exchange;
-    if ready.is_some() && requests.is_empty() && !sync_waits && block.lost.is_none() {
+    // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun.
+    if ready.is_some() && server.exchange.requests.is_empty() {
         client.input.unsynced &= client.input.passing > 0 || client.input.discard != Discard::No;
     }
     // What its client says up to the next Sync still runs with the server's own values.
-    if status == Status::Transaction && !client.input.unsynced && client.session.is_to_restore(tracked) {
-        if client.input.passing > 0 {
-            // Only lines of a COPY that is not under way come here before the values are set again.
-            server.life.doomed = Some(Error::StrayCopyData.to_string());
-            turns::later(core, After::Expel(client_key, Box::new(Error::StrayCopyData)));
-            return;
-        }
-        if restores_first(server, client, tracked, ready.is_some()) {
-            return;
-        }
+    if status == Status::Transaction
+        && !client.input.unsynced
+        && client.session.is_to_restore(tracked)
+        && restores_first(server, client, tracked, ready.is_some())
+    {
+        return;
     }
     if status == Status::Idle {
         transaction_ended(server, client, tracked, failed);

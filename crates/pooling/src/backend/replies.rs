@@ -73,7 +73,6 @@ pub fn emit_invented(server: &mut Server, client: Option<&mut Client>) {
             None => return,
         }
         server.exchange.requests.pop_front();
-        server.exchange.pop_copy_ends();
     }
 }
 

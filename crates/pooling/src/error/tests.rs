@@ -21,7 +21,6 @@ fn all() -> Vec<Error> {
     vec![
         Error::Protocol(wire::Error::Short { tag: b'Q', field: "FIELD" }),
         Error::MessageType(255),
-        Error::StrayCopyData,
         Error::MalformedBind,
         Error::LongStatementName,
         Error::LongCommand,
@@ -79,7 +78,6 @@ fn all() -> Vec<Error> {
         Error::Closed(why()),
         Error::LostInRead(cause()),
         Error::OutcomeUnknown(cause()),
-        Error::BlockLost,
         Error::ReplicationLost(cause()),
         Error::ListenerLost,
         Error::Cancelled,

@@ -1,26 +1,23 @@
 //! The messages of clients, passed on to their servers.
 
 use crate::model::client::Discard;
-use crate::model::exchange::{Copying, Exchange};
+use crate::model::exchange::Copying;
 use crate::model::keys::ClientKey;
-use crate::model::request::Request;
-use crate::model::turn::{After, Step, Turn};
+use crate::model::turn::{After, Step};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 use wire::{Header, header};
 
 use crate::backend::{copies, hub};
-use crate::config::PoolMode;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
-use crate::frontend::{deallocate, leave, names, shapes};
+use crate::frontend::{deallocate, leave, order, shapes};
 use crate::pipeline::send;
 use crate::pools::{checkout, free};
-use crate::reactor::{moves, sockets, turns};
+use crate::reactor::{sockets, turns};
 use crate::router::route;
 use crate::state::Core;
-use crate::state::traveller::Bound;
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;
@@ -45,9 +42,8 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         }
     };
     if let Some(step) = is_skipped(core, key, head)
-        .or_else(|| behind_full_queue(core, key, head.tag))
-        .or_else(|| behind_copy(core, key, head))
-        .or_else(|| behind_own_units(core, key, head.tag))
+        .or_else(|| within_copy(core, key, head))
+        .or_else(|| order::awaits_answer(core, key, head.tag, left))
         .or_else(|| deallocate::frees_statement(core, key, head, left))
     {
         return step;
@@ -68,10 +64,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
         hub::waits(core, key);
         return Step::Stop;
     }
-    if names::awaits_unnamed(core, key, head.tag, left)
-        || head.tag == tag::BIND && names::awaits_portal(core, key, left)
-        || head.tag == tag::BIND && shapes::awaits_shape(core, key, left)
-    {
+    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
         return Step::Stop;
     }
     match messages::pass_message(core, key, head, left) {
@@ -109,20 +102,11 @@ fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step>
     Some(step)
 }
 
-/// Holds a client back while a statement of the pooler's own is under way on its connection, or this is to be given back.
+/// Holds a client back while its session is brought in line, or an answer is awaited that decides about its next message.
 fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get(key.0)?;
     let server = core.servers.get(client.checkout.server()?.0)?;
-    if server.is_aligning() || client.checkout.behind_own {
-        return Some(Step::Stop);
-    }
-    // The next message is void if names before it have failed.
-    if matches!(server.exchange.requests.back(), Some(Request::HiddenSync | Request::Restore { .. } | Request::Settle))
-    {
-        client.checkout.behind_own = true;
-        return Some(Step::Stop);
-    }
-    None
+    (server.is_aligning() || client.checkout.behind_own).then_some(Step::Stop)
 }
 
 /// Throws a message away that the server would skip: behind an error it reads on to the Sync of the unit, which is still
@@ -130,7 +114,7 @@ fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
 fn is_skipped(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let exchange = &core.servers.get(client.checkout.server()?.0)?.exchange;
-    let is_void = exchange.skips && exchange.skips_to_sync();
+    let is_void = exchange.skips_to_sync();
     let may_be_skipped = matches!(
         head.tag,
         tag::QUERY | tag::FUNCTION_CALL | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
@@ -142,84 +126,30 @@ fn is_skipped(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
     Some(Step::Took(HEADER))
 }
 
-/// Holds a client back that has sent more requests than the pooler keeps, until the server has answered half of them.
-fn behind_full_queue(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    let server = core.servers.get_mut(client.checkout.server()?.0)?;
-    // The end of a unit that has failed must come before anything is answered.
-    if !server.exchange.requests.are_full()
-        || tag == tag::TERMINATE
-        || server.exchange.skips_to_sync()
-        || server.exchange.copying.is_open()
-    {
-        return None;
-    }
-    // A server may keep answers back until a Sync, which this client has not sent.
-    if client.input.unsynced && server.exchange.requests.are_to_be_flushed() {
-        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
-    }
-    client.checkout.behind_own = true;
-    Some(Step::Stop)
-}
-
-/// Whether a message of this type may come while the server waits for lines of a COPY.
-fn may_come_within_copy(tag: u8) -> bool {
-    is_of_copy(tag) || matches!(tag, tag::SYNC | tag::FLUSH | tag::TERMINATE)
-}
-
-/// Keeps a Sync that comes where the server may be within a COPY, until the server has said whether it is: a server
-/// ignores a Sync within a COPY, and answers one behind the error that has ended the COPY. Its client waits meanwhile.
-fn behind_copy(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
-    // One with a body is refused.
-    let tag = if head.body > 0 && head.tag == tag::SYNC { 0 } else { head.tag };
+/// Keeps a Sync that comes within a COPY: a server ignores it there, and answers it behind the error that has ended the
+/// COPY. Another message that is no part of a COPY ends it: a server would end the session.
+fn within_copy(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let server = core.servers.get_mut(client.checkout.server()?.0).filter(|server| !server.is_pipelined())?;
-    if tag == tag::SYNC && server.exchange.syncs_of_lines().is_some_and(|syncs| *syncs >= SYNCS_OF_LINES) {
-        leave::fatal(core, key, &Error::MessageType(tag));
-        return Some(Step::Took(head.total()));
+    let Copying::Open { syncs, .. } = &mut server.exchange.copying else { return None };
+    match head.tag {
+        tag::SYNC if head.body == 0 && *syncs < SYNCS_OF_LINES => {
+            *syncs += 1;
+            return Some(Step::Took(HEADER));
+        }
+        tag::SYNC => {
+            leave::fatal(core, key, &Error::MessageType(head.tag));
+            return Some(Step::Took(head.total()));
+        }
+        tag if is_of_copy(tag) || matches!(tag, tag::FLUSH | tag::TERMINATE) => (),
+        _ => copies::fail_copy(server),
     }
-    // The message may be one that the pooler answers itself, or that waits for the end of the COPY.
-    if let Copying::Open { syncs, .. } = server.exchange.copying
-        && !may_come_within_copy(tag)
-    {
-        copies::fail_copy(server, syncs);
-    }
-    let waits = server.exchange.sync_waits || matches!(server.exchange.copying, Copying::Ended { syncs: 1.. });
-    if waits && tag != tag::TERMINATE {
-        client.checkout.behind_own = true;
-        return Some(Step::Stop);
-    }
-    if tag != tag::SYNC || server.exchange.syncs_of_lines().is_some() || !server.exchange.may_ignore_sync() {
-        return None;
-    }
-    server.exchange.sync_waits = true;
-    // What has run, if it is no COPY, is answered at a Flush.
-    if client.input.unsynced {
-        wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
-    }
-    Some(Step::Took(HEADER))
+    None
 }
 
 /// Whether a message of this type is of the client's part of a COPY.
 fn is_of_copy(tag: u8) -> bool {
     matches!(tag, tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL)
-}
-
-/// Holds a client back while its next message depends on units of its own that are under way.
-fn behind_own_units(core: &mut Core, key: ClientKey, tag: u8) -> Option<Step> {
-    // The data of a COPY belongs to the unit under way.
-    let copied = is_of_copy(tag) || tag == tag::TERMINATE;
-    if !copied && goes_first(core, key) {
-        turns::give_turn(core, Turn::Client(key));
-        return Some(Step::Stop);
-    }
-    if !copied && (a_repeated_cancel_may_strike(core, key) || must_follow(core, key)) {
-        if let Some(client) = core.clients.get_mut(key.0) {
-            client.checkout.behind_own = true;
-        }
-        return Some(Step::Stop);
-    }
-    names::behind_names(core, key, tag)
 }
 
 /// Chooses a server of the cluster for the unit at the front of a client's input, and sends it down a pipelined
@@ -243,7 +173,8 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Op
 /// Answers messages that end the connection, or that need no server.
 fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
     let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
-    let has_server = client.checkout.server().is_some();
+    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let (has_server, copies) = (server.is_some(), server.is_some_and(|server| server.exchange.copying.is_open()));
     match head.tag {
         tag::TERMINATE => {
             // Messages that were sent before are the server's to run, though no client waits for the answer.
@@ -266,7 +197,7 @@ fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -
             backend::write_ready_for_query(client.io.out(), Status::Idle);
             Some(Step::Took(HEADER))
         }
-        tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL if !has_server => {
+        tag if tag == tag::FLUSH && !has_server || is_of_copy(tag) && !copies => {
             client.input.dropping = head.body;
             Some(Step::Took(HEADER))
         }
@@ -331,52 +262,4 @@ fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
         _ => 0,
     };
     (left.len() < HEADER + wanted).then_some(Step::More)
-}
-
-/// Whether the next message begins a unit that a cancel request may strike which the pooler has repeated for the unit
-/// before: the client has asked for one cancellation.
-fn a_repeated_cancel_may_strike(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    server.is_some_and(|server| {
-        server.cancels.repeats && server.exchange.requests.last().is_none_or(Request::ends_clients_unit)
-    })
-}
-
-/// Whether a client goes to another pool before its next message is looked at: nothing of it is under way.
-fn goes_first(core: &Core, key: ClientKey) -> bool {
-    let client = core.clients.get(key.0).filter(|client| client.moves_to == Some(Bound::Pool));
-    client.is_some_and(moves::may_change_pool)
-}
-
-/// Whether the next unit of a client may be sent only when those before it on the connection that it has have been
-/// answered: where these may open a transaction block, in statement pooling; on a replica, since it may write where no
-/// transaction is open; and where the client goes to another pool.
-fn must_follow(core: &Core, key: ClientKey) -> bool {
-    // Behind an error the server reads on to the Sync of the unit, and answers nothing before it.
-    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.unsynced) else { return false };
-    let leaves = client.moves_to == Some(Bound::Pool);
-    if leaves && client.checkout.pipelined().is_some() {
-        return true;
-    }
-    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else { return false };
-    let Some(pool) = core.pools.get(server.pool.0) else { return false };
-    if !server.exchange.requests.last().is_some_and(Request::ends_clients_unit) {
-        return false;
-    }
-    let elsewhere = pool.cluster_of.home.is_some_and(|(home, id)| {
-        let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
-        let view = cluster.and_then(|place| core.router.clusters.get(place));
-        view.is_some_and(|view| view.view().primary() != Some(id))
-    });
-    match pool.limits.mode {
-        PoolMode::Session => false,
-        PoolMode::Statement if server.exchange.requests.may_leave_open() => true,
-        // Within a transaction the next unit belongs to it. The answer shows whether a transaction is open.
-        _ => {
-            let Exchange { requests, block, .. } = &server.exchange;
-            let between = server.status == Status::Idle || requests.may_hold_transaction() || block.lost.is_some();
-            (elsewhere || leaves) && between && !client.session.pins.any()
-        }
-    }
 }

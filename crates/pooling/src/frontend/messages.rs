@@ -6,12 +6,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::model::exchange::Copying;
 use crate::model::extent::{Message, Said};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::portals::Portal;
-use crate::model::request::{Request, forgets};
+use crate::model::request::Request;
 use crate::model::statement::Statement;
 use crate::model::turn::Step;
 use classify::configure::Argument;
@@ -22,9 +23,7 @@ use wire::frame::HEADER;
 use wire::frontend::{self, Parse, Target, tag};
 
 use crate::frontend::shapes;
-use crate::frontend::statements::{
-    There, begin, on_server, prepare, read_anew, renames, send_parse, session_reading, try_parse,
-};
+use crate::frontend::statements::{There, begin, on_server, prepare, read_anew, renames, send_parse, session_reading};
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;
@@ -43,10 +42,6 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
     };
-    if let (tag::SYNC, Some(syncs)) = (head.tag, server.exchange.syncs_of_lines()) {
-        *syncs += 1;
-        return head.total();
-    }
     // The server flushes at a Sync as well, and is free again: nothing has run in this unit yet.
     if head.tag == tag::FLUSH && left.len() == head.total() && only_names(client, server) {
         frontend::write_sync(server.io.out());
@@ -101,9 +96,6 @@ fn note(
     verdict: Option<Arc<Verdict>>,
     now: Instant,
 ) {
-    if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
-        client.input.forgets |= verdict.as_deref().is_none_or(forgets);
-    }
     match head.tag {
         tag::QUERY => {
             begin(client, server, now);
@@ -125,11 +117,24 @@ fn note(
         }
         tag::SYNC => {
             client.input.unsynced = false;
+            guard_block(server);
             server.exchange.requests.push_back(Request::Sync);
         }
-        tag::COPY_DATA => server.exchange.take_line(),
+        tag::COPY_DATA => server.exchange.copying = Copying::Open { syncs: 0, early: false },
         tag::COPY_DONE | tag::COPY_FAIL => server.exchange.end_copy(),
         _ => (),
+    }
+}
+
+/// Keeps a transaction block from being lost: PostgreSQL 18 opens one at a Query behind an Execute without a Sync, and at
+/// a Sync that follows at once commits nothing of it and says nothing. It commits behind any other message.
+fn guard_block(server: &mut Server) {
+    let begins_nothing =
+        |request: &Request| matches!(request, Request::Close | Request::Evict(_) | Request::Invented { .. });
+    if server.status == Status::Transaction && server.exchange.requests.iter().all(begins_nothing) {
+        frontend::write_parse(server.io.out(), b"", b"\0\0\0");
+        server.known.unnamed = None;
+        server.exchange.requests.push_back(Request::guard());
     }
 }
 
@@ -209,9 +214,6 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     client.prepared.statements.insert(name.clone(), Held::new(statement.clone()));
     server.known.statements.renew_reread(&statement);
     if server.known.statements.uses(&statement).is_some() {
-        if !server.is_pipelined() && server.exchange.must_parse(server.status) {
-            try_parse(server, &statement);
-        }
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
         send_parse(server, &statement, limit, Some(name), false, None);

@@ -10,7 +10,7 @@ pub mod login;
 pub mod looked_up;
 pub mod lookup;
 pub mod messages;
-pub mod names;
+pub mod order;
 pub mod prepared;
 pub mod shapes;
 pub mod startup;

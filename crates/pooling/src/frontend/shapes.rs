@@ -18,6 +18,7 @@ use crate::frontend::statements::{self, There};
 use crate::model::extent::{Said, Unit};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::mark::Mark;
 use crate::model::portals::Portal;
 use crate::model::request::{Described, Request};
 use crate::model::shape::{Fit, Shape};
@@ -55,7 +56,7 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
             && statements::keep_types(core, key, names.statement)
             && awaits_shape(core, key, left);
     }
-    if !server.exchange.requests.check() {
+    if !server.exchange.requests.has(Mark::Check) {
         ask(server, &there);
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }

@@ -146,28 +146,6 @@ pub fn send_parse(
     copy
 }
 
-/// The name of a statement that is parsed only to be closed.
-const TRIAL: &[u8] = b"howdah_trial";
-
-/// Has the server parse a text of which it keeps the statement, since it may refuse to: what it has stays untouched.
-pub fn try_parse(server: &mut Server, statement: &Rc<Statement>) {
-    let Some(prepared) = server.known.statements.get(statement) else { return };
-    // A cancel request may have struck between an earlier Parse and its Close.
-    frontend::write_statement_target(server.io.out(), tag::CLOSE, TRIAL);
-    frontend::write_parse(server.io.out(), TRIAL, &statement.definition);
-    frontend::write_statement_target(server.io.out(), tag::CLOSE, TRIAL);
-    let parse = Request::Parse {
-        statement: None,
-        name: None,
-        copy: 0,
-        unnamed: false,
-        hidden: true,
-        taken: None,
-        before: None,
-    };
-    server.exchange.requests.extend([Request::Evict(prepared), parse, Request::Evict(prepared)]);
-}
-
 /// Whether the last Parse of the unnamed statement has been answered, or is of the same unit as the next message. The
 /// Parse of an earlier unit may still be cancelled, and leave another client's statement.
 fn parse_is_safe(server: &Server) -> bool {

@@ -38,9 +38,6 @@ pub struct Input {
     pub words: Option<Box<Words>>,
     /// Whether the client has sent messages of the extended protocol since its last Sync.
     pub unsynced: bool,
-    /// Whether a statement of its unit may forget prepared statements, and may not have been answered: then messages
-    /// behind that wait for the answer.
-    pub forgets: bool,
     /// Whether the client's messages are thrown away.
     pub discard: Discard,
     /// Whether SUSPEND keeps the client from being read.

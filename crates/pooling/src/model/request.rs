@@ -4,7 +4,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use classify::{Discard, Kind, Value, Verdict};
-use wire::backend::Status;
 
 use crate::model::held::Held;
 use crate::model::known::Prepared;
@@ -36,8 +35,6 @@ pub enum Request {
     Sync,
     /// A Sync of the pooler's in place of a client's Flush: the answer is not for the client.
     HiddenSync,
-    /// The end of the client's part of a COPY, whether or not the server takes one in.
-    CopyEnd,
     /// A Parse; `hidden` when the client did not send it, so that the answer is not for it.
     Parse {
         /// The client's name for it.
@@ -147,17 +144,19 @@ impl Request {
         }
     }
 
-    /// Whether the server begins a transaction for this message of the extended protocol, if none is open.
-    pub fn begins_implicitly(&self) -> bool {
-        matches!(
-            self,
-            Self::Parse { .. } | Self::Bind(_) | Self::Describe(_) | Self::Check(_) | Self::Refuse | Self::Execute(_)
-        )
-    }
-
     /// Whether the request may change how its session reads statements, by its text or by what it calls.
     pub fn may_set(&self) -> bool {
         self.runs() && self.verdict().as_deref().is_none_or(may_set)
+    }
+
+    /// The Parse of nothing that stands before a Sync which would lose a transaction block.
+    pub fn guard() -> Self {
+        Self::Parse { name: None, statement: None, copy: 0, unnamed: true, hidden: true, taken: None, before: None }
+    }
+
+    /// Whether the request is that Parse.
+    pub fn is_guard(&self) -> bool {
+        matches!(self, Self::Parse { statement: None, unnamed: true, hidden: true, .. })
     }
 
     /// Whether the request runs a statement or a function.
@@ -173,20 +172,13 @@ impl Request {
             _ => None,
         }
     }
-
-    /// Whether the request ends a unit that has failed: behind an error in the extended protocol (`skips`) the server
-    /// skips everything up to the next Sync, a Query too.
-    pub fn ends_failed_unit(&self, skips: bool) -> bool {
-        if skips { matches!(self, Self::Sync | Self::HiddenSync) } else { self.ends_unit() }
-    }
 }
 
 impl Request {
     /// Whether names of statements depend on the answer.
-    pub fn is_about_names(&self, status: Status) -> bool {
+    pub fn is_about_names(&self) -> bool {
         match self {
-            // The unnamed statement is prepared again if it is uncertain, which a failed transaction refuses.
-            Self::Parse { unnamed, .. } => !unnamed || status == Status::Failed,
+            Self::Parse { unnamed, .. } => !unnamed,
             Self::Invented { .. } => true,
             Self::Query(..) | Self::Execute(_) => self.verdict().as_deref().is_none_or(forgets),
             _ => false,
@@ -235,11 +227,6 @@ impl Request {
             Self::Parse { name, .. } | Self::Invented { name, .. } => name.as_deref().unwrap_or_default(),
             _ => &[],
         }
-    }
-
-    /// Whether the request only names or describes statements.
-    pub fn only_names(&self) -> bool {
-        matches!(self, Self::Parse { .. } | Self::Describe(_) | Self::Close | Self::Evict(..) | Self::Invented { .. })
     }
 }
 

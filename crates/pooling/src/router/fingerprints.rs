@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::lexing::Lexing;
+use crate::model::mark::Mark;
 use crate::model::session::Unfollowed;
 use crate::model::statement::{Statement, has_users_types};
 use classify::{Kind, Verdict};
@@ -232,7 +233,7 @@ pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Stat
 /// a transaction that has changed them.
 pub fn sets_under_way(client: &Client, server: &Server) -> bool {
     server.exchange.has_set
-        || server.exchange.requests.may_set()
+        || server.exchange.requests.has(Mark::MaySet)
         || !server.exchange.requests.is_empty()
             && (client.session.unfollowed > Unfollowed::Nothing || !client.session.pending.is_empty())
 }
@@ -241,5 +242,5 @@ pub fn sets_under_way(client: &Client, server: &Server) -> bool {
 /// statements. On a pipelined connection none does.
 pub fn reads_otherwise(client: &Client, server: &Server) -> bool {
     let in_transaction = client.session.unfollowed == Unfollowed::Reading;
-    !server.is_pipelined() && (in_transaction || server.exchange.requests.set_reading())
+    !server.is_pipelined() && (in_transaction || server.exchange.requests.has(Mark::SetsReading))
 }
