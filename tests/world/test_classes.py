@@ -153,6 +153,22 @@ def test_a_model_that_is_of_no_use_is_deployed_with_a_warning(payments, label, t
         assert re.search(doubt, of_use[0]), of_use[0]
 
 
+@pytest.mark.parametrize("algorithm", ["xgboost", "lightgbm"])
+def test_a_weight_of_the_other_class_is_told_of(payments, algorithm):
+    """The libraries weigh the second class: of fraud and ok that is ok, by which no fraud was found."""
+    call = ", '" + algorithm + """', '{"n_estimators": 5, %s}'"""
+    _, metrics = train(payments, "kind", call % '"scale_pos_weight": 20')
+    (told,) = [warning for warning in metrics["warnings"] if "scale_pos_weight" in warning]
+    assert told.startswith(
+        'scale_pos_weight weighs class "ok", which is the second one, and not the positive class "fraud"'
+    )
+    assert """'{"class_weight":{"fraud":20}}'""" in told
+    _, metrics = train(payments, "kind", call % '"class_weight": {"fraud": 20}')
+    assert not [warning for warning in metrics.get("warnings", []) if "scale_pos_weight" in warning]
+    _, metrics = train(payments, "kind = 'fraud'", call % '"scale_pos_weight": 20', "q")
+    assert not [warning for warning in metrics.get("warnings", []) if "scale_pos_weight" in warning]
+
+
 def test_hazards_are_not_measured_against_times(payments):
     _, found = train(
         payments, "1 + i % 30", """, 'xgboost', '{"objective": "survival:cox", "n_estimators": 3}'""", task="regression"

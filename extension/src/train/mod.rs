@@ -222,7 +222,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let begun = Instant::now();
     let fitted = fit(&plan, &data, &split, engine.as_ref(), base.as_ref(), Fit::First)?;
     let fit_time = begun.elapsed();
-    for warning in &fitted.warnings {
+    for warning in positive::weighs_other(hyperparams, &data).iter().chain(&fitted.warnings) {
         report::warning(warning);
     }
 

@@ -1,6 +1,9 @@
 //! The class that is looked for: f1, precision, recall and the curves of a classification are of it.
 
+use serde_json::{Map, Value, json};
+
 use super::columns::Data;
+use super::defaults::quoted;
 use super::label::Classes;
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -33,4 +36,17 @@ fn unnamed(classes: &Classes) -> Option<usize> {
         (_, [_, _]) => Some(1),
         _ => None,
     }
+}
+
+/// What is to be said where the libraries' `scale_pos_weight`, which weighs the second class, does not weigh the positive one.
+pub fn weighs_other(hyperparams: &Map<String, Value>, data: &Data) -> Option<String> {
+    let weight = hyperparams.get("scale_pos_weight").filter(|weight| weight.as_f64() != Some(1.0))?;
+    let names = data.class_names();
+    let ([first, second], Some(0)) = (names.as_slice(), data.positive) else { return None };
+    let instead = json!({ "class_weight": { first: weight } });
+    Some(format!(
+        "scale_pos_weight weighs class \"{second}\", which is the second one, and not the positive class \"{first}\": \
+         hyperparams => '{}' weighs that one",
+        quoted(instead.as_object()?)
+    ))
 }

@@ -248,7 +248,7 @@ pub(super) static TABLE: &[Parameter] = &[
         &[],
         at_least(0.0),
         "1",
-        "The weight of rows of the positive class, for two unbalanced classes.",
+        "The weight of rows of the second of two classes; class_weight weighs a class by its name.",
     ),
     row(
         "xgb_model",
