@@ -21,8 +21,10 @@
 //! `IN (1, 2, 3)` and an INSERT of a thousand rows have one shape each: the verdict knows names, and there is
 //! none in what is left out. Should what is left not parse (`(1,2) OVERLAPS (3,4)`), the statement itself is parsed.
 
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::LazyLock;
+
+use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// Routing asked for by a comment of the statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -725,35 +727,15 @@ fn note(route: &mut Option<Route>, comment: &[u8]) {
 }
 
 /// Random for each process: who could find two statements with one key could pass a write off as a read.
-static SECRETS: LazyLock<[u64; 5]> = LazyLock::new(|| {
+static SECRET: LazyLock<SipHasher13> = LazyLock::new(|| {
     let state = RandomState::new();
-    std::array::from_fn(|lane| state.hash_one(lane as u64) | 1)
+    SipHasher13::new_with_keys(state.hash_one(0), state.hash_one(1))
 });
 
-fn mix(a: u64, b: u64) -> u64 {
-    let product = u128::from(a) * u128::from(b);
-    (product as u64) ^ (product >> 64) as u64
-}
-
-/// 128 bits of a text: two lanes of folded multiplications, each keyed on its own.
+/// 128 bits of a text.
 fn hash(text: &[u8], seed: u64) -> u128 {
-    let secrets = &*SECRETS;
-    let (mut one, mut two) = (secrets[0] ^ seed, secrets[1].wrapping_add(seed));
-    let mut step = |a: u64, b: u64| {
-        one = mix(a ^ secrets[2], b ^ one).wrapping_add(secrets[3]);
-        two = mix(b ^ secrets[4], a ^ two).wrapping_add(secrets[2]);
-    };
-    let (pairs, rest) = text.as_chunks::<16>();
-    for pair in pairs {
-        let both = u128::from_le_bytes(*pair);
-        step(both as u64, (both >> 64) as u64);
-    }
-    let mut last = [0; 16];
-    if let Some(head) = last.get_mut(..rest.len()) {
-        head.copy_from_slice(rest);
-    }
-    let both = u128::from_le_bytes(last);
-    step(both as u64, (both >> 64) as u64);
-    step(text.len() as u64, secrets[3]);
-    u128::from(mix(one, secrets[1])) << 64 | u128::from(mix(two, secrets[0]))
+    let mut hasher = *SECRET;
+    hasher.write_u64(seed);
+    hasher.write(text);
+    hasher.finish128().as_u128()
 }
