@@ -128,7 +128,7 @@ def stored_bytes(server, project):
     stored = server.psql(
         "SELECT encode(string_agg(data, ''::bytea ORDER BY part), 'hex') FROM pgml.files JOIN pgml.models "
         "ON models.id = model_id JOIN pgml.projects ON projects.id = project_id "
-        f"WHERE name = '{project}' GROUP BY model_id ORDER BY model_id DESC LIMIT 1",
+        f"WHERE name = '{project}' AND path = 'model.ubj' GROUP BY model_id ORDER BY model_id DESC LIMIT 1",
         DATABASE,
     )
     return bytearray.fromhex(stored)

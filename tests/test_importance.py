@@ -11,7 +11,9 @@ DATABASE_SETTINGS = {"pgml.refit": "off"}
 
 def booster(database, model):
     """The stored model, opened by XGBoost itself."""
-    parts = fetch(database, f"SELECT data FROM pgml.files WHERE model_id = {model} ORDER BY part")
+    parts = fetch(
+        database, f"SELECT data FROM pgml.files WHERE model_id = {model} AND path <> 'remembered_rows' ORDER BY part"
+    )
     opened = xgboost.Booster()
     opened.load_model(bytearray(b"".join(part for (part,) in parts)))
     return opened

@@ -153,7 +153,7 @@ def test_statements_of_a_function_see_the_deployments_between_them(database, mod
         "INSERT INTO pgml.deployments (project_id, model_id, strategy) "
         "SELECT project_id, {up}, 'specific' FROM pgml.deployments LIMIT 1",
         "DELETE FROM pgml.models WHERE id = {down}",
-        "UPDATE pgml.files SET data = (SELECT data FROM pgml.files WHERE model_id = {up}) WHERE model_id = {down}",
+        "UPDATE pgml.files SET data = (SELECT data FROM pgml.files WHERE model_id = {up} AND path <> 'remembered_rows') WHERE model_id = {down}",
     ],
 )
 def test_changes_made_by_hand_are_seen(database, models, change):

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 
-use learn::trained::Trained;
+use learn::remembered::Remembered;
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use crate::cache::Digest;
@@ -464,10 +464,10 @@ pub fn other_fit_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<
     Ok((!bytes.is_empty()).then_some(bytes))
 }
 
-/// Which keys of rows a model was trained on; `None` where that was not kept.
-pub fn trained_keys(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Trained>> {
-    let bytes = bytes_at(model, |path| path == model_meta::KEYS_PATH, snapshot)?;
-    Ok(Trained::from_bytes(&bytes)?)
+/// The rows of its training that are remembered with a model; `None` where none are.
+pub fn remembered(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Remembered>> {
+    let bytes = bytes_at(model, |path| path == model_meta::ROWS_PATH, snapshot)?;
+    Ok(Remembered::from_bytes(&bytes)?)
 }
 
 /// The bytes of a model that stand where `is_there` says.

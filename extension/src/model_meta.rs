@@ -29,8 +29,8 @@ pub fn is_model_path(path: &str) -> bool {
     path == XGBOOST_PATH || path == FAMILY_PATH || path == XGBOOST_TEXT_PATH
 }
 
-/// Where the keys stand of the rows that a model was trained on.
-pub const KEYS_PATH: &str = "trained_keys";
+/// Where stands which rows of its training a model was trained on, or which ones were held out.
+pub const ROWS_PATH: &str = "remembered_rows";
 
 /// Before the path of a model that was fitted again on all rows: there stands the fit that has not seen the rows held out.
 const HELD_OUT: &str = "held_out/";

@@ -22,7 +22,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use learn::trained::Trained;
 use pgrx::pg_sys;
 use room::{Bounds, Recent};
 
@@ -378,10 +377,10 @@ pub fn unseen(target: Resolved) -> Result<Resolved> {
     }
 }
 
-/// Which keys of rows a model was trained on, if that was kept.
-pub fn trained_keys(model: i64) -> Result<Option<Trained>> {
+/// The rows of its training that are remembered with a model, if any are.
+pub fn remembered(model: i64) -> Result<Option<learn::remembered::Remembered>> {
     let _pushed = PushedSnapshot::ensure();
-    lookup::trained_keys(model, active_snapshot())
+    lookup::remembered(model, active_snapshot())
 }
 
 /// How far the predictions are off of the model that `target` means to the query that is running; null where that is not

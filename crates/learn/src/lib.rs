@@ -33,13 +33,13 @@ mod numerics;
 mod onnx;
 pub mod preprocess;
 pub mod random;
+pub mod remembered;
 pub mod rows;
 pub mod search;
 pub mod side;
 mod signals;
 pub mod split;
 pub mod spool;
-pub mod trained;
 pub mod xgboost;
 
 pub use error::Error;

@@ -13,12 +13,12 @@
 //!   and have fractions, as measurements have and codes have not), holding all equal rows out together would hold out one
 //!   answer to a question and train on the other, or hold out whole questions: there each of several equal rows is drawn by
 //!   its number ([`Rule::counted`]).
-//! * A row whose values change is another row to a rule of its content, perhaps on another side. Where the table has a key, the
-//!   keys of the rows that were trained on are remembered ([`Trained`]), and no row of such a key is held out ([`Rule::keys`]).
-//! * Of equal rows that were drawn by their number any may be the one that is left. Where there is no key, a sample of what was
-//!   held out is stored ([`Rule::sample`]), which says later whether the rule can be believed ([`Search::doubt`]).
+//! * A row whose values change is another row to a rule of its content, perhaps on another side. So some rows of a training are
+//!   [remembered](crate::remembered): where the table has a key, the keys of those that were trained on, and no row of such a
+//!   key is held out ([`Rule::keys`]); else those that were held out, and where many of them are gone only those that are left are
+//!   known not to have been trained on ([`Rule::held_out`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde_json::{Map, Value, json};
 
@@ -126,15 +126,12 @@ pub struct Rule {
     /// As what the values of each column are hashed, by the column's name. A model of pgml 3.4 and before has none: its
     /// hashes are of numbers as float64, and NaN is not NULL.
     pub types: BTreeMap<String, String>,
-    /// The smallest seeded hashes of the rows that were held out, in order, where equal rows were counted and have no key.
-    pub sample: Vec<u64>,
+    /// How many rows were held out by what they hold, where these are remembered.
+    pub held_out: u64,
     /// The columns that together name a row, each with as what its values are hashed, where the keys of the rows that were trained
     /// on are stored.
     pub keys: BTreeMap<String, String>,
 }
-
-/// So many hashes are kept of what was held out.
-const SAMPLE: usize = 128;
 
 impl Rule {
     /// One that needs no hash.
@@ -146,7 +143,7 @@ impl Rule {
             classes: BTreeMap::new(),
             counted: false,
             types: BTreeMap::new(),
-            sample: Vec::new(),
+            held_out: 0,
             keys: BTreeMap::new(),
         }
     }
@@ -198,8 +195,8 @@ impl Rule {
     /// For the description of a model.
     pub fn to_json(&self) -> Value {
         let mut root = self.shared_json();
-        if !self.sample.is_empty() {
-            root.insert("sample".into(), json!(self.sample));
+        if self.held_out > 0 {
+            root.insert("held_out".into(), json!(self.held_out));
         }
         if !self.keys.is_empty() {
             root.insert("keys".into(), json!(self.keys));
@@ -241,7 +238,6 @@ impl Rule {
     /// Reads what [`Rule::to_json`] wrote.
     pub fn from_json(json: &Value) -> Option<Rule> {
         let text = |name: &str| Some(json.get(name)?.as_str()?.to_owned());
-        let array = |name: &str| json.get(name).and_then(Value::as_array).into_iter().flatten();
         let keys = json.get("keys").and_then(Value::as_object).into_iter().flatten();
         let keys = keys.filter_map(|(name, kind)| Some((name.clone(), kind.as_str()?.to_owned())));
         let keys: BTreeMap<String, String> = keys.collect();
@@ -284,7 +280,7 @@ impl Rule {
             classes,
             counted: json.get("counted").and_then(Value::as_bool).unwrap_or(false),
             types,
-            sample: array("sample").filter_map(Value::as_u64).collect(),
+            held_out: json.get("held_out").and_then(Value::as_u64).unwrap_or(0),
             keys,
         })
     }
@@ -342,11 +338,6 @@ impl Rule {
         Ok(split)
     }
 
-    /// Keeps a sample of what was held out of these rows, given by their seeded hashes.
-    pub fn keep_sample(&mut self, hashes: &[u64], split: &Split) {
-        self.sample = smallest((0..).zip(hashes).filter(|(row, _)| split.is_test(*row)).map(|(_, hash)| *hash));
-    }
-
     fn move_classes(&mut self, hashes: &[u64], numbers: &[u32], names: &[String], share: f64) -> Result<(), Error> {
         let mut counts = vec![(0u64, 0u64); names.len()];
         for (hash, number) in hashes.iter().zip(numbers) {
@@ -364,51 +355,6 @@ impl Rule {
             self.classes.insert(name.clone(), at_rank(sorted(of_class)?, rank).unwrap_or(0));
         }
         Ok(())
-    }
-}
-
-/// The smallest hashes, in order.
-fn smallest(hashes: impl Iterator<Item = u64>) -> Vec<u64> {
-    let mut kept = BTreeSet::new();
-    for hash in hashes {
-        if kept.len() < SAMPLE || kept.last().is_some_and(|largest| hash < *largest) {
-            kept.insert(hash);
-        }
-        if kept.len() > SAMPLE {
-            kept.pop_last();
-        }
-    }
-    kept.into_iter().collect()
-}
-
-/// Looks for the rows of a rule's sample among others.
-#[derive(Debug)]
-pub struct Search {
-    sample: Vec<u64>,
-    found: Vec<bool>,
-}
-
-/// Of fewer rows than this nothing is said.
-const FEWEST_FOUND: usize = 10;
-
-impl Search {
-    /// For those of a rule.
-    pub fn of(rule: &Rule) -> Search {
-        Search { sample: rule.sample.clone(), found: vec![false; rule.sample.len()] }
-    }
-
-    /// Takes a row by its seeded hash.
-    pub fn take(&mut self, hash: u64) {
-        if let Some(found) = self.sample.binary_search(&hash).ok().and_then(|at| self.found.get_mut(at)) {
-            *found = true;
-        }
-    }
-
-    /// The share of rows of whose like the rule does not say the truth any more: how many of those that were counted are gone.
-    /// 0 where nothing is known.
-    pub fn doubt(&self) -> f64 {
-        let gone = self.found.iter().filter(|found| !**found).count();
-        if self.sample.len() < FEWEST_FOUND { 0.0 } else { gone as f64 / self.sample.len() as f64 }
     }
 }
 
@@ -552,7 +498,7 @@ mod tests {
     #[test]
     fn a_rule_that_is_written_reads_back_the_same() {
         let mut moved = content();
-        (moved.threshold, moved.counted, moved.sample) = (u64::MAX, true, vec![1, u64::MAX]);
+        (moved.threshold, moved.counted, moved.held_out) = (u64::MAX, true, 3);
         moved.keys = BTreeMap::from([("shop".into(), "text".into()), ("day".into(), "moment".into())]);
         moved.classes.insert("rare".into(), 7);
         moved.types.insert("y".into(), "number".into());
@@ -591,22 +537,6 @@ mod tests {
                 assert_eq!(rule.holds_out(seeded[row], class), split.is_test(row as u64));
             }
         }
-    }
-
-    #[test]
-    fn rows_that_are_gone_are_missed() {
-        let mut rule = content();
-        let all = hashes(4000);
-        let split = rule.divide(&all, None, TestSize::new(0.25).unwrap()).unwrap();
-        rule.keep_sample(&all, &split);
-        assert_eq!(rule.sample.len(), SAMPLE);
-        let doubt = |rows: usize| {
-            let mut search = Search::of(&rule);
-            all.iter().take(rows).for_each(|hash| search.take(*hash));
-            search.doubt()
-        };
-        assert_eq!([doubt(4000), doubt(0)], [0.0, 1.0]);
-        assert!((0.4..0.6).contains(&doubt(2000)));
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub struct Sided {
     unknown: bool,
     /// Whether the relation is another than the training's, and the rows that this held out could be told.
     other: bool,
-    /// Whether held-out rows are looked at without having been asked for.
-    by_default: bool,
+    /// Whether held-out rows are looked at without having been asked for, of the training's own relation.
+    own_by_default: bool,
     /// Of several models, those of which it is not known what they were trained on.
     pub untold: Vec<i64>,
     seen: u64,
@@ -95,7 +95,7 @@ impl Sided {
             readers: Vec::new(),
             unknown: false,
             other: false,
-            by_default: false,
+            own_by_default: false,
             untold: Vec::new(),
             seen: 0,
             taken: 0,
@@ -132,7 +132,7 @@ impl Sided {
             // Of the others, too: they may have been trained on a query of the relation.
             sided.readers.append(&mut others);
             sided.wanted = Wanted::HeldOut;
-            sided.by_default = true;
+            sided.own_by_default = true;
         }
         Ok(sided)
     }
@@ -150,7 +150,7 @@ impl Sided {
             Ok(reader) => {
                 sided.readers.push(reader);
                 sided.wanted = Wanted::HeldOut;
-                sided.by_default = true;
+                sided.own_by_default = is_own;
                 Ok(sided)
             }
             Err(Error::Report(_)) => Ok(sided),
@@ -196,7 +196,7 @@ impl Sided {
 
     /// Why the model may have been trained on the rows that were looked at as held out ones, if it may.
     pub fn doubt(&self) -> Option<String> {
-        self.readers.iter().find_map(SideReader::doubt).filter(|_| self.by_default)
+        self.readers.iter().find_map(SideReader::doubt).filter(|_| self.own_by_default)
     }
 
     /// Says which rows were looked at, where these may be others than the caller thinks.

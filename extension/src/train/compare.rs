@@ -146,13 +146,40 @@ pub fn decide(
             ),
         ));
     }
-    let doubt = rows.and_then(|rows| rows.doubt.as_ref()).filter(|_| !by_query);
     // The same trained again on more rows than then is to be preferred unless it is found to be worse.
     let before = registry::recipe_of_model(deployed)?.filter(|_| without.is_empty());
     let more = before.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
-    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query && doubt.is_none()) {
+    // On rows that it may have been trained on the deployed model is favoured: one that is as good even so is better.
+    let favoured = |why: &str| -> Result<Option<Decision>> {
+        let jury = Jury::of(data, split, "that were held out")?;
+        if !takes_same || jury.rows < FEWEST || !jury.is_told(metric, data) {
+            return Ok(None);
+        }
+        let old = Scorer::new(Model::of_bytes(&names::with_latest(bytes)?)?, data);
+        let groups = Groups::of(data, split);
+        let compare = |metric: &Metric| -> Result<Option<Difference>> {
+            let (new, old) = (new.grade(data, split, metric, &groups)?, old.grade(data, split, metric, &groups)?);
+            Ok(Difference::of(metric, &new, &old))
+        };
+        let found = match compare(metric)? {
+            None if !unknown.is_empty() => compare(&Metric::of_task(data.task))?,
+            found => found,
+        };
+        Ok(found.filter(Difference::is_better).map(|found| {
+            let (scores, between) = found.told(",", &of_deployed(deployed, &unknown));
+            let outcome =
+                format!("on which that one may have been trained ({why}; {between}): the new model replaces it");
+            Decision::compared(true, format!("{scores}, on {}, {outcome}", jury.what))
+        }))
+    };
+    if rows.is_some_and(|rows| rows.changed)
+        && !by_query
+        && let Some(decision) = favoured("of the rows that its training held out, some are gone or have changed")?
+    {
+        return Ok(decision);
+    }
+    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query) {
         None if by_query => format!("model {deployed} takes columns that the query leaves out"),
-        None if doubt.is_some() => doubt.cloned().unwrap_or_default(),
         None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
         Some((shared, theirs)) => {
             let jury = Jury::of(data, &shared, "that neither was trained on")?;
@@ -196,21 +223,8 @@ pub fn decide(
             ),
         ));
     }
-    // On rows that it may have been trained on the deployed model is favoured: one that is as good even so is better.
-    if takes_same && jury.rows >= FEWEST {
-        let favoured = Scorer::new(Model::of_bytes(&names::with_latest(bytes)?)?, data);
-        let groups = Groups::of(data, split);
-        let (new, current) = (new.grade(data, split, metric, &groups)?, favoured.grade(data, split, metric, &groups)?);
-        if let Some(found) = Difference::of(metric, &new, &current).filter(Difference::is_better) {
-            let (scores, between) = found.told(",", &format!(" of deployed model {deployed}"));
-            return Ok(Decision::compared(
-                true,
-                format!(
-                    "{scores}, on {}, on which model {deployed} may have been trained ({why}; {between}): the new model replaces it",
-                    jury.what
-                ),
-            ));
-        }
+    if let Some(decision) = favoured(&why)? {
+        return Ok(decision);
     }
     Ok(recorded.decide((deployed, metric), metrics, (&why, &without), data, &jury, more))
 }
@@ -395,6 +409,14 @@ impl Difference {
     }
 }
 
+/// ` of deployed model 7`, with the classes that it does not know.
+fn of_deployed(deployed: i64, unknown: &[String]) -> String {
+    match unknown {
+        [] => format!(" of deployed model {deployed}"),
+        unknown => format!(" of deployed model {deployed}, which does not know {}", named(unknown)),
+    }
+}
+
 /// By the rows that neither was trained on: by the first difference or, where that is within the noise, by the second, if there
 /// is one. `more` rows than the deployed one the new one has read, if it is made as that one was.
 fn by_shared(
@@ -404,11 +426,7 @@ fn by_shared(
     (jury, without): (&Jury, &str),
     more: u64,
 ) -> Decision {
-    let of_deployed = match unknown {
-        [] => format!(" of deployed model {deployed}"),
-        unknown => format!(" of deployed model {deployed}, which does not know {}", named(unknown)),
-    };
-    let (scores, between) = first.told(if without.is_empty() { "," } else { without }, &of_deployed);
+    let (scores, between) = first.told(if without.is_empty() { "," } else { without }, &of_deployed(deployed, unknown));
     let (better, outcome) = verdict(first, second, deployed, more);
     Decision::compared(better, format!("{scores}, on {} ({between}){outcome}", jury.what))
 }

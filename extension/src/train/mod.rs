@@ -48,7 +48,7 @@ use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
 use crate::model::Model;
-use crate::model_meta::{KEYS_PATH, ModelMeta, Task, held_out_path};
+use crate::model_meta::{ModelMeta, ROWS_PATH, Task, held_out_path};
 use crate::registry::{self, NewModel, Project, Recipe, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
@@ -165,7 +165,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
     let (split, mut rule) = sides::divide(&mut data, plan.sampling, size, &request.project_name, request.seed())?;
-    let trained = data.keys.take().map(|keys| keys.trained(&mut rule, &split)).transpose()?.flatten();
+    let remembered = sides::remember(&mut data, &mut rule, &split)?;
     data.rule = Some(rule);
     let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
     if split.train_rows() == 0 || split.test_rows() == 0 && tests {
@@ -345,8 +345,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
         }
     }
-    if let Some(trained) = trained {
-        registry::insert_file(model_id, KEYS_PATH, &trained.to_bytes()?)?;
+    if let Some(remembered) = remembered {
+        registry::insert_file(model_id, ROWS_PATH, &remembered.to_bytes()?)?;
     }
     let deployed = decision.is_some_and(|decision| decision.better);
     if deployed {

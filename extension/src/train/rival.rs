@@ -65,6 +65,7 @@ impl Rival {
             feeds,
             side,
             held_out: Vec::new(),
+            as_they_were: Vec::new(),
             row: Vec::new(),
             unreadable,
             read: 0,
@@ -83,6 +84,8 @@ pub struct RivalReader {
     /// `None` where it is not known which rows those are.
     side: Option<SideReader>,
     held_out: Vec<bool>,
+    /// Whether those of them are known not to have been trained on, whatever has become of others.
+    as_they_were: Vec<bool>,
     spool: Spool,
     row: Vec<f32>,
     unreadable: Option<String>,
@@ -104,6 +107,8 @@ impl RivalReader {
         let judges = asked && self.predicts(values, nulls)? && held_out;
         roles::push(&mut self.held_out, judges)?;
         if judges {
+            let as_it_was = self.side.as_ref().is_some_and(SideReader::is_as_it_was);
+            roles::push(&mut self.as_they_were, as_it_was)?;
             self.row.extend_from_slice(others);
             self.spool.push(&self.row, &[], label)?;
         }
@@ -136,10 +141,16 @@ impl RivalReader {
     /// After the last row.
     pub fn finish(mut self) -> Result<RivalRows> {
         self.spool.finish()?;
+        // Where rows have changed those are left that have not.
+        let changed = self.side.as_ref().is_some_and(|side| side.doubt().is_some());
+        let mut as_they_were = self.as_they_were.into_iter();
+        let stays = |held_out: &bool| *held_out && (as_they_were.next() == Some(true) || !changed);
+        let known = Split::marked(self.held_out.iter().map(stays).collect::<Vec<bool>>().into_iter());
         Ok(RivalRows {
             spool: self.spool,
-            doubt: self.side.as_ref().and_then(SideReader::doubt),
-            known: self.side.is_some().then(|| Split::marked(self.held_out.into_iter())),
+            spooled: Split::marked(self.held_out.into_iter()),
+            known: self.side.is_some().then_some(known),
+            changed,
             unreadable: self.unreadable,
             left_out: self.left_out,
             refuses: self.refused * ONE_IN > self.read,
@@ -151,10 +162,11 @@ impl RivalReader {
 pub struct RivalRows {
     /// The features that the model takes, and the labels after the first, of the rows that its training held out.
     pub spool: Spool,
-    /// Which ones these are, where that is known.
+    spooled: Split,
+    /// Which of these judge, where that is known: those that it was not trained on, and that it predicts.
     pub known: Option<Split>,
-    /// Why that is not to be believed, if it is not.
-    pub doubt: Option<String>,
+    /// Whether others that its rule holds out may have been trained on as they were before.
+    pub changed: bool,
     /// Why it cannot read the rows, where it cannot.
     pub unreadable: Option<String>,
     /// Whether what it lacks was only left out by a query: the tables that the rows come from have it.
@@ -164,9 +176,9 @@ pub struct RivalRows {
 }
 
 impl RivalRows {
-    /// Which rows of the spool a split holds out too.
+    /// Which rows of the spool judge that a split holds out too.
     pub fn held_out_too(&self, split: &Split) -> Split {
-        let known = (0..split.rows()).filter(|row| self.known.as_ref().is_some_and(|known| known.is_test(*row)));
-        Split::marked(known.map(|row| split.is_test(row)))
+        let judges = |row: u64| self.known.as_ref().is_some_and(|known| known.is_test(row)) && split.is_test(row);
+        Split::marked((0..split.rows()).filter(|row| self.spooled.is_test(*row)).map(judges))
     }
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use learn::side::{self, By, Counter, Rule, Search};
+use learn::remembered::{self, Remembered};
+use learn::side::{self, By, Counter, Rule};
 use learn::split::{Sampling, Split, TestSize};
-use learn::trained::{self, Trained};
 use pgrx::{PgSqlErrorCode, pg_sys};
 
 use super::columns::Data;
@@ -163,8 +163,12 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Met) -> Result
     })
 }
 
-/// With a larger share of the held-out rows gone, what the rule holds out now are copies that were trained on, for the most part.
-const MOST_GONE: f64 = 0.5;
+/// With a larger share of the held-out rows gone, rows have changed, or copies were removed, and what the rule holds out now may have
+/// been trained on as it was before.
+const MOST_GONE: f64 = 0.05;
+
+/// Of fewer rows than this nothing is said.
+const FEWEST_HELD_OUT: u64 = 20;
 
 /// Asks a rule of rows that have these columns.
 pub struct SideReader {
@@ -174,9 +178,13 @@ pub struct SideReader {
     class: Option<(usize, LabelReader)>,
     /// Where equal rows are told apart by their number.
     counter: Option<Counter>,
-    /// What names a row, and which ones were trained on, where that was kept.
-    trained: Option<(RowHasher, Trained)>,
-    search: Search,
+    /// What names a row, and which ones were trained on, where that is remembered.
+    trained: Option<(RowHasher, Remembered)>,
+    /// Those that were held out, where these are remembered, and how many of them were met.
+    held_out: Option<Remembered>,
+    met: u64,
+    /// Whether the last row that is held out now was so in the training.
+    is_as_it_was: bool,
 }
 
 enum Asked {
@@ -220,6 +228,7 @@ impl SideReader {
             Ok((at, ResultColumn { name: name.to_owned(), ..column }))
         };
         let trained = known_keys(model, rule, columns)?;
+        let held_out = if rule.held_out > 0 { names::remembered(model)? } else { None };
         let asked = match &rule.by {
             By::Nothing => Asked::Nothing,
             By::Position if trained.is_some() => Asked::Keys,
@@ -264,8 +273,8 @@ impl SideReader {
             }
             _ => None,
         };
-        let (counter, search) = (rule.counted.then(Counter::default), Search::of(rule));
-        Ok(SideReader { rule: rule.clone(), asked, class, counter, trained, search })
+        let counter = rule.counted.then(Counter::default);
+        Ok(SideReader { rule: rule.clone(), asked, class, counter, trained, held_out, met: 0, is_as_it_was: true })
     }
 
     /// Whether the row was, or would have been, held out, and was not trained on when it had other values.
@@ -297,7 +306,6 @@ impl SideReader {
         if let Some(counter) = &mut self.counter {
             hash = counter.count(hash);
         }
-        self.search.take(hash);
         let class = match &mut self.class {
             None => None,
             Some((at, reader)) => {
@@ -305,21 +313,37 @@ impl SideReader {
                 if code.is_nan() { None } else { reader.class(code as usize).map(|(_, text)| text) }
             }
         };
-        Ok(self.rule.holds_out(hash, class))
+        let holds_out = self.rule.holds_out(hash, class);
+        if let Some(held_out) = self.held_out.as_ref().filter(|_| holds_out) {
+            let is_there = held_out.has(hash);
+            self.met += u64::from(is_there);
+            // Of equal rows any may be the one that is left.
+            self.is_as_it_was = is_there && !self.rule.counted;
+        }
+        Ok(holds_out)
     }
 
-    /// Why what it said is not to be believed of the rows that it was asked of, if it is not: most of a sample of what was held
-    /// out is gone, and copies of it may have been trained on.
+    /// Whether the last row that was said to be held out is known not to have been trained on, whatever has become of others.
+    pub fn is_as_it_was(&self) -> bool {
+        self.is_as_it_was
+    }
+
+    /// Why what it said is not to be believed of all the rows that it was asked of, which are those of the training's relation: rows
+    /// that were held out are gone, and may be there with other values, as others that were trained on.
     pub fn doubt(&self) -> Option<String> {
-        let share = self.search.doubt();
-        let percent = 100.0 * share;
-        (share > MOST_GONE)
-            .then(|| format!("{percent:.0} % of the rows that were held out are gone, of which there were copies"))
+        let (then, met) = (self.rule.held_out, self.met);
+        let gone = then.saturating_sub(met) as f64 / then.max(1) as f64;
+        (self.held_out.is_some() && then >= FEWEST_HELD_OUT && gone > MOST_GONE).then(|| {
+            format!(
+                "{:.0} % of the rows that were held out are gone or have changed; a relation that shows a key tells which",
+                100.0 * gone
+            )
+        })
     }
 }
 
 /// What names the rows of a relation and tells which of them a model was trained on, where it has all columns of the key.
-fn known_keys(model: i64, rule: &Rule, columns: &[ResultColumn]) -> Result<Option<(RowHasher, Trained)>> {
+fn known_keys(model: i64, rule: &Rule, columns: &[ResultColumn]) -> Result<Option<(RowHasher, Remembered)>> {
     let mut hasher = RowHasher::default();
     for (name, before) in &rule.keys {
         let found = columns.iter().enumerate().find(|(_, column)| column.name == *name);
@@ -331,8 +355,7 @@ fn known_keys(model: i64, rule: &Rule, columns: &[ResultColumn]) -> Result<Optio
     if rule.keys.is_empty() {
         return Ok(None);
     }
-    let trained = names::trained_keys(model)?;
-    Ok(trained.map(|trained| (hasher, trained)))
+    Ok(names::remembered(model)?.map(|trained| (hasher, trained)))
 }
 
 /// The keys of the rows that a training reads.
@@ -360,16 +383,27 @@ impl Keys {
     pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
         roles::push(&mut self.rows, self.hasher.row(values, nulls)?)
     }
+}
 
-    /// Those of the rows that a split trains on, which the rule knows of from now on.
-    pub fn trained(self, rule: &mut Rule, split: &Split) -> Result<Option<Trained>> {
-        if !rule.has_tests() || matches!(rule.by, By::Key(_)) || split.train_rows() > trained::MOST_ROWS {
-            return Ok(None);
-        }
-        rule.keys = self.columns;
-        rule.sample.clear();
-        Ok(Some(Trained::of(&self.rows, split)?))
+/// What is to be remembered of a training's rows, as the rule says from now on: the keys of those that were trained on, or else those
+/// that were held out by what they hold.
+pub fn remember(data: &mut Data, rule: &mut Rule, split: &Split) -> Result<Option<Remembered>> {
+    let keys = data.keys.take();
+    if !rule.has_tests() || split.train_rows() > remembered::MOST_ROWS {
+        return Ok(None);
     }
+    Ok(match (keys, &data.hashes, &rule.by) {
+        (_, _, By::Key(_)) => None,
+        (Some(keys), ..) => {
+            rule.keys = keys.columns;
+            Some(Remembered::of(&keys.rows, |row| !split.is_test(row))?)
+        }
+        (None, Some(hashes), By::Content(_)) => {
+            rule.held_out = split.test_rows();
+            Some(Remembered::of(&hashes.rows, |row| split.is_test(row))?)
+        }
+        _ => None,
+    })
 }
 
 /// The rows that a training has held out cannot be told.
@@ -569,9 +603,6 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     };
     if split.test_rows() == 0 && matches!(rule.by, By::Group(_)) {
         return Err(learn::Error::Split("all rows are of one group, which cannot be divided".into()).into());
-    }
-    if rule.counted {
-        rule.keep_sample(&hashes.rows, &split);
     }
     data.hashes = Some(hashes);
     Ok((split, rule))

@@ -1,0 +1,115 @@
+//! A set of rows of a training, by hashes of their keys or of what they hold: a Bloom filter (Bloom, 1970) of ten bits a row with seven
+//! bits set, and beside it the other rows of the training that it would take for some of them, so that it tells the rows of its training
+//! exactly. Of rows that it has not met it takes about one in a hundred for one of its own.
+
+use crate::Error;
+use crate::side::mix;
+use crate::split::gathered;
+
+const BITS_OF_ROW: usize = 10;
+const PROBES: u64 = 7;
+
+/// Sets of more rows are not kept: a file of 40 MB for each model.
+pub const MOST_ROWS: u64 = 32_000_000;
+
+/// Which rows of a training are in the set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    words: Vec<u64>,
+    /// Others that look as if they were in it, in order.
+    exceptions: Vec<u64>,
+}
+
+impl Remembered {
+    /// Of the hashes of all rows of a training, and which of them are in the set.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and the like.
+    pub fn of(hashes: &[u64], is_in: impl Fn(u64) -> bool) -> Result<Remembered, Error> {
+        let is_in = &is_in;
+        let side = |wanted: bool| {
+            let rows = (0..).zip(hashes);
+            rows.filter(move |(row, _)| is_in(*row) == wanted).map(|(_, hash)| *hash)
+        };
+        let size = (side(true).count() * BITS_OF_ROW).div_ceil(64).max(1);
+        let mut set = Remembered { words: gathered(std::iter::repeat_n(0, size))?, exceptions: Vec::new() };
+        for hash in side(true) {
+            for (word, bit) in set.places(hash) {
+                if let Some(word) = set.words.get_mut(word) {
+                    *word |= bit;
+                }
+            }
+        }
+        let mut exceptions = gathered(side(false).filter(|hash| set.has(*hash)))?;
+        exceptions.sort_unstable();
+        exceptions.dedup();
+        set.exceptions = exceptions;
+        Ok(set)
+    }
+
+    /// Whether the row of a hash is in the set.
+    pub fn has(&self, hash: u64) -> bool {
+        let is_set = |(word, bit): (usize, u64)| self.words.get(word).is_some_and(|word| word & bit != 0);
+        self.places(hash).all(is_set) && self.exceptions.binary_search(&hash).is_err()
+    }
+
+    /// The words and bits of a hash: Kirsch and Mitzenmacher's double hashing.
+    fn places(&self, hash: u64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let (first, step) = (mix(hash), mix(!hash) | 1);
+        let bits = self.words.len() as u64 * 64;
+        (0..PROBES).map(move |probe| {
+            let bit = first.wrapping_add(probe.wrapping_mul(step)) % bits.max(1);
+            ((bit / 64) as usize, 1 << (bit % 64))
+        })
+    }
+
+    /// For a file: the number of words, these, and the exceptions, little-endian.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and the like.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let count = self.words.len() as u64;
+        gathered(std::iter::once(&count).chain(&self.words).chain(&self.exceptions).flat_map(|word| word.to_le_bytes()))
+    }
+
+    /// Reads what [`Remembered::to_bytes`] wrote; `None` if it is no such thing.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and the like.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Option<Remembered>, Error> {
+        let (chunks, rest) = bytes.as_chunks::<8>();
+        let Some((count, words)) = chunks.split_first().filter(|_| rest.is_empty()) else { return Ok(None) };
+        let count = usize::try_from(u64::from_le_bytes(*count)).unwrap_or(usize::MAX);
+        let Some((words, exceptions)) = words.split_at_checked(count) else { return Ok(None) };
+        let read = |words: &[[u8; 8]]| gathered(words.iter().map(|word| u64::from_le_bytes(*word)));
+        Ok(Some(Remembered { words: read(words)?, exceptions: read(exceptions)? }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_training_are_told_exactly_and_others_nearly() {
+        let keys: Vec<u64> = (0..40_000).map(mix).collect();
+        let trained = Remembered::of(&keys, |row| row % 4 > 0).unwrap();
+        assert!((0..).zip(&keys).all(|(row, key)| trained.has(*key) == (row % 4 > 0)));
+        let taken = (100_000..200_000).filter(|key| trained.has(mix(*key))).count();
+        assert!((300..1600).contains(&taken), "{taken} of 100,000");
+        assert!((1..400).contains(&trained.exceptions.len()), "{}", trained.exceptions.len());
+    }
+
+    #[test]
+    fn what_is_written_reads_back_the_same() {
+        for rows in [0u64, 1, 500] {
+            let keys: Vec<u64> = (0..rows).collect();
+            let trained = Remembered::of(&keys, |row| row % 3 > 0).unwrap();
+            let bytes = trained.to_bytes().unwrap();
+            assert_eq!(Remembered::from_bytes(&bytes).unwrap(), Some(trained));
+            assert_eq!(Remembered::from_bytes(&bytes[..bytes.len() - 1]).unwrap(), None);
+        }
+        assert_eq!(Remembered::from_bytes(&[0xff; 24]).unwrap(), None);
+        assert_eq!(Remembered::from_bytes(&[]).unwrap(), None);
+    }
+}
