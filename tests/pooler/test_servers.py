@@ -120,7 +120,9 @@ def test_a_server_that_is_called_a_replica_gets_no_write_where_statements_are_no
                             told = [client.until(b"Z") for _ in unit]
                             done += sum(body == b"INSERT 0 1\0" for part in told for _, body in part)
         assert other.psql("SELECT count(*) FROM written") == "0"
-        assert int(primary.psql("SELECT count(*) FROM written")) == done >= 24
+        # A transaction that insists on writing always gets the primary, all else by chance.
+        least = 24 if mode == "transaction" else 1
+        assert int(primary.psql("SELECT count(*) FROM written")) == done >= least
 
 
 def pgcat(listed, primary):
