@@ -26,14 +26,16 @@ def ground(server):
     return server
 
 
-@pytest.fixture(params=["pipelining", "without"])
-def pipelining(request):
-    """Whether reads of several clients share a connection."""
-    return request.param == "pipelining"
+@pytest.fixture(scope="module", params=[True, False], ids=["pipelining", "without"])
+def pooler(ground, request):
+    """One server connection."""
+    settings = {"default_pool_size": 1, "pipelining": request.param, "track_extra_parameters": "IntervalStyle"}
+    with Pooler(ground, **settings) as running:
+        yield running
 
 
-def test_ignored_options_set_the_parameters_that_pgbouncer_tracks(ground, pipelining):
-    settings = {"ignore_startup_parameters": "options", "pipelining": pipelining}
+def test_ignored_options_set_the_parameters_that_pgbouncer_tracks(ground):
+    settings = {"ignore_startup_parameters": "options"}
     given = "-c timezone=Europe/Lisbon -c work_mem=7MB -c search_path=evil"
     with Pooler(ground, **settings) as pooler, Raw(pooler.port, options=given) as client:
         assert client.value("SHOW timezone") == "Europe/Lisbon"
@@ -44,38 +46,24 @@ def test_ignored_options_set_the_parameters_that_pgbouncer_tracks(ground, pipeli
         assert client.value("SHOW search_path") == "evil"
 
 
-PRICE = "SELECT v FROM price"
-
-
-@pytest.mark.parametrize(
-    "extra", ["IntervalStyle, search_path", "search_path, work_mem", "no_such_parameter, search_path"]
-)
-def test_a_tracked_parameter_that_the_server_does_not_report_leaks_to_nobody(ground, pipelining, extra):
+@pytest.mark.parametrize("extra", ["IntervalStyle, search_path", "no_such_parameter, search_path, work_mem"])
+def test_a_tracked_parameter_that_the_server_does_not_report_leaks_to_nobody(ground, extra):
     # `search_path` is reported from PostgreSQL 18 on, `work_mem` never.
-    settings = {"default_pool_size": 1, "pipelining": pipelining, "track_extra_parameters": extra}
-    with Pooler(ground, **settings) as pooler, Raw(pooler.port) as b:
+    seen = "SELECT v, current_setting('work_mem') FROM price"
+    with Pooler(ground, default_pool_size=1, track_extra_parameters=extra) as pooler, Raw(pooler.port) as b:
         for _ in range(4):
-            assert b.value(PRICE) == "100"
-        with Raw(pooler.port, search_path="evil", options="-c work_mem=7MB") as a:
-            for _ in range(2):
-                assert a.value(PRICE) == "1"
-                assert a.value("SHOW work_mem") == "7MB"
-                assert b.value(PRICE) == "100"
-                assert b.value("SHOW search_path") == '"$user", public'
-                assert b.value("SHOW work_mem") == "4MB"
-        with Raw(pooler.port) as c:
+            assert b.sql(seen) == "T D:100|4MB C:SELECT 1 Z:I"
+        with Raw(pooler.port, search_path="evil", options="-c work_mem=7MB") as a, Raw(pooler.port) as c:
             assert c.sql("SET search_path = evil") == "C:SET Z:I"
             assert c.sql("SET work_mem = '9MB'") == "C:SET Z:I"
             for _ in range(2):
-                assert b.value(PRICE) == "100"
-                assert b.value("SHOW work_mem") == "4MB"
-                assert c.value(PRICE) == "1"
-                assert c.value("SHOW work_mem") == "9MB"
-            assert c.sql("BEGIN") == "C:BEGIN Z:T"
-            assert c.sql("SET search_path = public") == "C:SET Z:T"
-            assert c.sql("ROLLBACK") == "C:ROLLBACK Z:I"
-            assert b.value(PRICE) == "100"
-            assert c.value(PRICE) == "1"
+                assert a.sql(seen) == "T D:1|7MB C:SELECT 1 Z:I"
+                assert b.sql(seen) == "T D:100|4MB C:SELECT 1 Z:I"
+                assert c.sql(seen) == "T D:1|9MB C:SELECT 1 Z:I"
+            for sql in ("BEGIN", "SET search_path = public", "ROLLBACK"):
+                assert "E:" not in c.sql(sql)
+            assert b.sql(seen) == "T D:100|4MB C:SELECT 1 Z:I"
+            assert c.sql(seen) == "T D:1|9MB C:SELECT 1 Z:I"
 
 
 SPELLINGS = {
@@ -89,12 +77,11 @@ ALL_SPELLINGS = [(name, value) for name, values in SPELLINGS.items() for value i
 
 
 @pytest.mark.parametrize(("name", "value"), ALL_SPELLINGS)
-def test_a_client_is_told_what_the_server_calls_a_parameter(ground, pipelining, name, value):
+def test_a_client_is_told_what_the_server_calls_a_parameter(ground, pooler, name, value):
     with direct(ground, **{name: value}) as truth:
         wanted = parameters(truth.greeting)[name]
         shown = truth.value(f"SHOW {name}")
-    settings = {"default_pool_size": 1, "pipelining": pipelining, "track_extra_parameters": "IntervalStyle"}
-    with Pooler(ground, **settings) as pooler, Raw(pooler.port) as other, Raw(pooler.port, **{name: value}) as client:
+    with Raw(pooler.port) as other, Raw(pooler.port, **{name: value}) as client:
         usual = other.value(f"SHOW {name}")
         told = parameters(client.greeting)
         for _ in range(3):
@@ -114,10 +101,10 @@ def test_a_client_is_told_what_the_server_calls_a_parameter(ground, pipelining, 
 @pytest.mark.parametrize(
     ("name", "value", "other"), [("DateStyle", "ISO", "iso, mdy"), ("client_encoding", "utf-8", "UTF8")]
 )
-def test_sessions_that_differ_in_spelling_alone_are_alike(ground, pipelining, name, value, other):
+def test_sessions_that_differ_in_spelling_alone_are_alike(ground, name, value, other):
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(Interposer(ground))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        pooler = stack.enter_context(Pooler(net, default_pool_size=1))
         clients = [stack.enter_context(Raw(pooler.port, **given)) for given in ({}, {name: value}, {name: other})]
 
         def turns():
@@ -154,9 +141,8 @@ def told(client, *parts):
 
 
 @pytest.mark.parametrize("sql", IN_LATIN1)
-def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pipelining, sql):
+def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pooler, sql):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(Pooler(ground, default_pool_size=1, pipelining=pipelining))
         truth = stack.enter_context(direct(ground, client_encoding="LATIN1"))
         other = stack.enter_context(Raw(pooler.port))
         before = told(other, query(WHO))
@@ -170,14 +156,10 @@ def test_a_reported_value_may_be_in_the_clients_own_encoding(ground, pipelining,
 
 
 @pytest.mark.parametrize("last", ["options", "search_path"])
-def test_a_parameter_of_its_own_overrides_options_wherever_it_stands(server, last):
+def test_a_parameter_of_its_own_overrides_options_wherever_it_stands(server, pooler, last):
     given = {"search_path": "s2", "work_mem": "222kB", "options": "-c search_path=s1 -c work_mem=111kB -c my.tag=x"}
     given[last] = given.pop(last)
-    with (
-        Pooler(server, default_pool_size=1) as pooler,
-        Raw(pooler.port, **given) as client,
-        direct(server, **given) as own,
-    ):
+    with Raw(pooler.port, **given) as client, direct(server, **given) as own:
         for name in ("search_path", "work_mem", "my.tag"):
             assert client.value(f"SHOW {name}") == own.value(f"SHOW {name}")
         assert client.value("SHOW search_path") == "s2"

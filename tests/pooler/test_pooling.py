@@ -1,8 +1,5 @@
 """Lending, waiting, giving back; and what must not leak from one client to another."""
 
-# The pooler first, then its clients: nested on purpose.
-# ruff: noqa: SIM117
-
 import threading
 import time
 
@@ -64,48 +61,6 @@ def test_the_reserve_is_for_those_who_waited(server):
         started = time.monotonic()
         assert ask(waiter, "SELECT 1") == [(1,)]
         assert time.monotonic() - started > 0.25
-
-
-def test_a_set_follows_its_client_and_nobody_else(server):
-    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
-        ask(one, "SET work_mem = '7MB'")
-        ask(one, "SET DateStyle = 'German'")
-        assert ask(two, "SHOW work_mem") == [("4MB",)]
-        assert ask(two, "SHOW DateStyle") == [("ISO, MDY",)]
-        ask(two, "SET work_mem = '9MB'")
-        assert ask(one, "SHOW work_mem") == [("7MB",)]
-        assert ask(one, "SHOW DateStyle") == [("German, DMY",)]
-        ask(one, "RESET ALL")
-        assert ask(one, "SHOW work_mem") == [("4MB",)]
-        assert ask(two, "SHOW work_mem") == [("9MB",)]
-
-
-def test_a_set_that_is_rolled_back_is_gone_and_one_that_is_committed_stays(server):
-    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
-        for end, kept in (("ROLLBACK", "4MB"), ("COMMIT", "8MB")):
-            for statement in ("BEGIN", "SET work_mem = '8MB'", end):
-                ask(one, statement)
-            assert ask(two, "SHOW work_mem") == [("4MB",)]
-            assert ask(one, "SHOW work_mem") == [(kept,)]
-        for statement in ("BEGIN", "SET LOCAL work_mem = '2MB'", "COMMIT"):
-            ask(one, statement)
-        assert ask(one, "SHOW work_mem") == [("8MB",)]
-
-
-def test_what_is_not_tracked_is_reset_rather_than_leaked(server):
-    with Pooler(server, default_pool_size=1) as pooler, pooler.connect() as one, pooler.connect() as two:
-        ask(one, "SELECT set_config('work_mem', '7MB', false)")
-        assert ask(two, "SHOW work_mem") == [("4MB",)]
-        pooler.psql("SELECT 1 \\; SET work_mem = '6MB' \\; SELECT 2;")
-        assert ask(two, "SHOW work_mem") == [("4MB",)]
-
-
-def test_startup_parameters_are_the_clients_own(server):
-    with Pooler(server, default_pool_size=1) as pooler, pooler.connect(application_name="mine") as one:
-        with pooler.connect(application_name="other") as two:
-            for _ in range(2):
-                assert ask(one, "SHOW application_name") == [("mine",)]
-                assert ask(two, "SHOW application_name") == [("other",)]
 
 
 def test_what_cannot_be_carried_pins_its_server(server):

@@ -9,18 +9,17 @@ import time
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query, show
+from tests.pooler.raw import EXECUTE, SYNC, Raw, direct, message, parse, query, show
 
 PATH = ", ".join(f"schema_number_{number}" for number in range(20))
 # What the pooler sends to set the path again.
 RESTORE = query("SET search_path=" + ", ".join(f"'{name}'" for name in PATH.split(", ")) + ";")
 
 
-@pytest.mark.parametrize("pipelining", [True, False])
-def test_a_bind_of_which_half_has_come_stays_whole(server, pipelining):
+def test_a_bind_of_which_half_has_come_stays_whole(server):
     told = []
     half = message(b"B", b"\0s\0" + struct.pack("!hhi", 0, 1, 200_000) + b"v" * 200_000 + struct.pack("!h", 0))
-    with Pooler(server, default_pool_size=1, pipelining=pipelining) as pooler:
+    with Pooler(server, default_pool_size=1) as pooler:
         for connect in (direct, lambda _, **how: Raw(pooler.port, **how)):
             with connect(server, DateStyle="German") as client:
                 client.sql("SELECT 1")
@@ -71,56 +70,3 @@ def test_bytes_of_a_value_do_not_become_messages(server, what):
                 pass
         assert two.value("SELECT current_user") == "postgres"
         assert two.sql("EXECUTE mine").startswith("E:26000")
-
-
-@pytest.mark.parametrize("form", ["query", "extended"])
-@pytest.mark.parametrize("name", ["DateStyle", "work_mem", "search_path"])
-def test_a_default_for_a_transaction_is_the_value_of_the_startup(server, name, form):
-    statements = ["BEGIN", f"SET LOCAL {name} TO DEFAULT", f"SHOW {name}", "SAVEPOINT a", f"SET LOCAL {name} TO DEFAULT",
-                  "ROLLBACK TO a", f"SHOW {name}", "COMMIT", f"SHOW {name}", "BEGIN", f"RESET {name}",
-                  f"SET LOCAL {name} TO DEFAULT", f"SHOW {name}", "ROLLBACK", f"SHOW {name}"]  # fmt: skip
-    started = {"DateStyle": "German", "work_mem": "7MB", "search_path": "pg_catalog"}
-    changed = {"DateStyle": "'ISO, YMD'", "work_mem": "'9MB'", "search_path": "public"}
-    told = []
-    with Pooler(server, default_pool_size=1) as pooler:
-        for connect in (direct, lambda _, **how: Raw(pooler.port, **how)):
-            with connect(server, **started) as client:
-                client.sql("SELECT 1")
-                for first in ([], [f"SET {name} = {changed[name]}"]):
-                    for statement in first + statements:
-                        unit = [query(statement)]
-                        if form == "extended":
-                            unit = [parse("", statement), bind(""), EXECUTE, SYNC]
-                        told.append((statement, client.ask(*unit)))
-    assert told[: len(told) // 2] == told[len(told) // 2 :]
-
-
-IN_ONE_QUERY = {
-    "set again": ("BEGIN; SET LOCAL search_path TO DEFAULT", "SET LOCAL search_path = s2", "SELECT * FROM place", "COMMIT"),
-    "within": ("BEGIN; SET LOCAL search_path TO DEFAULT; SELECT 1", "SHOW search_path", "ROLLBACK", "SHOW search_path"),
-    "another transaction": ("BEGIN; SET LOCAL search_path TO DEFAULT", "COMMIT", "BEGIN; SET LOCAL search_path = s2",
-                            "SELECT * FROM place", "COMMIT"),
-    "ends at once": ("BEGIN; SET LOCAL search_path TO DEFAULT", "COMMIT"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("what", IN_ONE_QUERY)
-def test_a_default_among_other_statements_comes_before_what_is_sent_behind_it(server, what):
-    told = []
-    with contextlib.ExitStack() as stack:
-        owner = stack.enter_context(direct(server))
-        for name in ("s1", "s2"):
-            owner.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}")
-            owner.sql(f"CREATE TABLE {name}.place AS SELECT '{name}' AS a")
-        pooler = stack.enter_context(Pooler(server, default_pool_size=1))
-        straight = stack.enter_context(direct(server, search_path="s1"))
-        pooled, other = stack.enter_context(Raw(pooler.port, search_path="s1")), stack.enter_context(Raw(pooler.port))
-        for client in (straight, pooled):
-            client.sql("SELECT 1")
-            client.send(*map(query, IN_ONE_QUERY[what]))
-            told.append([show(client.until(b"Z")) for _ in IN_ONE_QUERY[what]])
-        assert other.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I", "the connection is free again"
-    if what == "within":
-        # What follows in the same Query runs with the server's own value; the next one does not.
-        told = [answers[1:] for answers in told]
-    assert told[0] == told[1]
