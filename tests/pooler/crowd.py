@@ -16,11 +16,11 @@ import time
 from pathlib import Path
 
 from devkit import Problem, cargo, postgres
-from devkit.places import SYSTEM_POSTGRES, give_to_server_user
-from devkit.postgres import Tree
+from devkit.places import give_to_server_user
 from devkit.server import Server, free_port
 from tests.pooler.certificates import Authority
 from tests.pooler.process import Pooler
+from tests.pooler.secured import tree_with_tls
 
 PROGRAM = cargo.target_folder() / "debug" / "crowd"
 HBA = "local all all trust\nhost all all 127.0.0.1/32 trust\n"
@@ -71,14 +71,6 @@ KINDS = [
     Kind("a slow network without pipelining", 8, pipelining=False, proxy=True, clients=80, share=3),
     Kind("a slow network, deaths and TLS", 4, tls=True, proxy=True, kills=0.5, lull=1.5, clients=80, share=4),
 ]
-
-
-def tree_with_tls():
-    """Debian's PostgreSQL: those of the wheels are built without TLS."""
-    found = sorted(SYSTEM_POSTGRES.glob("*/bin/postgres"), key=lambda path: int(path.parts[-3]))
-    if not found:
-        raise Problem("TLS with servers needs Debian's PostgreSQL: `apt-get install postgresql`")
-    return Tree(int(found[-1].parts[-3]), found[-1].parent, found[-1].parent / "pg_config")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,8 @@ import random
 import pytest
 
 from devkit import postgres
-from tests.pooler.crowd import Kind, crowd, run, server_for_crowd, tree_with_tls
+from tests.pooler.crowd import Kind, crowd, run, server_for_crowd
+from tests.pooler.secured import tree_with_tls
 
 SECONDS = 4
 KINDS = [
