@@ -1,79 +1,23 @@
-"""The console, reload, shutdown, servers that die, other formats of configuration."""
+"""What an operator does: pauses, shutdowns, servers that die, the subcommands of the program."""
 
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
-import os
 import re
 import shlex
 import signal
 import subprocess
-import tempfile
 import threading
 import time
 
 import pg8000.dbapi
 import pytest
 
-from devkit import postgres
 from devkit.places import ROOT
-from devkit.server import SUPERUSER, Server, free_port
+from devkit.server import SUPERUSER
 from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
-
-SHOWS = [
-    "CLIENTS",
-    "CONFIG",
-    "DATABASES",
-    "FDS",
-    "LISTS",
-    "MEM",
-    "POOLS",
-    "PREPARED",
-    "SERVERS",
-    "SOCKETS",
-    "STATE",
-    "STATS",
-    "STATS_TOTALS",
-    "STATS_AVERAGES",
-    "TOTALS",
-    "USERS",
-    "VERSION",
-]
-
-
-@pytest.mark.parametrize("database", ["pgbouncer", "pgcat", "howdah"])
-def test_the_console_shows(pooler, database):
-    pooler.psql("SELECT 1")
-    for what in SHOWS:
-        assert pooler.show(what, database), what
-    assert pooler.show("VERSION", database)[0]["version"].startswith("howdah-pooler")
-    assert "SHOW HELP" in pooler.psql("SHOW HELP", database, check=False).stderr
-    assert "use SHOW HELP" in pooler.psql("SHOW NONSENSE", database, check=False).stderr
-
-
-def test_the_console_speaks_the_extended_protocol(pooler):
-    with Raw(pooler.port, "pgbouncer") as client:
-        client.send(parse("", "SHOW VERSION"), raw.describe(""), bind(""), EXECUTE, SYNC)
-        got = client.until(b"Z")
-        assert b"".join(kind for kind, _ in got) == b"1tT2DCZ"
-        assert raw.values(got)[0].startswith("howdah-pooler")
-        assert client.kinds(parse("", "NONSENSE"), bind(""), EXECUTE, SYNC) == "12EZ"
-        assert client.kinds(query("SHOW STATE")) == "TDDDCZ"
-
-
-def test_the_columns_are_pgbouncers(pooler):
-    pooler.psql("SELECT 1")
-    assert list(pooler.show("POOLS")[0])[:6] == [
-        "database",
-        "user",
-        "cl_active",
-        "cl_waiting",
-        "cl_active_cancel_req",
-        "cl_waiting_cancel_req",
-    ]
-    assert {"total_xact_count", "total_query_count", "avg_wait_time"} <= set(pooler.show("STATS")[0])
+from tests.pooler.raw import Raw, query
 
 
 def test_only_admins_may_change_things(server):
@@ -122,27 +66,6 @@ def test_pause_waits_for_transactions_and_resume_lets_go_on(pooler):
         assert answered == [[(1,)]]
 
 
-def test_disable_reconnect_kill_and_set(pooler):
-    pooler.psql("SELECT 1")
-    pid = pooler.show("SERVERS")[0]["remote_pid"]
-    pooler.psql("RECONNECT; ", "pgbouncer")
-    pooler.psql("WAIT_CLOSE", "pgbouncer")
-    pooler.psql("SELECT 1")
-    assert pooler.show("SERVERS")[0]["remote_pid"] != pid
-    pooler.psql("DISABLE postgres", "pgbouncer")
-    assert "is disabled" in pooler.psql("SELECT 1", check=False).stderr
-    pooler.psql("ENABLE postgres", "pgbouncer")
-    pooler.psql("SET default_pool_size = 7", "pgbouncer")
-    assert next(row["value"] for row in pooler.show("CONFIG") if row["key"] == "default_pool_size") == "7"
-    with pooler.connect() as client:
-        ask(client, "SELECT 1")
-        pooler.psql("KILL postgres", "pgbouncer")
-        with pytest.raises(pg8000.dbapi.Error):
-            ask(client, "SELECT 1")
-    pooler.psql("RESUME postgres", "pgbouncer")
-    assert pooler.psql("SELECT 1") == "1"
-
-
 def test_reconnect_forgets_what_the_servers_reported(pooler):
     pooler.psql("SELECT 1")
     pooler.server.psql(f"ALTER ROLE {SUPERUSER} SET timezone = 'Asia/Tokyo'")
@@ -153,23 +76,6 @@ def test_reconnect_forgets_what_the_servers_reported(pooler):
     finally:
         pooler.server.psql(f"ALTER ROLE {SUPERUSER} RESET timezone")
         pooler.psql("RECONNECT", "pgbouncer")
-
-
-def test_reload_drops_nobody(server):
-    with Pooler(server, {"postgres": ""}, default_pool_size=1) as pooler, pooler.connect() as client:
-        ask(client, "BEGIN")
-        ask(client, "CREATE TEMP TABLE t (a int) ON COMMIT DROP")
-        pooler.databases = {"postgres": "pool_size=3", "second": "dbname=postgres"}
-        pooler.reload(default_pool_size=2)
-        assert ask(client, "SELECT count(*) FROM t") == [(0,)]
-        ask(client, "COMMIT")
-        assert pooler.psql("SELECT 1", "second") == "1"
-        assert {row["name"]: row["pool_size"] for row in pooler.show("DATABASES")}["postgres"] == "3"
-        before = pooler.log.read_text().count("the old one stays")
-        pooler.path.write_text("[pgbouncer]\npool_mode = nonsense\n")
-        pooler.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: pooler.log.read_text().count("the old one stays") > before)
-        assert pooler.psql("SELECT 1", "second") == "1"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -293,72 +199,6 @@ def test_clients_outlive_the_backends_that_they_are_not_in_a_transaction_on(serv
             assert ask(idle, "SELECT 2") == [(2,)]
 
 
-def test_clients_outlive_a_server_that_crashes_and_comes_back_elsewhere(major):
-    with Server(postgres.tree(major)) as own, Pooler(own, default_pool_size=2, server_login_retry=60) as pooler:
-        with pooler.connect() as client, Raw(pooler.port) as waiting:
-            ask(client, "SELECT 1")
-            own.stop("immediate")
-            waiting.send(query("SELECT 2"))
-            wait_until(lambda: "cannot connect to" in pooler.log.read_text())
-            # On another port.
-            own.start()
-            pooler.reload()
-            assert raw.values(waiting.until(b"Z")) == ["2"]
-            assert ask(client, "SELECT 3") == [(3,)]
-
-
-def test_howdah_toml_and_pgcat_toml_serve(server):
-    from devkit.server import free_port
-
-    howdah = f"""
-    [pooler]
-    listen_port = {{port}}
-    unix_socket_dir = ""
-    auth_type = "any"
-    [databases.app]
-    host = "{server.socket_folder}"
-    port = {server.port}
-    dbname = "postgres"
-    """
-    pgcat = f"""
-    [general]
-    host = "127.0.0.1"
-    port = {{port}}
-    admin_username = "admin"
-    admin_password = "admin"
-    [pools.app.users.0]
-    username = "postgres"
-    password = "{server.password}"
-    pool_size = 2
-    [pools.app.shards.0]
-    database = "postgres"
-    servers = [["127.0.0.1", {server.port}, "primary"]]
-    """
-    for name, text, password in (("howdah.toml", howdah, None), ("pgcat.toml", pgcat, server.password)):
-        port = free_port()
-        made = Pooler(server, name=name, text=text.replace("{port}", str(port)))
-        made.port = port
-        with made as pooler:
-            assert pooler.psql("SELECT 5", "app", password=password) == "5", name
-
-
-def test_check_says_what_is_wrong(server, tmp_path):
-    def check(name, text):
-        path = tmp_path / name
-        path.write_text(text)
-        return subprocess.run([PROGRAM, "check", path], capture_output=True, text=True, check=False)
-
-    good = check("pgbouncer.ini", "[databases]\na = host=x\n[pgbouncer]\nmax_clients = 5\n")
-    assert good.returncode == 0 and "unknown setting max_clients has no effect" in good.stdout
-    bad = check("howdah.toml", "[pooler]\npool_mod = 'session'\n")
-    assert bad.returncode == 1 and "did you mean pool_mode?" in bad.stderr
-    shards = "[general]\n[pools.a.users.0]\nusername='u'\npool_size=1\n" + "".join(
-        f"[pools.a.shards.{number}]\ndatabase='d'\nservers=[['x', 1, 'primary']]\n" for number in range(2)
-    )
-    many = check("pgcat.toml", shards)
-    assert many.returncode == 1 and "has 2 shards: sharding is not supported yet" in many.stderr
-
-
 def test_each_line_of_commands_in_the_guides_is_one_command_of_the_program():
     """Commands that have run together into a paragraph are none."""
     known = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, check=True).stdout
@@ -413,31 +253,6 @@ def test_a_misspelt_subcommand_is_named(tmp_path):
         assert "did you mean check?" in done.stderr
 
 
-def test_top_needs_no_variable_and_no_file_but_its_own(server, tmp_path):
-    text = f"""[pooler]
-    listen_port = @PORT@
-    unix_socket_dir = "{tmp_path}"
-    auth_file = "{tmp_path}/users.txt"
-    [databases.app]
-    host = "{server.socket_folder}"
-    port = {server.port}
-    [users.bob]
-    password = "${{POOLER_PASSWORD}}"
-    """
-    (tmp_path / "users.txt").write_text("")
-    made = Pooler(server, name="howdah.toml", text=text)
-    made.configure()
-    environ = os.environ | {"POOLER_PASSWORD": "x"}
-    with subprocess.Popen([PROGRAM, "-q", made.path], env=environ) as process:
-        try:
-            wait_until((tmp_path / f".s.PGSQL.{made.port}").exists)
-            (tmp_path / "users.txt").unlink()
-            done = top(made)
-            assert done.returncode == 0 and str(tmp_path) in done.stdout, done.stderr
-        finally:
-            process.terminate()
-
-
 def test_check_names_a_missing_variable_and_the_command_of_the_guide_sets_it(tmp_path):
     path, variables = tmp_path / "howdah.toml", tmp_path / "howdah-pooler"
     path.write_text('[databases.app]\nhost = "x"\n[users.bob]\npassword = "${POOLER_PASSWORD}"\n')
@@ -487,17 +302,6 @@ def test_top_says_that_no_pooler_runs(pooler):
     assert done.returncode == 1 and "is the pooler running?" in done.stderr, done.stderr
 
 
-def test_top_says_why_the_server_of_a_database_cannot_be_reached(server):
-    text = "[databases]\ngone = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = @PORT@\n"
-    text = text.format(free_port()) + "auth_type = any\nunix_socket_dir = {}\n"
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder, Pooler(server, text=text.format(folder)) as pooler:
-        assert pooler.psql("SELECT 1", "gone", check=False).returncode != 0
-        lines = top(pooler).stdout.splitlines()
-        place = next(place for place, line in enumerate(lines) if line.startswith("gone, "))
-        assert "cannot connect to 127.0.0.1:" in lines[place + 1] and "refused" in lines[place + 1], lines
-        wait_until(lambda: "howdah@unix:0: closing because: client close request" in pooler.log.read_text())
-
-
-@pytest.mark.parametrize("interval", ["0", "-1", "x", "1e9"])
-def test_top_refuses_an_interval(pooler, interval):
-    assert top(pooler, f"--interval={interval}").returncode == 2
+def test_top_refuses_an_interval(pooler):
+    for interval in ("0", "-1", "x", "1e9"):
+        assert top(pooler, f"--interval={interval}").returncode == 2

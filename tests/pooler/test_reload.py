@@ -18,7 +18,6 @@ import time
 import pg8000.dbapi
 import pytest
 
-from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import Raw
 
@@ -77,38 +76,6 @@ def test_the_users_file_and_included_files_are_watched_too(server):
         wait_until(lambda: pooler.log.read_text().count("was read again") == 3)
 
 
-def test_statements_of_open_connections_outlast_a_change_of_the_pool_mode(server):
-    use = [raw.bind("s"), raw.EXECUTE, raw.SYNC]
-    with Pooler(server, default_pool_size=3) as pooler, Raw(pooler.port) as client, Raw(pooler.port) as other:
-        # Named alike, and not the same.
-        for number, each in enumerate((client, other)):
-            assert each.kinds(raw.parse("s", f"SELECT 'of {number}'"), raw.SYNC) == "1Z"
-        for mode in ("session", "transaction", "session"):
-            pooler.reload(pool_mode=mode)
-            for number, each in enumerate((client, other)):
-                assert each.ask(*use) == f"2 D:of {number} C:SELECT 1 Z:I"
-                assert each.ask(raw.describe("s"), raw.SYNC) == "t T Z:I"
-                # A name is free again when its statement is closed, and taken until then.
-                assert each.ask(raw.parse("s", "SELECT 2"), raw.SYNC) == "E:42P05 Z:I"
-                assert each.ask(raw.parse("n", "SELECT 'n'"), raw.bind("n"), raw.EXECUTE, raw.close("n"), raw.SYNC) == (
-                    "1 2 D:n C:SELECT 1 3 Z:I"
-                )
-            with Raw(pooler.port) as late:
-                assert late.ask(*use) == "E:26000 Z:I"
-
-
-def test_a_statement_named_by_its_client_stays_its_own_when_the_pool_mode_changes(server):
-    # By the same connection: what it had in session mode is prepared there.
-    with Pooler(server, default_pool_size=1, pool_mode="session") as pooler, Raw(pooler.port) as client:
-        assert client.kinds(raw.parse("s", "SELECT 'its own'"), raw.SYNC) == "1Z"
-        pooler.reload(pool_mode="transaction")
-        assert client.value("SELECT 1") == "1"
-        with Raw(pooler.port) as other:
-            assert other.value("SELECT count(*) FROM pg_prepared_statements WHERE name = 's'") == "0"
-        pooler.reload(pool_mode="session")
-        assert client.ask(raw.bind("s"), raw.EXECUTE, raw.SYNC) == "2 D:its own C:SELECT 1 Z:I"
-
-
 def test_a_file_that_is_empty_or_half_written_is_not_taken(server):
     databases = {"postgres": "", "second": "dbname=postgres"}
     with Pooler(server, databases, users={"postgres": "one"}, auth_type="plain", autoreload="0.2") as pooler:
@@ -152,45 +119,16 @@ def test_a_file_that_is_empty_or_half_written_is_not_taken(server):
             assert ask(client, "SELECT 2") == [(2,)]
 
 
-def test_an_hba_file_that_has_become_empty_is_not_taken(server, tmp_path):
-    hba = tmp_path / "hba"
-    hba.write_text("host all all 127.0.0.1/32 trust\n")
-    with Pooler(server, users={"postgres": ""}, auth_type="hba", auth_hba_file=hba) as pooler:
-        hba.write_text("# all gone\n")
-        pooler.process.send_signal(signal.SIGHUP)
-        wait_until(lambda: f"auth_hba_file = {hba} is empty" in pooler.log.read_text())
-        assert pooler.psql("SELECT 1") == "1"
-
-
-def test_a_file_that_became_shorter_in_place_is_given_time(server):
-    with Pooler(server, autoreload="0.2", default_pool_size=2) as pooler:
-        whole = pooler.path.read_text()
-        pooler.path.write_text(whole.replace("default_pool_size = 2\n", ""))
-        time.sleep(0.7)
-        pooler.path.write_text(whole.replace("default_pool_size = 2", "default_pool_size = 3"))
-        wait_until(lambda: setting(pooler, "default_pool_size") == "3")
-        assert pooler.log.read_text().count("was read again") == 1
-
-
-def test_watching_is_off_by_default_and_can_be_turned_on(server):
+def test_watching_can_be_turned_on(server):
     with Pooler(server) as pooler:
-        pooler.configure(default_pool_size=3)
-        time.sleep(1.5)
-        assert setting(pooler, "default_pool_size") == "20"
-        pooler.reload(autoreload="0.2")
-        assert setting(pooler, "default_pool_size") == "3"
-        sizes = itertools.count(30)
-
-        def is_noticed():
-            # What was changed before the watch began is not: so it is changed until it is noticed.
-            size = next(sizes)
+        pooler.reload(autoreload="0.2", default_pool_size=3)
+        # What was changed before the watch began is not noticed: so it is changed until it is.
+        for size in range(30, 40):
             pooler.configure(default_pool_size=size)
             with contextlib.suppress(AssertionError):
-                wait_until(lambda: setting(pooler, "default_pool_size") == str(size), seconds=2)
-                return True
-            return False
-
-        wait_until(is_noticed, seconds=20)
+                wait_until(lambda size=size: setting(pooler, "default_pool_size") == str(size), seconds=2)
+                return
+        pytest.fail("no change of the file is noticed")
 
 
 def test_what_cannot_be_changed_while_running_stays_and_is_named(server):
@@ -248,7 +186,7 @@ def test_a_log_file_is_opened_again_by_reload(server, tmp_path):
         wait_until(lambda: "login" in log.read_text())
 
 
-@pytest.mark.parametrize("level", ["warn", "ERROR", "debug"])
+@pytest.mark.parametrize("level", ["ERROR", "debug"])
 def test_the_levels_of_pgcat_choose_what_is_logged(server, level):
     made = Pooler(server)
     made.configure()
@@ -289,9 +227,8 @@ class Piped(Pooler):
         return self.said
 
 
-@pytest.mark.parametrize("form", ["plain", "json"])
-def test_a_log_that_nobody_reads_stops_nobody(server, form):
-    with Piped(server, log_format=form) as pooler:
+def test_a_log_that_nobody_reads_stops_nobody(server):
+    with Piped(server) as pooler:
         for number in range(100):
             with Raw(pooler.port) as client:
                 assert client.value(f"SELECT {number}") == str(number)
@@ -300,10 +237,6 @@ def test_a_log_that_nobody_reads_stops_nobody(server, form):
         before = pooler.said.split(" lines of the log were lost")[0]
         # Two lines for each who came and went, of which the pipe has held some.
         assert int(re.search(r"\d+$", before)[0]) > 100
-        if form == "json":
-            # Of the last before them a part may be missing.
-            whole = [json.loads(line) for line in pooler.said.splitlines() if line.endswith("}")]
-            assert any("were lost" in line["message"] for line in whole)
         wait_until(lambda: pooler.psql("SELECT 1") == "1" and "login" in pooler.read()[len(before) :])
 
 
@@ -367,15 +300,12 @@ def test_a_changed_entry_gives_its_pool_new_connections(server):
         assert after[0][0] != before[0][0]
 
 
-# Not TPC-B with "prepared": one thread of pgbench waits for one client's PQprepare with another's transaction open,
-# which ends only when each has its own server.
-@pytest.mark.parametrize("options", [("-M", "extended"), ("-M", "prepared", "-S")])
-def test_reloads_under_load_lose_no_statement(server, options):
+def test_reloads_under_load_lose_no_statement(server):
     server.run("pgbench", "-i", "-q", "postgres")
     with Pooler(server, default_pool_size=4) as pooler:
         done = []
         load = threading.Thread(
-            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", *options))
+            target=lambda: done.append(pooler.pgbench("-n", "-c", "16", "-j", "2", "-T", "4", "-M", "extended"))
         )
         load.start()
         for size in (1, 8, 2, 6, 3, 5):

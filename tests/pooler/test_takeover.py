@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 
 import pytest
@@ -90,13 +89,13 @@ def test_nobody_who_connects_is_refused(server):
     with Pooler(server, max_client_conn=200) as pooler:
         with Crowd([pooler.port] * 6 + [unix(pooler)] * 2) as crowd:
             crowd.serves()
-            for swaps in range(1, 4):
+            for swaps in range(1, 3):
                 with successor(pooler) as old:
                     # It has no clients but those who come and go.
                     assert old.wait(20) == 0
                     crowd.serves()
                 assert pooler.log.read_text().count("took over the listening sockets") >= swaps
-        assert not crowd.failed and crowd.served >= 800
+        assert not crowd.failed and crowd.served >= 600
         assert len(pooler.show("VERSION")) == 1
         # The socket's file is the last one's, and goes with it.
         assert os.path.exists(unix(pooler))
@@ -223,63 +222,8 @@ def test_what_a_login_has_taught_goes_with_the_client(tls_server, stands):
         assert secret not in pooler.log.read_text()
 
 
-def test_clients_that_no_process_fetches_are_served_here_again(server):
-    """The new process dies while clients are ready to go to it."""
-    with Pooler(server, default_pool_size=4) as pooler, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(100)]
-        for number, client in enumerate(clients):
-            assert client.sql(f"SET lock_timeout = {1001 + number}") == "C:SET Z:I"
-        with Raw(unix(pooler), "pgbouncer", user="pgbouncer") as other:
-            # The console's own clients must be of the account that the pooler runs as.
-            assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
-            other.sql("TAKEOVER DONE")
-            assert other.sql("TAKEOVER CLIENTS").endswith("C:TAKEOVER Z:I")
-            wait_until(lambda: "another process has taken" in pooler.log.read_text())
-            time.sleep(0.5)
-        for number, client in enumerate(clients):
-            assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
-
-
-def test_a_process_that_hangs_does_not_keep_the_clients_that_it_was_to_fetch(server):
-    with Pooler(server, max_client_conn=500) as pooler, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(300)]
-        with Raw(unix(pooler), "pgbouncer", user="pgbouncer") as heir:
-            assert "tcp|127.0.0.1" in heir.sql("TAKEOVER")
-            assert "E:" not in heir.sql("TAKEOVER DONE")
-            # It asks for clients once, and for none of those that are made ready for it.
-            assert heir.sql("TAKEOVER CLIENTS") == "T C:TAKEOVER Z:I"
-            time.sleep(0.5)
-            begun = time.monotonic()
-            assert all(client.value("SELECT 1") == "1" for client in clients)
-            assert time.monotonic() - begun < 5
-
-
-@pytest.mark.parametrize("hangs", [False, True])
-@pytest.mark.parametrize("given", ["", " user=later"])
-def test_a_reload_reaches_clients_that_were_to_go_to_another_process(server, given, hangs):
-    """The process that was to fetch them hangs, or has ended."""
-    server.psql("".join(f"DROP ROLE IF EXISTS {user}; CREATE ROLE {user} LOGIN;" for user in ("former", "later")))
-    with Pooler(server, {"given": "dbname=postgres user=former"}) as pooler, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Raw(pooler.port, "given", user="nobody")) for _ in range(100)]
-        with contextlib.ExitStack() as while_it_hangs:
-            heir = while_it_hangs.enter_context(Raw(unix(pooler), "pgbouncer", user="pgbouncer"))
-            for order in ("TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS"):
-                assert "E:" not in heir.sql(order)
-            time.sleep(0.5)
-            if not hangs:
-                while_it_hangs.close()
-            pooler.databases = {"given": f"dbname=postgres{given}"}
-            pooler.reload()
-            time.sleep(1.5)
-            told = set()
-            for client in clients:
-                with contextlib.suppress(AssertionError, OSError):
-                    told.add(client.value("SELECT current_user"))
-            assert told == ({"later"} if given else set())
-
-
 def test_nobody_loses_a_statement_while_processes_follow_each_other(server):
-    """Clients that stay connected and ask without a pause, through three takeovers."""
+    """Clients that stay connected and ask without a pause, through two takeovers."""
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(Pooler(server, default_pool_size=4))
         failed, over, served = [], threading.Event(), [0] * 12
@@ -301,7 +245,7 @@ def test_nobody_loses_a_statement_while_processes_follow_each_other(server):
         for thread in threads:
             thread.start()
         try:
-            for _ in range(3):
+            for _ in range(2):
                 least = [count + 5 for count in served]
                 wait_until(lambda least=least: failed or all(map(int.__ge__, served, least)))
                 with successor(pooler) as old:
@@ -335,19 +279,6 @@ def test_a_cancel_request_finds_the_client_of_the_old_one(server):
                     assert cancel.recv(1) == b""
 
 
-def test_a_login_that_is_under_way_is_the_old_ones_to_end(server):
-    with Pooler(server) as pooler, Raw(pooler.port, login=False) as slow:
-        # It has been accepted.
-        wait_until(lambda: any(row["items"] == "1" for row in pooler.show("LISTS") if row["list"] == "login_clients"))
-        with successor(pooler) as old:
-            slow.send(raw.startup("postgres"), query("BEGIN"))
-            slow.until(b"Z")
-            slow.until(b"Z")
-            assert slow.value("SELECT 1") == "1" and old.poll() is None
-            slow.socket.close()
-            assert old.wait(10) == 0
-
-
 def test_the_old_one_can_be_hurried(server):
     with Pooler(server) as pooler, Raw(pooler.port) as idle, Raw(pooler.port) as within:
         # It listens, so it does not go.
@@ -375,16 +306,6 @@ def test_the_port_of_the_metrics_goes_too(server):
         with successor(pooler) as old:
             # The old one, which is ending, would say so.
             assert all(ready() for _ in range(20)) and old.poll() is None
-
-
-def test_sockets_that_are_not_asked_for_any_more_are_closed(server):
-    with Pooler(server) as pooler:
-        kept = pooler.port
-        pooler.configure(listen_addr="")
-        with successor(pooler) as old:
-            assert old.wait(10) == 0
-            assert is_refused(kept) and serves(unix(pooler))
-            assert f"closed the socket on 127.0.0.1:{kept}" in pooler.log.read_text()
 
 
 def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
@@ -423,21 +344,6 @@ def test_only_the_own_account_is_given_sockets(pooler, command):
         assert admin.sql(command) == "E:08P01 Z:I"
 
 
-def test_the_second_of_two_that_take_over_is_refused(server):
-    with (
-        Pooler(server) as pooler,
-        Raw(unix(pooler), "pgbouncer", user="pgbouncer") as other,
-        Raw(pooler.port) as client,
-    ):
-        client.sql("BEGIN")
-        assert "tcp|127.0.0.1" in other.sql("TAKEOVER")
-        with successor(pooler) as old:
-            assert other.sql("TAKEOVER DONE") == "E:08P01 Z:I"
-            assert old.poll() is None
-            with Raw(pooler.port) as newcomer:
-                assert newcomer.value("SELECT 1") == "1"
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account listens, which root alone can start")
 def test_sockets_of_another_account_are_not_taken(pooler):
     path = unix(pooler)
@@ -452,30 +358,3 @@ def test_sockets_of_another_account_are_not_taken(pooler):
             assert done.returncode != 0 and "runs as the user 65534" in done.stderr, done.stderr
         finally:
             stranger.kill()
-
-
-def test_who_was_let_in_as_another_user_is_that_only_while_the_entry_says_so(server):
-    server.psql("DROP ROLE IF EXISTS given; CREATE ROLE given LOGIN")
-    with (
-        Pooler(server, {"d": "dbname=postgres user=given"}) as pooler,
-        Raw(pooler.port, "d") as client,
-    ):
-        assert client.value("SELECT current_user") == "given"
-        pooler.databases = {"d": "dbname=postgres"}
-        pooler.configure()
-        with successor(pooler) as old:
-            old.wait(10)
-            assert "no longer names user" in client.until(b"E")[-1][1].decode()
-
-
-def test_no_client_is_lost_whose_description_is_long(server):
-    # The old process ends when its last clients have gone: only when the new one has read of them.
-    with Pooler(server, default_pool_size=2) as pooler, contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(40)]
-        for client in clients:
-            texts = [raw.parse(f"s{number}", f"SELECT {number} /* {'x' * 300} */") for number in range(100)]
-            assert client.ask(*texts, raw.SYNC).endswith("Z:I")
-        with successor(pooler) as old:
-            wait_until(lambda: old.poll() is not None)
-            for client in clients:
-                assert client.ask(raw.bind("s7"), raw.EXECUTE, raw.SYNC) == "2 D:7 C:SELECT 1 Z:I"
