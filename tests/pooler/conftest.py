@@ -1,13 +1,16 @@
 """Fixtures for the pooler's tests."""
 
 import shutil
+import subprocess
 import tempfile
+from pathlib import Path
 
 import pytest
 
-from devkit.server import Server
+from devkit.places import as_server_user, give_to_server_user
+from devkit.server import SUPERUSER, Server, free_port
 from tests.pooler.certificates import Authority
-from tests.pooler.process import PASSWORD, Pooler
+from tests.pooler.process import PASSWORD, Pooler, is_refused, wait_until
 from tests.pooler.secured import tls_settings, tree_with_tls
 from tests.pooler.trio import three
 
@@ -76,6 +79,37 @@ def tls_server(authority):
             SET password_encryption = 'md5'; CREATE ROLE md5_user LOGIN PASSWORD '{PASSWORD}';"""
         )
         yield server
+
+
+@pytest.fixture(scope="session")
+def steady_trio(major):
+    """A primary and two streaming replicas for tests that leave them as they were."""
+    with three(major) as servers:
+        yield servers
+
+
+@pytest.fixture(scope="session")
+def real_pgbouncer(server):
+    """The port of Debian's PgBouncer."""
+    program = Path("/usr/sbin/pgbouncer")
+    if not program.exists():
+        pytest.skip("Debian's pgbouncer is not installed")
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="howdah-pgbouncer-", dir="/tmp") as folder:
+        path = Path(folder, "pgbouncer.ini")
+        path.write_text(
+            f"[databases]\npostgres = host={server.socket_folder} port={server.port}\n[pgbouncer]\n"
+            f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nauth_type = any\n"
+            f"admin_users = {SUPERUSER}\n"
+        )
+        give_to_server_user(path.parent)
+        give_to_server_user(path)
+        with subprocess.Popen([program, "-q", path], stderr=subprocess.DEVNULL, **as_server_user()) as real:
+            try:
+                wait_until(lambda: not is_refused(port))
+                yield port
+            finally:
+                real.kill()
 
 
 @pytest.fixture

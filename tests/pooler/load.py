@@ -5,7 +5,6 @@ the server has said so and is ready for more. Readers ask which server answers t
 a client whose connection ends notes whether it was in a transaction then, and connects again.
 """
 
-import itertools
 import threading
 import time
 from collections import Counter
@@ -23,31 +22,22 @@ PAUSE = 0.004
 class Load:
     """Clients in threads, from `with` to the end of its block."""
 
-    def __init__(self, pooler, simple=2, extended=2, transactions=2, readers=4, database="app"):
+    def __init__(self, pooler, readers=4, database="app"):
         self.pooler = pooler
         self.database = database
-        self.kinds = [
-            *[self._simple] * simple,
-            *[self._extended] * extended,
-            *[self._transaction] * transactions,
-            *[self._reader if i % 2 else self._prepared_reader for i in range(readers)],
+        kinds = [Client.write, Client.write_extended, Client.write_transaction] * 2
+        kinds += [Client.read, Client.read_prepared] * (readers // 2)
+        self.threads = [
+            threading.Thread(target=Client(self, number, kind).live, daemon=True) for number, kind in enumerate(kinds)
         ]
         self.stopping = threading.Event()
-        self.threads = []
         # Lists are appended to from all threads; each append is whole.
-        self.acked = []
-        self.write_errors = []
-        self.read_errors = []
-        self.reads = []
-        self.dropped = []
-        self.dropped_in_transaction = []
-        self.refused = []
-        self.broken = []
+        self.acked, self.reads = [], []
+        self.errors = {"write": [], "read": []}
+        self.dropped, self.dropped_in_transaction, self.refused, self.broken = [], [], [], []
 
     def __enter__(self):
-        for number, kind in enumerate(self.kinds):
-            thread = threading.Thread(target=self._live, args=(number, kind), daemon=True)
-            self.threads.append(thread)
+        for thread in self.threads:
             thread.start()
         return self
 
@@ -59,11 +49,8 @@ class Load:
         self.stopping.set()
         for thread in self.threads:
             thread.join(PATIENCE + 5)
-        stuck = [thread for thread in self.threads if thread.is_alive()]
-        if stuck:
-            self.broken.append(f"{len(stuck)} clients hang")
-
-    # What was seen
+        if stuck := sum(thread.is_alive() for thread in self.threads):
+            self.broken.append(f"{stuck} clients hang")
 
     def served(self, since=0.0):
         """How many reads each server has answered, by its port."""
@@ -73,18 +60,13 @@ class Load:
         """The longest that a read took, in seconds."""
         return max(took for _, _, took in self.reads)
 
-    def longest_pause_of_writes(self):
-        """The longest time in which no write was acknowledged, in seconds."""
-        moments = sorted(when for when, *_ in self.acked)
-        return max((later - earlier for earlier, later in itertools.pairwise(moments)), default=0.0)
-
     def first_ack_after(self, moment):
         """When the first write was acknowledged after a moment; `None` before that."""
         return min((when for when, *_ in list(self.acked) if when > moment), default=None)
 
-    def codes(self):
-        """The SQLSTATEs that writers were told."""
-        return Counter(code for _, code, _ in self.write_errors)
+    def codes(self, what="write"):
+        """The SQLSTATEs that writers, or readers, were told."""
+        return Counter(code(body) for body in self.errors[what])
 
     def lost(self, server):
         """Acknowledged pairs that the server does not have."""
@@ -98,131 +80,47 @@ class Load:
         rows = server.psql("SELECT client, n, count(*) FROM ledger GROUP BY 1, 2").splitlines()
         return {(int(client), int(n)): int(count) for client, n, count in (row.split("|") for row in rows)}
 
-    # Clients
-
-    def _live(self, number, kind):
-        # Numbers go on when a client has connected again.
-        counter = [0]
-        while not self.stopping.is_set():
-            client = Client(self, number, counter)
-            try:
-                if not client.connect():
-                    time.sleep(0.1)
-                    continue
-                while not self.stopping.is_set() and client.is_open:
-                    kind(client)
-                    time.sleep(PAUSE)
-            except TimeoutError:
-                self.broken.append(f"client {number}: no answer in {PATIENCE} s to {client.last}")
-            except Exception as error:
-                self.broken.append(f"client {number}: {error!r} at {client.last}")
-                return
-            finally:
-                client.close()
-
-    def _simple(self, client):
-        n = client.next_number()
-        answer = client.ask("write", query(f"INSERT INTO ledger VALUES ({client.number}, {n})"))
-        if answer.is_good(b"C", "INSERT 0 1"):
-            self.acked.append((time.monotonic(), client.number, n))
-
-    def _extended(self, client):
-        n = client.next_number()
-        sql = f"INSERT INTO ledger VALUES ({client.number}, {n})"
-        answer = client.ask("write", parse("", sql), bind(""), EXECUTE, SYNC)
-        if answer.is_good(b"C", "INSERT 0 1"):
-            self.acked.append((time.monotonic(), client.number, n))
-
-    def _transaction(self, client):
-        pair = [client.next_number(), client.next_number()]
-        if not client.ask("write", query("BEGIN")).is_good(b"C", "BEGIN"):
-            client.roll_back()
-            return
-        for n in pair:
-            # So that transactions are open most of the time.
-            time.sleep(PAUSE)
-            if not client.ask("write", query(f"INSERT INTO ledger VALUES ({client.number}, {n})")).is_good(b"C"):
-                client.roll_back()
-                return
-        if client.ask("write", query("COMMIT")).is_good(b"C", "COMMIT"):
-            self.acked += [(time.monotonic(), client.number, n) for n in pair]
-        else:
-            client.roll_back()
-
-    def _reader(self, client):
-        self._read(client, query(WHO))
-
-    def _prepared_reader(self, client):
-        if not client.prepared:
-            if not client.ask("read", parse("who", WHO), SYNC).is_good(b"1"):
-                return
-            client.prepared = True
-        self._read(client, bind("who"), EXECUTE, SYNC)
-
-    def _read(self, client, *parts):
-        began = time.monotonic()
-        answer = client.ask("read", *parts)
-        if answer.is_good(b"C"):
-            port = values(answer.messages)
-            if len(port) != 1:
-                self.broken.append(f"client {client.number}: {answer.messages} is no answer to a read")
-                return
-            self.reads.append((time.monotonic(), int(port[0]), time.monotonic() - began))
-
-
-class Answer:
-    """What came back up to ReadyForQuery; nothing when the connection ended."""
-
-    def __init__(self, messages):
-        self.messages = messages
-
-    def is_good(self, kind, text=None):
-        """Whether there is no error in it, and such a message with such a text."""
-        kinds = [got for got, _ in self.messages]
-        found = [body for got, body in self.messages if got == kind]
-        return b"E" not in kinds and bool(found) and (text is None or found[0] == text.encode() + b"\0")
-
 
 class Client:
-    """One client of a load."""
+    """One client of a load, which does the same again and again."""
 
-    def __init__(self, load, number, counter):
-        self.load = load
-        self.number = number
-        self.counter = counter
-        self.raw = None
-        self.is_open = False
-        self.in_transaction = False
-        self.prepared = False
-        self.last = None
+    def __init__(self, load, number, kind):
+        self.load, self.number, self.kind = load, number, kind
+        # Numbers go on when it has connected again.
+        self.n = 0
+        self.raw = self.last = None
+        self.is_open = self.in_transaction = self.prepared = False
 
-    def next_number(self):
-        """A number that this client has not written yet."""
-        self.counter[0] += 1
-        return self.counter[0]
-
-    def connect(self):
-        """Logs in. Whether it was let in."""
-        try:
-            self.raw = Raw(self.load.pooler.port, self.load.database)
-        except (AssertionError, OSError) as refusal:
-            self.load.refused.append((time.monotonic(), self.number, repr(refusal)))
-            return False
-        self.raw.socket.settimeout(PATIENCE)
-        self.is_open = True
-        return True
-
-    def close(self):
-        """Leaves, as libpq does."""
-        if self.raw is not None:
-            if self.is_open:
-                self.raw.send(message(b"X"))
-            self.raw.socket.close()
+    def live(self):
+        """Works, and connects again where its connection has ended, until the load stops."""
+        load = self.load
+        while not load.stopping.is_set():
+            try:
+                self.raw = Raw(load.pooler.port, load.database)
+            except (AssertionError, OSError) as refusal:
+                load.refused.append((time.monotonic(), self.number, repr(refusal)))
+                time.sleep(0.1)
+                continue
+            self.raw.socket.settimeout(PATIENCE)
+            self.is_open, self.in_transaction, self.prepared = True, False, False
+            try:
+                while not load.stopping.is_set() and self.is_open:
+                    self.kind(self)
+                    time.sleep(PAUSE)
+                if self.is_open:
+                    # As libpq leaves.
+                    self.raw.send(message(b"X"))
+            except TimeoutError:
+                load.broken.append(f"client {self.number}: no answer in {PATIENCE} s to {self.last}")
+            except Exception as error:
+                load.broken.append(f"client {self.number}: {error!r} at {self.last}")
+                return
+            finally:
+                self.raw.socket.close()
 
     def ask(self, what, *parts):
-        """Sends a unit and takes all of its answer, up to ReadyForQuery."""
-        self.last = parts
-        messages = []
+        """Sends a unit and gives all of its answer; nothing if there was an error, or the connection has ended."""
+        self.last, messages = parts, []
         try:
             self.raw.send(*parts)
             while not messages or messages[-1][0] != b"Z":
@@ -235,14 +133,49 @@ class Client:
             told = [body for kind, body in messages if kind == b"E"]
             drops = self.load.dropped_in_transaction if self.in_transaction else self.load.dropped
             drops.append((time.monotonic(), self.number, parts, told))
-            return Answer([])
-        for body in (body for kind, body in messages if kind == b"E"):
-            errors = self.load.write_errors if what == "write" else self.load.read_errors
-            errors.append((time.monotonic(), code(body), body))
+            return None
         self.in_transaction = messages[-1][1] != b"I"
-        return Answer(messages)
+        errors = [body for kind, body in messages if kind == b"E"]
+        self.load.errors[what] += errors
+        return None if errors else messages
 
-    def roll_back(self):
-        """Leaves a transaction that cannot go on."""
-        if self.is_open and self.in_transaction:
+    def _insert(self, send):
+        self.n += 1
+        done = send(f"INSERT INTO ledger VALUES ({self.number}, {self.n})")
+        return self.n if done and (b"C", b"INSERT 0 1\0") in done else None
+
+    def _acknowledged(self, *numbers):
+        self.load.acked += [(time.monotonic(), self.number, n) for n in numbers if n is not None]
+
+    def write(self):
+        """Inserts a pair by a Query."""
+        self._acknowledged(self._insert(lambda sql: self.ask("write", query(sql))))
+
+    def write_extended(self):
+        """Inserts a pair by the extended protocol."""
+        self._acknowledged(self._insert(lambda sql: self.ask("write", parse("", sql), bind(""), EXECUTE, SYNC)))
+
+    def write_transaction(self):
+        """Inserts two pairs in a transaction, which is open most of the time."""
+        done, numbers = self.ask("write", query("BEGIN")), []
+        while done and len(numbers) < 2:
+            time.sleep(PAUSE)
+            numbers.append(self._insert(lambda sql: self.ask("write", query(sql))))
+            done = numbers[-1]
+        if done and (ended := self.ask("write", query("COMMIT"))) and (b"C", b"COMMIT\0") in ended:
+            self._acknowledged(*numbers)
+        elif self.is_open and self.in_transaction:
             self.ask("write", query("ROLLBACK"))
+
+    def read(self, *parts):
+        """Asks which server answers."""
+        began = time.monotonic()
+        if answer := self.ask("read", *(parts or [query(WHO)])):
+            (port,) = values(answer)
+            self.load.reads.append((time.monotonic(), int(port), time.monotonic() - began))
+
+    def read_prepared(self):
+        """The same by a prepared statement."""
+        self.prepared = self.prepared or self.ask("read", parse("who", WHO), SYNC) is not None
+        if self.prepared:
+            self.read(bind("who"), EXECUTE, SYNC)
