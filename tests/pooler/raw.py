@@ -99,6 +99,13 @@ class Raw:
     def __exit__(self, *exception):
         self.socket.close()
 
+    def cancel(self, port, **options):
+        """Sends a cancel request for it, and waits until that has been taken."""
+        key = next(body for kind, body in self.greeting if kind == b"K")
+        with Raw(port, login=False, **options) as request:
+            request.send(struct.pack("!ii", 8 + len(key), 80877102) + key)
+            assert request.is_closed()
+
     def send(self, *parts):
         """Sends bytes."""
         self.socket.sendall(b"".join(parts))
@@ -216,3 +223,12 @@ def parameters(messages):
     """The parameters that messages tell of, with the values told last."""
     told = (body.split(b"\0") for kind, body in messages if kind == b"S")
     return {name.decode(): value.decode() for name, value, *_ in told}
+
+
+def refusal(port, database="postgres", user=SUPERUSER, **parameters):
+    """The SQLSTATE and the message with which a login is refused."""
+    with Raw(port, login=False) as client:
+        client.send(startup(database, user, **parameters))
+        _, body = client.until(b"E")[-1]
+        assert client.is_closed()
+        return code(body), field(body, "M")

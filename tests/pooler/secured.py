@@ -6,12 +6,12 @@ import socket
 import ssl
 import struct
 import tempfile
-import threading
 from pathlib import Path
 
 from devkit import Problem
 from devkit.places import SYSTEM_POSTGRES, give_to_server_user
 from devkit.postgres import Tree
+from tests.pooler.interpose import Listener
 from tests.pooler.raw import SSL_REQUEST, message
 
 
@@ -58,7 +58,7 @@ SCRAM = authentication(10, b"SCRAM-SHA-256\0\0")
 LET_IN = authentication(0) + message(b"Z", b"I")
 
 
-class Impostor:
+class Impostor(Listener):
     """Answers in the place of a server, and keeps what it is told: for each connection what came in the clear, and what
     came over TLS.
 
@@ -67,28 +67,13 @@ class Impostor:
     """
 
     def __init__(self, answer, says=b"", pair=None, answers=None):
+        super().__init__()
         self.answer, self.says, self.answers = answer, says, answers
         self.context = None
         if pair is not None:
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(pair.cert, pair.key)
-        self.told = []
-        self._open = []
-        self._threads = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-
-    def __enter__(self):
-        self._begin(self._accept)
-        return self
-
-    def __exit__(self, *exception):
-        # The thread that accepts would not notice a close.
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self.dismiss()
-        for thread in self._threads:
-            thread.join(20)
-        self._listener.close()
+        self.told, self._open = [], []
 
     @property
     def count(self):
@@ -101,33 +86,26 @@ class Impostor:
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
 
-    def _begin(self, function, *arguments):
-        self._threads.append(threading.Thread(target=function, args=arguments, daemon=True))
-        self._threads[-1].start()
+    _end = dismiss
 
-    def _accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                self._begin(self._serve, self._listener.accept()[0])
-
-    def _serve(self, client):
+    def _begin(self, near):
         clear, sealed = bytearray(), bytearray()
         self.told.append((clear, sealed))
-        self._open.append(client)
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            stack.enter_context(client)
+        self._open.append(near)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(near)
             kept = clear
-            take_packet(client, clear)
+            take_packet(near, clear)
             if clear == SSL_REQUEST and self.answer is not None:
-                client.sendall(self.answer)
+                near.sendall(self.answer)
                 if self.answer == b"S":
-                    client = stack.enter_context(self.context.wrap_socket(client, server_side=True))
-                    self._open.append(client)
+                    near = stack.enter_context(self.context.wrap_socket(near, server_side=True))
+                    self._open.append(near)
                     kept = sealed
-                take_packet(client, kept)
-            client.sendall(self.says)
+                take_packet(near, kept)
+            near.sendall(self.says)
             taken = 0
-            while taken != self.answers and (more := client.recv(4096)):
+            while taken != self.answers and (more := near.recv(4096)):
                 kept += more
                 taken += 1
 

@@ -230,46 +230,6 @@ def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(serve
             assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
 
 
-def test_a_cancel_of_a_read_behind_another_answers_it_at_once(server, ground):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
-        x, y, z = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
-        pooler.wait_for_catalog()
-        known_as_reads(x, y, z)
-        with locked(server):
-            x.send(query(READ))
-            wait_until(lambda: blocked(ground) == 1)
-            y.send(query("SELECT 'y' AS other"))
-            z.send(query("SELECT 'z' AS other"))
-            stack.enter_context(Request(pooler.port, y))
-            assert y.ask() == "E:57014 Z:I"
-            assert net.errands == []
-        assert x.ask() == "T D:x C:SELECT 1 Z:I"
-        assert z.ask() == "T D:z C:SELECT 1 Z:I"
-        assert y.sql("SELECT 'again' AS other") == "T D:again C:SELECT 1 Z:I"
-
-
-def test_a_client_that_leaves_strikes_nobody_behind_it(server, ground):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        settings = {"default_pool_size": 2, "pipeline_connections": 1, "pipeline_stall": 0.3}
-        pooler = stack.enter_context(Pooler(net, **settings))
-        x, *others = (stack.enter_context(Raw(pooler.port)) for _ in range(5))
-        pooler.wait_for_catalog()
-        known_as_reads(x, *others)
-        with locked(server):
-            x.send(query(READ))
-            net.wait(lambda: any(link.asks(str(LOCK)) for link in net.links))
-            for number, other in enumerate(others):
-                other.send(query(f"SELECT 'of {number}' AS other"))
-            x.reset()
-            for number, other in enumerate(others):
-                assert other.ask() == f"T D:of {number} C:SELECT 1 Z:I"
-            # Nobody wants its answer, so the server need not go on.
-            wait_until(lambda: blocked(ground) == 0)
-
-
 @pytest.mark.parametrize("form", ["read", "extended write"])
 def test_a_cancel_spares_what_its_client_has_sent_behind(server, ground, pipelining, form):
     # Each unit is struck by one request at most, as with a server: those behind it begin when the server has the request.

@@ -1,5 +1,6 @@
 """One database served by several workers: what they have in common, and the share of each."""
 
+import concurrent.futures
 import contextlib
 import re
 import threading
@@ -7,9 +8,8 @@ import time
 
 import pytest
 
-from devkit.server import free_port
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, show, startup
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query, refusal, show
 
 ONE = {"d": "dbname=postgres"}
 
@@ -18,10 +18,6 @@ def on_workers(server, workers, size, **settings):
     """A pooler whose database `d` is served by so many workers, with so many server connections."""
     settings = {"workers": workers, "database_workers": workers, "default_pool_size": size, **settings}
     return Pooler(server, ONE, max_client_conn=300, **settings)
-
-
-def with_metrics(server, workers, size, **settings):
-    return on_workers(server, workers, size, metrics_port=free_port(), metrics_addr="127.0.0.1", **settings)
 
 
 class Backends:
@@ -43,7 +39,7 @@ class Backends:
 
     def look(self):
         """Counts them again and again."""
-        with Raw(f"{self.server.socket_folder}/.s.PGSQL.{self.server.port}") as looker:
+        with direct(self.server) as looker:
             while not self.over.is_set():
                 # The catalog is read by a connection that is no pool's.
                 sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'cored' AND application_name <> 'howdah catalog'"
@@ -64,26 +60,17 @@ def clients(pooler, number, stack, **parameters):
 
 def at_once(clients, work, seconds=2.0):
     """Has each client do its work again and again; how often each of them has."""
-    done = [0] * len(clients)
-    failures = []
     end = time.monotonic() + seconds
 
-    def run(number):
-        try:
-            while time.monotonic() < end:
-                work(clients[number])
-                done[number] += 1
-        except BaseException as failure:
-            failures.append(failure)
+    def run(client):
+        done = 0
+        while time.monotonic() < end:
+            work(client)
+            done += 1
+        return done
 
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(len(clients))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if failures:
-        raise failures[0]
-    return done
+    with concurrent.futures.ThreadPoolExecutor(len(clients)) as crowd:
+        return list(crowd.map(run, clients))
 
 
 def transaction(client):
@@ -103,7 +90,7 @@ def prepared(client):
 @pytest.mark.parametrize("mode", ["transaction", "session"])
 def test_all_workers_together_keep_within_the_size_of_a_pool(cored, mode):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 4, 8, pool_mode=mode))
+        pooler = stack.enter_context(on_workers(cored, 4, 8, pool_mode=mode))
         if mode == "session":
 
             def work(client):
@@ -168,18 +155,9 @@ def test_nobody_starves_where_there_are_more_workers_than_connections(cored):
         assert min(done) > 0, done
 
 
-def cancel(pooler, client):
-    """A connection that has brought a cancel request for a client."""
-    asker = Raw(pooler.port, login=False)
-    key = next(body for kind, body in client.greeting if kind == b"K")
-    asker.send((len(key) + 8).to_bytes(4, "big") + (80877102).to_bytes(4, "big") + key)
-    assert asker.next() is None
-    return asker.socket
-
-
 def test_statements_have_the_same_names_on_all_workers(cored):
     with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(with_metrics(cored, 2, 4))
+        pooler = stack.enter_context(on_workers(cored, 2, 4))
         crowd = clients(pooler, 8, stack)
         for client in crowd:
             assert client.ask(parse("s", "SELECT 7"), SYNC) == "1 Z:I"
@@ -222,8 +200,7 @@ def test_clients_of_all_workers_can_be_cancelled_and_killed(cored):
             client.send(query("SELECT pg_sleep(60)"))
         wait_until(lambda: int(pooler.show("POOLS")[0]["cl_active"]) == 8)
         for client in crowd:
-            with contextlib.closing(cancel(pooler, client)):
-                pass
+            client.cancel(pooler.port)
         for client in crowd:
             answer = client.until(b"Z")
             assert any(kind == b"E" and b"57014" in body for kind, body in answer), answer
@@ -238,10 +215,7 @@ def test_the_limit_of_a_databases_clients_holds_over_all_workers(cored):
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(on_workers(cored, 4, 8, max_db_client_connections=10))
         crowd = clients(pooler, 10, stack)
-        with Raw(pooler.port, login=False) as more:
-            more.send(startup("d", "cored"))
-            _, body = more.until(b"E")[-1]
-            assert b"53300" in body
+        assert refusal(pooler.port, "d", "cored")[0] == "53300"
         crowd[3].socket.close()
         wait_until(lambda: len(pooler.show("CLIENTS")) == 10)
         clients(pooler, 1, stack)

@@ -5,8 +5,6 @@
 
 import contextlib
 import signal
-import socket
-import struct
 import subprocess
 
 import pytest
@@ -15,7 +13,7 @@ from devkit import postgres
 from devkit.server import SUPERUSER, Server, environment
 from tests.pooler import raw
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
-from tests.pooler.raw import Raw, message, query
+from tests.pooler.raw import Raw, query, refusal
 
 WALSENDERS = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'walsender'"
 TEMPORARY = "CREATE_REPLICATION_SLOT {} TEMPORARY PHYSICAL"
@@ -85,24 +83,6 @@ def test_a_base_backup_comes_whole(source, pooler):
     assert pooler.psql("SELECT 1") == "1"
 
 
-def test_the_log_of_changes_is_received(source, pooler, tmp_path):
-    source.psql("SELECT pg_create_physical_replication_slot('kept', true)")
-    try:
-        switch = "INSERT INTO t SELECT max(a) + 1 FROM t; SELECT pg_switch_wal()"
-        source.psql("INSERT INTO t SELECT generate_series(1, 1000)")
-        segment = source.psql("SELECT pg_walfile_name(pg_current_wal_lsn())")
-        source.psql(switch)
-        end = source.psql("SELECT pg_current_wal_flush_lsn()")
-        # The end lies before what has been written, so nobody has to wait for more.
-        source.psql(switch)
-        run(pooler, "pg_receivewal", "-D", str(tmp_path), "--slot", "kept", "--no-loop", "--endpos", end)
-        received = (tmp_path / segment).read_bytes()
-        assert received == (source.data / "pg_wal" / segment).read_bytes()
-    finally:
-        run(pooler, "pg_receivewal", "--slot", "kept", "--drop-slot")
-        source.psql("TRUNCATE t")
-
-
 def test_changes_are_decoded(source, pooler):
     plugins = ["pgoutput"]
     with contextlib.suppress(Exception):
@@ -153,57 +133,25 @@ def test_the_user_and_the_parameters_are_the_clients(source):
             assert client.sql("NONSENSE").startswith("E:42601")
             assert client.sql("IDENTIFY_SYSTEM").endswith("C:IDENTIFY_SYSTEM Z:I")
         # The server's own words, and its code.
-        with Raw(pooler.port, login=False) as refused:
-            refused.send(raw.startup("postgres", "reader", replication="database"))
-            *_, (_, body) = refused.until(b"E")
-            assert raw.code(body) == "42501" and "replication" in raw.field(body, "M")
-            assert refused.is_closed()
+        code, text = refusal(pooler.port, "postgres", "reader", replication="database")
+        assert code == "42501" and "replication" in text
         # Nobody else is the worse for it.
         assert pooler.psql("SELECT 1", user="reader") == "1"
 
 
-def test_passwords_are_asked_for_and_passed_on(source):
-    with Pooler(source, {"*": ""}, {"copier": PASSWORD}, auth_type="scram-sha-256") as pooler:
-        program = source.tree.program("psql")
-        place = f"host=127.0.0.1 port={pooler.port} user=copier dbname=postgres replication=database"
-        for password, code in [(PASSWORD, 0), ("wrong", 2)]:
-            done = subprocess.run(
-                [program, "-XAt", "-c", "SELECT current_user", "-d", place],
-                capture_output=True,
-                text=True,
-                env=environment() | {"PGPASSWORD": password},
-                check=False,
-            )
-            assert done.returncode == code, done.stderr
-            said = done.stdout if code == 0 else done.stderr
-            assert ("copier\n" if code == 0 else "password authentication failed") in said
-
-
-@pytest.mark.parametrize("value", ["true", "on", "1", "yes", "TRUE"])
-def test_all_spellings_of_physical_replication(pooler, value):
-    with Raw(pooler.port, "replication", replication=value) as client:
-        assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
-        assert client.sql("SELECT 1").startswith("E:")
-        [row] = [row for row in pooler.show("CLIENTS") if row["database"] == "replication"]
-        assert row["replication"] == "physical"
+def test_all_spellings_of_physical_replication(pooler):
+    for value in ("true", "on", "1", "yes", "TRUE"):
+        with Raw(pooler.port, "replication", replication=value) as client:
+            assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
+            assert client.sql("SELECT 1").startswith("E:")
 
 
 def test_what_is_no_replication_connection_is_refused_or_is_none(source):
     with Pooler(source, {"app": "dbname=postgres"}) as pooler:
-
-        def refusal(database, value):
-            with Raw(pooler.port, login=False) as client:
-                client.send(raw.startup(database, replication=value))
-                *_, (_, body) = client.until(b"E")
-                return raw.code(body), raw.field(body, "M")
-
-        assert refusal("app", "2") == (
-            "22023",
-            'invalid value for parameter "replication": "2": expected database or a Boolean',
-        )
-        code, text = refusal("replication", "true")
-        assert code == "3D000" and "no such database: replication" in text
-        assert refusal("pgbouncer", "database")[0] == "0A000"
+        wrong = 'invalid value for parameter "replication": "2": expected database or a Boolean'
+        assert refusal(pooler.port, "app", replication="2") == ("22023", wrong)
+        assert refusal(pooler.port, "replication", replication="true")[0] == "3D000"
+        assert refusal(pooler.port, "pgbouncer", replication="database")[0] == "0A000"
         with Raw(pooler.port, "app", replication="off") as client:
             assert client.value("SELECT 1") == "1"
         # The entry of the database is kept to.
@@ -215,44 +163,14 @@ def test_lines_of_the_hba_file_for_replication(source, tmp_path):
     hba = tmp_path / "hba"
     hba.write_text("host all postgres 127.0.0.1/32 trust\nhost replication copier 127.0.0.1/32 trust\n")
     with Pooler(source, {"*": ""}, {"copier": "", "postgres": ""}, auth_type="hba", auth_hba_file=hba) as pooler:
-
-        def outcome(user, database, value):
-            with Raw(pooler.port, login=False) as client:
-                client.send(raw.startup(database, user, replication=value))
-                kind, body = client.next()
-                return "in" if kind == b"R" else raw.code(body)
-
         # As in PostgreSQL: `all` is no physical replication, and `replication` is nothing else.
-        assert outcome("postgres", "postgres", "database") == "in"
-        assert outcome("postgres", "replication", "true") == "28000"
-        assert outcome("copier", "replication", "true") == "in"
-        assert outcome("copier", "postgres", "database") == "28000"
+        for client in (logical(pooler), physical(pooler, user="copier")):
+            client.socket.close()
+        assert refusal(pooler.port, "replication", "postgres", replication="true")[0] == "28000"
+        assert refusal(pooler.port, "postgres", "copier", replication="database")[0] == "28000"
 
 
 # Its life
-
-
-def test_bytes_go_both_ways_while_changes_are_streamed(source, pooler):
-    with physical(pooler) as client:
-        assert client.sql(TEMPORARY.format("mine")).endswith("Z:I")
-        stream(client, source, "SLOT mine")
-        source.psql("INSERT INTO t SELECT generate_series(1, 20000)")
-        received = 0
-        while received < 500_000:
-            kind, body = client.next()
-            assert kind == b"d" and body[:1] in b"wk"
-            received += len(body)
-        # A feedback that asks for an answer.
-        position = struct.pack("!QQQQB", 1, 1, 1, 0, 1)
-        client.send(message(b"d", b"r" + position))
-        while True:
-            kind, body = client.next()
-            if body[:1] == b"k":
-                break
-        client.send(message(b"c"))
-        assert client.until(b"Z")[-1] == (b"Z", b"I")
-        assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
-    source.psql("TRUNCATE t")
 
 
 def test_each_side_ends_with_the_other(source, pooler):
@@ -273,13 +191,9 @@ def test_each_side_ends_with_the_other(source, pooler):
 
 def test_a_command_is_cancelled(source, pooler):
     with logical(pooler) as client:
-        key = next(body for kind, body in client.greeting if kind == b"K")
         client.send(query("SELECT pg_sleep(60)"))
         wait_until(lambda: source.psql("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") == "1")
-        with socket.create_connection(("127.0.0.1", pooler.port)) as cancel:
-            cancel.settimeout(10)
-            cancel.sendall(struct.pack("!ii", len(key) + 8, 80877102) + key)
-            assert cancel.recv(1) == b""
+        client.cancel(pooler.port)
         assert raw.show(client.until(b"Z")) == "T E:57014 Z:I"
 
 
@@ -291,38 +205,14 @@ def test_limits_hold_and_the_pool_is_not_used_up(source):
             assert plain.sql("BEGIN") == "C:BEGIN Z:T"
             with Raw(pooler.port, login=False) as second:
                 second.send(raw.startup("app", replication="database"))
-                assert second.until(b"R")
                 wait_until(lambda: any(row["cl_waiting"] == "1" for row in pooler.show("POOLS")))
                 # There is no place for one more client either.
-                with Raw(pooler.port, login=False) as third:
-                    third.send(raw.startup("app", replication="database"))
-                    *_, (_, body) = third.until(b"E")
-                    assert raw.code(body) == "53300"
-                assert not second.waiting(0)
+                assert refusal(pooler.port, "app", replication="database")[0] == "53300"
+                assert "Z" not in "".join(kind.decode() for kind, _ in second.until(b"R"))
                 first.socket.close()
                 second.until(b"Z")
                 assert second.value("SELECT 1") == "1"
-                assert plain.sql("COMMIT") == "C:COMMIT Z:I"
-            # An idle connection makes room.
-            wait_until(lambda: source.psql(WALSENDERS) == "0")
-            with Raw(pooler.port, "app", replication="database") as one:
-                assert one.value("SELECT 1") == "1"
-
-
-def test_who_waits_in_vain_hears_so(source):
-    databases = {"app": "dbname=postgres max_db_connections=1"}
-    with Pooler(source, databases, query_wait_timeout="0.3") as pooler:
-        with Raw(pooler.port, "app") as plain, Raw(pooler.port, login=False) as client:
-            plain.sql("BEGIN")
-            client.send(raw.startup("app", replication="database"))
-            *_, (_, body) = client.until(b"E")
-            assert raw.code(body) == "57P03" and "query_wait_timeout" in raw.field(body, "M")
-            assert client.is_closed()
-    with Pooler(source, {"app": "dbname=postgres port=1"}) as pooler:
-        with Raw(pooler.port, login=False) as client:
-            client.send(raw.startup("app", replication="database"))
-            *_, (_, body) = client.until(b"E")
-            assert raw.code(body) == "08006" and "server connection of the replication client" in raw.field(body, "M")
+            assert plain.sql("COMMIT") == "C:COMMIT Z:I"
 
 
 def test_what_the_console_does(source, pooler):
@@ -359,8 +249,8 @@ def test_a_drain_ends_a_stream_and_waits_for_a_command(source):
         assert pooler.process.wait(10) == 0
 
 
-def test_it_leads_to_the_primary(trio):
-    with Pooler(trio.primary, name="howdah.toml", text=trio.toml()) as pooler:
+def test_it_leads_to_the_primary(steady_trio):
+    with Pooler(steady_trio.primary, name="howdah.toml", text=steady_trio.toml()) as pooler:
         for _ in range(4):
             with Raw(pooler.port, "app", replication="database") as client:
                 assert client.value("SELECT pg_is_in_recovery()") == "f"

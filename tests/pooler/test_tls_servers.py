@@ -3,16 +3,14 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
-import contextlib
 import socket
-import struct
 import subprocess
-import threading
 
 import pytest
 
 from devkit.server import Server
 from tests.pooler.certificates import Authority
+from tests.pooler.interpose import Listener, pump
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
 from tests.pooler.raw import SSL_REQUEST, Raw, code, query
 from tests.pooler.secured import tls_settings, tree_with_tls
@@ -20,6 +18,35 @@ from tests.pooler.secured import tls_settings, tree_with_tls
 SECURED = "SELECT ssl, version FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
 
 BUSY = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~ '^SELECT pg_sl'"
+
+
+class Gate(Listener):
+    """In front of a server: answers the request for TLS itself, and refuses connections that begin otherwise; a `broken`
+    one fails in each handshake and lets what is plain pass.
+    """
+
+    def __init__(self, port, broken=False):
+        super().__init__()
+        self.target, self.broken, self.plain = port, broken, 0
+
+    def _begin(self, near):
+        first = near.recv(8, socket.MSG_WAITALL)
+        if first == SSL_REQUEST and self.broken:
+            near.sendall(b"S")
+            near.recv(100)
+            near.sendall(b"this is not TLS at all")
+            near.close()
+        elif first == SSL_REQUEST or self.broken:
+            far = socket.create_connection(("127.0.0.1", self.target))
+            far.sendall(first)
+            self._start(pump, far, near)
+            pump(near, far)
+        else:
+            self.plain += 1
+            near.close()
+
+    def _end(self):
+        """Those that are open end with the pooler."""
 
 
 def by_tcp(host="127.0.0.1", **options):
@@ -115,15 +142,13 @@ def test_scram_with_servers_is_bound_to_the_channel(tls_server, authority, certi
 
 def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
     """A server on whose port nothing but TLS passes: a cancel request in plain would not arrive."""
-    with only_tls(tls_server.port) as gate:
+    with Gate(tls_server.port) as gate:
         entry = {"*": f"host=localhost port={gate.port} dbname=postgres user=tls_user"}
         settings = {"server_tls_sslmode": "verify-full", "server_tls_ca_file": authority.root}
         with Pooler(tls_server, entry, **settings) as pooler, Raw(pooler.port) as client:
-            key = next(body for kind, body in client.greeting if kind == b"K")
             client.send(query("SELECT pg_sleep(60)"))
             wait_until(lambda: tls_server.psql(BUSY) == "1")
-            with Raw(pooler.port, login=False) as canceller:
-                canceller.send(struct.pack("!ii", 16, 80877102) + key)
+            client.cancel(pooler.port)
             assert code(client.until(b"E")[-1][1]) == "57014"
             client.until(b"Z")
             assert client.value("SELECT 1") == "1"
@@ -131,7 +156,7 @@ def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
 
 
 def test_prefer_goes_on_without_tls_when_the_handshake_fails(tls_server):
-    with only_tls(tls_server.port, broken=True) as gate:
+    with Gate(tls_server.port, broken=True) as gate:
         for mode, host, passes in [
             ("prefer", "localhost", True),
             ("require", "127.0.0.1", False),
@@ -185,71 +210,3 @@ def test_pgbench_runs_over_tls_on_both_sides(tls_server, certificate):
             done = pooler.pgbench("-M", mode, "-c", "10", "-t", "50", "-n", variables={"PGSSLMODE": "require"})
             assert "number of transactions actually processed: 500/500" in done.stdout
         assert pooler.show("SERVERS")[0]["tls"].startswith("TLSv1.3/")
-
-
-class Gate:
-    """In front of a server: answers the request for TLS itself and refuses connections that begin otherwise."""
-
-    def __init__(self, port, broken, extra):
-        self.target = port
-        self.broken = broken
-        self.extra = extra
-        self.plain = 0
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        self.thread = threading.Thread(target=self.accept, daemon=True)
-        self.thread.start()
-
-    def accept(self):
-        """Takes connections until it is closed."""
-        with contextlib.suppress(OSError):
-            while True:
-                client = self.listener.accept()[0]
-                threading.Thread(target=self.serve, args=[client], daemon=True).start()
-
-    def serve(self, client):
-        """Serves one connection."""
-        with client, contextlib.suppress(OSError):
-            first = client.recv(8, socket.MSG_WAITALL)
-            if first == SSL_REQUEST and self.broken:
-                client.sendall(b"S")
-                client.recv(100)
-                client.sendall(b"this is not TLS at all")
-                return
-            if first != SSL_REQUEST and not self.broken:
-                self.plain += 1
-                return
-            with socket.create_connection(("127.0.0.1", self.target)) as server:
-                server.sendall(first)
-                if self.extra:
-                    client.sendall(server.recv(1) + self.extra)
-                back = threading.Thread(target=pass_on, args=[server, client], daemon=True)
-                back.start()
-                pass_on(client, server)
-                back.join()
-
-    def close(self):
-        """No more connections, and an end of those that are."""
-        # The thread that accepts would not notice a close.
-        self.listener.shutdown(socket.SHUT_RDWR)
-        self.thread.join()
-        self.listener.close()
-
-
-def pass_on(source, target):
-    """Passes on all that comes, and the end."""
-    with contextlib.suppress(OSError):
-        while part := source.recv(65536):
-            target.sendall(part)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
-
-
-@contextlib.contextmanager
-def only_tls(port, broken=False, extra=b""):
-    """A gate to a server; a `broken` one fails in each handshake and lets what is plain pass."""
-    gate = Gate(port, broken, extra)
-    try:
-        yield gate
-    finally:
-        gate.close()
