@@ -12,7 +12,6 @@ import textwrap
 import urllib.request
 from pathlib import Path
 
-import psycopg
 import pytest
 import yaml
 
@@ -24,7 +23,6 @@ from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, wait_until
 from tests.pooler.secured import tls_settings, tree_with_tls
 
 DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
-PGBOUNCER = Path("/usr/sbin/pgbouncer")
 
 # The shape of PgCat's own examples: every key that they have, comments left out.
 PGCAT = """
@@ -97,32 +95,15 @@ def test_debians_own_file_is_taken_as_it_is():
     assert "has no effect" not in said and "unknown setting" not in said
 
 
-@pytest.mark.skipif(not PGBOUNCER.exists(), reason="Debian's pgbouncer is not installed")
-def test_the_settings_of_the_installed_pgbouncer_are_known_and_have_its_defaults(server, tmp_path):
+def test_the_settings_of_the_installed_pgbouncer_are_known_and_have_its_defaults(server, real_pgbouncer):
     """Those of TLS, of authentication by other services, and of its own buffers are none of this test's business."""
     page = (ROOT / "docs" / "reference" / "pooler-settings.md").read_text()
     ours = dict(re.findall(r"^\| `(\w+)` \| ([^|]*?)(?:; in `howdah.toml` [^|]*)? \| (?:yes|no) \|", page, re.M))
     without = set(re.findall(r"`(\w+)`", page.partition("of `pgbouncer.ini` have no effect: ")[2]))
-    port = free_port()
-    folder = Path("/tmp") / f"howdah-pgbouncer-{port}"
-    folder.mkdir(mode=0o755)
-    path = folder / "pgbouncer.ini"
-    path.write_text(
-        f"[databases]\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\n"
-        f"auth_type = any\nadmin_users = {SUPERUSER}\n"
-    )
-    real = subprocess.Popen([PGBOUNCER, "-q", path], stderr=subprocess.DEVNULL, **places.as_server_user())
-    try:
-        wait_until(lambda: answers(port))
-        made = Pooler(server)
-        made.port = port
-        defaults = {row["key"]: row["default"] for row in made.show("CONFIG")}
-        made.folder.rmdir()
-    finally:
-        real.terminate()
-        real.wait(10)
-        path.unlink()
-        folder.rmdir()
+    made = Pooler(server)
+    made.port = real_pgbouncer
+    defaults = {row["key"]: row["default"] for row in made.show("CONFIG")}
+    made.folder.rmdir()
     compared = 0
     for key, default in defaults.items():
         if "_tls_" in key or key in {"auth_hba_file", "disable_pqexec"} | without:
@@ -134,11 +115,6 @@ def test_the_settings_of_the_installed_pgbouncer_are_known_and_have_its_defaults
         assert ours[key].strip("`").replace("empty", "") == default, key
         compared += 1
     assert compared > 50
-
-
-def answers(port):
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_a_pool_of_pgcats_admits_its_own_users(with_users, tmp_path):
@@ -365,15 +341,6 @@ def in_front_of(server, servers=None, general="", pool="", user="", size=2):
     places = servers or f'["127.0.0.1", {server.port}, "primary"]'
     made = PGCAT_POOL.format(password=server.password, servers=places, general=general, pool=pool, user=user, size=size)
     return Pooler(server, name="pgcat.toml", text=made)
-
-
-def test_named_statements_are_kept_apart_with_any_pgcat_toml(server):
-    with in_front_of(server, general="prepared_statements_cache_size = 0", size=1) as pooler:
-        place = f"host=127.0.0.1 port={pooler.port} dbname=app user=postgres password={server.password}"
-        for number in range(3):
-            # It gives its statements the same names on each connection.
-            with psycopg.connect(place, prepare_threshold=0, autocommit=True) as client:
-                assert client.execute(f"SELECT {number}").fetchall() == [(number,)]
 
 
 def test_one_server_may_be_the_primary_and_the_replica_of_a_pgcat_toml(server):

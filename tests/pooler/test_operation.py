@@ -8,7 +8,6 @@ import shlex
 import signal
 import subprocess
 import threading
-import time
 
 import pg8000.dbapi
 import pytest
@@ -44,26 +43,6 @@ def test_resume_ends_a_pause_that_waits(pooler):
         assert all(row["paused"] == "0" for row in pooler.show("DATABASES"))
         assert ask(later, "SELECT 1") == [(1,)]
         ask(client, "COMMIT")
-
-
-def test_pause_waits_for_transactions_and_resume_lets_go_on(pooler):
-    with pooler.connect() as client, pooler.connect() as later:
-        ask(client, "BEGIN")
-        paused = threading.Thread(target=lambda: pooler.psql("PAUSE", "pgbouncer"))
-        paused.start()
-        time.sleep(0.3)
-        assert paused.is_alive()
-        ask(client, "COMMIT")
-        paused.join(5)
-        assert not paused.is_alive() and pooler.show("SERVERS") == []
-        answered = []
-        waiting = threading.Thread(target=lambda: answered.append(ask(later, "SELECT 1")))
-        waiting.start()
-        time.sleep(0.3)
-        assert not answered
-        pooler.psql("RESUME", "pgbouncer")
-        waiting.join(5)
-        assert answered == [[(1,)]]
 
 
 def test_reconnect_forgets_what_the_servers_reported(pooler):
