@@ -54,11 +54,7 @@ class Load:
 
     def served(self, since=0.0):
         """How many reads each server has answered, by its port."""
-        return Counter(port for when, port, _ in list(self.reads) if when >= since)
-
-    def slowest_read(self):
-        """The longest that a read took, in seconds."""
-        return max(took for _, _, took in self.reads)
+        return Counter(port for when, port in list(self.reads) if when >= since)
 
     def first_ack_after(self, moment):
         """When the first write was acknowledged after a moment; `None` before that."""
@@ -169,10 +165,9 @@ class Client:
 
     def read(self, *parts):
         """Asks which server answers."""
-        began = time.monotonic()
         if answer := self.ask("read", *(parts or [query(WHO)])):
             (port,) = values(answer)
-            self.load.reads.append((time.monotonic(), int(port), time.monotonic() - began))
+            self.load.reads.append((time.monotonic(), int(port)))
 
     def read_prepared(self):
         """The same by a prepared statement."""

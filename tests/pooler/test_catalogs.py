@@ -13,9 +13,6 @@ from tests.pooler.raw import Raw, query, values
 from tests.pooler.test_metrics import Measured, value
 
 READERS = "FROM pg_stat_activity WHERE application_name = 'howdah catalog'"
-# Slow, and a read: what stands behind it in a shared connection is asked again after 50 ms.
-NAP = """CREATE OR REPLACE FUNCTION nap(s float) RETURNS text STABLE LANGUAGE plpgsql
-    AS $$ BEGIN PERFORM pg_sleep(s); RETURN 'x'; END $$"""
 STEADY = "CREATE OR REPLACE FUNCTION note(a text) RETURNS text STABLE LANGUAGE sql AS $$ SELECT a $$"
 WRITING = """CREATE OR REPLACE FUNCTION note(a text) RETURNS text VOLATILE LANGUAGE sql
     AS $$ INSERT INTO noted VALUES (a) RETURNING x $$"""
@@ -27,7 +24,7 @@ def noted(server):
     server.psql("DO $$ BEGIN CREATE ROLE app LOGIN; EXCEPTION WHEN duplicate_object THEN END $$")
     server.psql("ALTER ROLE app CONNECTION LIMIT -1; ALTER ROLE app RESET ALL")
     server.psql("CREATE DATABASE noted OWNER app")
-    server.psql(f"SET ROLE app; CREATE TABLE noted (x text); {NAP}; {STEADY}", "noted")
+    server.psql(f"SET ROLE app; CREATE TABLE noted (x text); {STEADY}", "noted")
     yield "noted"
     server.psql("DROP DATABASE noted WITH (FORCE)")
 
@@ -94,68 +91,6 @@ def test_who_puts_operators_in_his_search_path_decides_nothing(server, noted):
         server.psql("DROP ROLE mallory")
 
 
-def behind_a_slow_one(head, follower, sql):
-    """The answer to a statement that is sent behind one that takes long."""
-    head.send(query("SELECT nap(0.4)"))
-    time.sleep(0.02)
-    follower.send(query(sql))
-    answers = follower.until(b"Z")
-    head.until(b"Z")
-    return answers
-
-
-def rows_of(server, database, text):
-    return int(server.psql(f"SELECT count(*) FROM noted WHERE x = '{text}'", database))
-
-
-def test_a_function_that_is_redefined_by_another_worker_runs_once(server, noted):
-    databases = dict.fromkeys(("one", "two"), f"dbname={noted}")
-    with (
-        Counting(server, databases, workers=2, default_pool_size=1) as pooler,
-        Raw(pooler.port, "one") as definer,
-        Raw(pooler.port, "two") as head,
-        Raw(pooler.port, "two") as follower,
-    ):
-        for round in range(5):
-            definer.kinds(query(STEADY))
-            pooler.wait_for_sharing(follower, "two")
-            for _ in range(3):
-                head.kinds(query("SELECT nap(0.001)"))
-            definer.kinds(query(WRITING))
-            answers = behind_a_slow_one(head, follower, f"SELECT note('once {round}')")
-            assert values(answers) == [f"once {round}"]
-            assert rows_of(server, noted, f"once {round}") == 1
-
-
-def readers_are_kept_out(server, pools):
-    """The reader's connection is ended, and the role has no room for another beside those of its pools."""
-    server.psql(f"ALTER ROLE app CONNECTION LIMIT {pools}")
-    server.psql(f"SELECT pg_terminate_backend(pid) {READERS}")
-    wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "0")
-
-
-def test_a_definition_makes_all_workers_careful_until_there_is_a_newer_catalog(server, noted):
-    databases = dict.fromkeys(("one", "two"), f"dbname={noted} user=app")
-    with (
-        Counting(server, databases, workers=2, default_pool_size=1) as pooler,
-        Raw(pooler.port, "one") as definer,
-        Raw(pooler.port, "two") as client,
-    ):
-        definer.kinds(query("SELECT 1"))
-        pooler.wait_for_sharing(client, "two")
-        readers_are_kept_out(server, 2)
-        pooler.wait_for_sharing(client, "two")
-        # Whatever it is that was defined, and whatever is asked after its client was told.
-        assert definer.kinds(query("CREATE TABLE other (a int)")) == "CZ"
-        shared, careful = pooler.pipelined("two"), pooler.unpipelined("two", "catalog")
-        for _ in range(10):
-            assert asked(client, "SELECT note('c')") == ["c"]
-        assert pooler.pipelined("two") == shared
-        assert pooler.unpipelined("two", "catalog") == careful + 10
-        server.psql("ALTER ROLE app CONNECTION LIMIT 3")
-        pooler.wait_for_sharing(client, "two", seconds=70)
-
-
 def test_what_was_defined_straight_at_the_server_is_noticed(server, noted):
     with Counting(server, default_pool_size=1) as pooler, Raw(pooler.port, noted) as client:
         pooler.wait_for_sharing(client, noted)
@@ -181,19 +116,6 @@ def test_a_clients_settings_do_not_reach_it(server, noted):
         # Nor does one of the role's own.
         server.psql("ALTER ROLE app SET statement_timeout = '2ms'")
         assert "cannot read the catalog" not in pooler.log.read_text()
-
-
-def test_a_pool_of_one_is_not_lent_for_it(server, noted):
-    with (
-        Counting(server, default_pool_size=1) as pooler,
-        Raw(pooler.port, noted) as holder,
-        Raw(pooler.port, noted) as client,
-    ):
-        # The only connection is in a transaction from the first moment on.
-        holder.kinds(query("BEGIN"))
-        wait_until(lambda: server.psql(f"SELECT count(*) {READERS}") == "1")
-        holder.kinds(query("COMMIT"))
-        pooler.wait_for_sharing(client, noted)
 
 
 def test_a_server_without_room_for_it_serves_its_clients(server, noted):
@@ -228,23 +150,6 @@ def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
         wait_until(lambda: "lock timeout" in pooler.log.read_text())
         assert holder.kinds(query("ALTER TABLE noted ADD COLUMN y int; COMMIT")).endswith("Z")
         pooler.wait_for_sharing(client, noted, "SELECT x FROM seen", seconds=70)
-
-
-def test_a_definition_whose_connection_dies_counts_as_run(server, noted):
-    """A definition whose client is told of nothing, since the connection dies, counts as run."""
-    with (
-        Counting(server, {noted: "user=app"}, default_pool_size=1) as pooler,
-        Raw(pooler.port, noted) as definer,
-        Raw(pooler.port, noted) as client,
-    ):
-        pooler.wait_for_sharing(client, noted)
-        readers_are_kept_out(server, 1)
-        definer.send(query("BEGIN; CREATE TABLE other (a int); SELECT pg_terminate_backend(pg_backend_pid())"))
-        with contextlib.suppress(AssertionError):
-            definer.until(b"Z")
-        before = pooler.unpipelined(noted, "catalog")
-        client.kinds(query("SELECT note('d')"))
-        assert pooler.unpipelined(noted, "catalog") == before + 1
 
 
 def test_a_paused_database_can_be_dropped(server):

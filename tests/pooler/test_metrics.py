@@ -1,7 +1,6 @@
 """The HTTP port: /metrics as Prometheus' own parser reads it, /healthz, /readyz."""
 
 import contextlib
-import shutil
 import socket
 import threading
 import time
@@ -111,43 +110,38 @@ def assert_is_sound(text):
     assert not strange, sorted(strange)
 
 
-def test_each_series_of_a_cluster_stands_once_and_names_its_server(trio):
+def test_each_series_of_a_cluster_stands_once_and_names_its_server(steady_trio):
     http = free_port()
-    text = trio.toml(f"metrics_port = {http}", "primary_reads = 'on'\npool_size = 3")
-    with Pooler(trio.primary, name="howdah.toml", text=text) as pooler, pooler.connect("app") as client:
-        measured = Measured(trio.primary)
+    text = steady_trio.toml(f"metrics_port = {http}", "primary_reads = 'on'\npool_size = 3")
+    names = [f"{server.socket_folder}:{server.port}" for server in steady_trio.servers]
+    with (
+        Measured(steady_trio.primary, name="howdah.toml", text=text) as measured,
+        measured.connect("app") as client,
+    ):
         measured.http = http
-        servers = {f"{server.socket_folder}:{server.port}" for server in trio.servers}
 
         def every_server_was_used():
             ask(client, "SELECT 1")
-            families = measured.samples()
-            used = {sample.labels["server"] for sample in families["howdah_pooler_query_duration_seconds"].samples}
-            return used == servers
+            durations = measured.samples()["howdah_pooler_query_duration_seconds"]
+            return {sample.labels["server"] for sample in durations.samples} == set(names)
 
         wait_until(every_server_was_used)
         assert_is_sound(measured.get("/metrics")[1])
         families = measured.samples()
-        connections = families["howdah_pooler_pool_servers"].samples
-        assert {sample.labels["server"] for sample in connections} == servers
-        assert all(value(families["howdah_pooler_pool_size"], server=server) == 3 for server in servers)
-        clients = families["howdah_pooler_pool_clients"].samples
-        assert all("server" not in sample.labels for sample in clients), "clients belong to no server"
-        assert value(families["howdah_pooler_pool_clients"], state="idle") == 1
-        shown = [row for row in pooler.show("POOLS") if row["database"] == "app"]
-        assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
-        found = families["howdah_pooler_server_role"].samples
-        assert {sample.labels["server"]: sample.labels["role"] for sample in found} == {
-            f"{server.socket_folder}:{server.port}": "primary" if server is trio.primary else "replica"
-            for server in trio.servers
+        roles = {
+            sample.labels["server"]: sample.labels["role"] for sample in families["howdah_pooler_server_role"].samples
         }
-        for name, expected in (("server_up", 3), ("server_banned", 0)):
+        assert roles == dict(zip(names, ["primary", "replica", "replica"], strict=True))
+        for name, expected in (("pool_size", 9), ("server_up", 3), ("server_banned", 0)):
             family = families[f"howdah_pooler_{name}"]
             assert len(family.samples) == 3 and value(family) == expected, name
-        assert {sample.labels["server"] for sample in families["howdah_pooler_replica_lag_seconds"].samples} == {
-            sample.labels["server"] for sample in found if sample.labels["role"] == "replica"
-        }
-        shutil.rmtree(measured.folder)
+        clients = families["howdah_pooler_pool_clients"]
+        assert all("server" not in sample.labels for sample in clients.samples), "clients belong to no server"
+        assert value(clients, state="idle") == 1
+        lags = families["howdah_pooler_replica_lag_seconds"].samples
+        assert {sample.labels["server"] for sample in lags} == set(names[1:])
+        shown = [row for row in measured.show("POOLS") if row["database"] == "app"]
+        assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
 
 
 def test_the_pool_of_an_auth_user_on_several_workers_is_one(with_users):

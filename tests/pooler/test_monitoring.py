@@ -11,7 +11,7 @@ import yaml
 
 from devkit.places import ROOT
 from devkit.server import free_port
-from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.process import ask, wait_until
 from tests.pooler.test_metrics import Measured
 
 RULES = ROOT / "monitoring" / "prometheus-rules.yml"
@@ -22,13 +22,15 @@ SCRAPE = {"up": ADDED}
 
 
 @pytest.fixture
-def page(trio):
+def page(steady_trio):
     """The labels of each series on the page of a pooler over a primary and its replicas."""
     http = free_port()
-    text = trio.toml(f"metrics_port = {http}", "primary_reads = 'on'")
-    measured = Measured(trio.primary)
-    measured.http = http
-    with Pooler(trio.primary, name="howdah.toml", text=text) as pooler, pooler.connect("app") as client:
+    text = steady_trio.toml(f"metrics_port = {http}", "primary_reads = 'on'")
+    with (
+        Measured(steady_trio.primary, name="howdah.toml", text=text) as measured,
+        measured.connect("app") as client,
+    ):
+        measured.http = http
 
         def is_whole():
             ask(client, "SELECT 1")
@@ -41,7 +43,6 @@ def page(trio):
         for family in measured.samples().values():
             for sample in family.samples:
                 series.setdefault(sample.name, set(ADDED)).update(sample.labels)
-    shutil.rmtree(measured.folder)
     # Nobody has been told an error.
     series.setdefault("howdah_pooler_errors_total", ADDED | {"sqlstate", "blame"})
     return series | SCRAPE

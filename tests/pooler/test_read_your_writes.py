@@ -10,7 +10,6 @@ from devkit.server import free_port
 from tests.pooler.process import wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, message, parse, query
 from tests.pooler.test_splitting import PORT, ask, is_replica, split, splits
-from tests.pooler.trio import Trio
 
 LAST = "SELECT coalesce(max(a), 0) FROM kept"
 
@@ -228,33 +227,3 @@ def test_nobody_reads_back_less_than_was_written(numbers):
         replicas = {str(replica.port) for replica in numbers.replicas}
         assert sum(port not in {*replicas, str(numbers.primary.port)} for port in ports) < 10
         assert replicas & set(ports), "replicas have a share"
-
-
-def test_an_address_that_leads_to_a_standby_by_now_is_not_read_as_the_primary(numbers, tmp_path):
-    """As a virtual address does that has moved, while the monitor has its connection to where it led before."""
-    name = f".s.PGSQL.{numbers.primary.port}"
-    tmp_path.chmod(0o755)
-    address = tmp_path / name
-
-    def leads_to(server):
-        address.unlink(missing_ok=True)
-        address.symlink_to(f"{server.socket_folder}/.s.PGSQL.{server.port}")
-
-    def cut_off(server, who):
-        server.psql(
-            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend' AND {who}"
-        )
-
-    leads_to(numbers.primary)
-    trio = Trio(numbers.primary, numbers.replicas, {numbers.primary: tmp_path})
-    with split(trio, "query_wait_timeout = 2") as pooler, Raw(pooler.port, "app") as client:
-        splits(pooler)
-        with paused(*numbers.replicas):
-            write(client, 1)
-            leads_to(numbers.replicas[0])
-            cut_off(numbers.primary, "application_name NOT LIKE 'howdah%' AND pid <> pg_backend_pid()")
-            assert ask(client, LAST) == "53300", "nobody is known to have the commit"
-            assert [row["role"] for row in pooler.show("REPLICAS")] == ["replica"] * 3
-        leads_to(numbers.primary)
-        cut_off(numbers.replicas[0], "pid <> pg_backend_pid()")
-        wait_until(lambda: ask(client, LAST) == "1")

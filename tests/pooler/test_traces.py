@@ -7,22 +7,17 @@ import pytest
 
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, describe, direct, message, parse, query
-from tests.pooler.test_reread import call
 
 LOCK = 4713
-ORIGIN = "of_a_client"
 GROUND = f"""
 DROP TABLE IF EXISTS public.goods; CREATE TABLE public.goods (id int, label text); INSERT INTO public.goods VALUES (1, 'one');
 CREATE OR REPLACE FUNCTION set_by_default(a int, b text DEFAULT set_config('my.trace', 'of A', false)) RETURNS int
     STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
 CREATE OR REPLACE FUNCTION locked_by_default(a int, b bool DEFAULT pg_try_advisory_lock({LOCK})) RETURNS int
     STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
-DROP TABLE IF EXISTS defaulted, checked, numbered;
+DROP TABLE IF EXISTS defaulted, checked;
 CREATE TABLE defaulted (a int, b text DEFAULT set_config('my.trace', 'of A', false));
 CREATE TABLE checked (a int CHECK (set_config('my.trace', 'of A', false) IS NOT NULL));
-CREATE TABLE numbered (id serial, a int);
-SELECT pg_replication_origin_create('{ORIGIN}')
-    WHERE NOT EXISTS (SELECT FROM pg_replication_origin WHERE roname = '{ORIGIN}');
 """
 # The last words of a Query of two megabytes.
 LONG = "SELECT length('{}'); ".format("x" * 2_000_000)
@@ -86,44 +81,6 @@ def wait_for_no_locks(server):
         wait_until(lambda: truth.value(LOCKS) == "0")
 
 
-LASTING = {
-    "origin": (
-        f"SELECT pg_replication_origin_session_setup('{ORIGIN}')",
-        "SELECT pg_replication_origin_session_is_setup()::text",
-        "false",
-    ),
-    "slot": (
-        "SELECT pg_create_physical_replication_slot('of_a_client', true, true)",
-        "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'of_a_client'",
-        "0",
-    ),
-}
-
-
-@pytest.mark.parametrize("what", LASTING)
-def test_what_only_the_end_of_a_session_undoes_ends_with_its_client(ground, what):
-    leaves, look, nothing = LASTING[what]
-    with two(ground) as (a, b):
-        before = b.value("SELECT pg_backend_pid()")
-        assert "E:" not in a.sql(leaves)
-        assert a.value(look) != nothing
-        assert a.value("SELECT pg_backend_pid()") == before
-        a.send(message(b"X"))
-        assert b.value(look) == nothing
-        assert b.value("SELECT pg_backend_pid()") != before
-
-
-@pytest.mark.parametrize("seeds", ["SELECT setseed(0.5)", "SET seed = 0.5"])
-def test_who_seeds_random_foretells_nothing_to_others(ground, seeds):
-    with direct(ground) as truth:
-        truth.sql("SELECT setseed(0.5)")
-        foretold = truth.value("SELECT random()")
-    with two(ground) as (a, b):
-        a.sql(seeds)
-        a.send(message(b"X"))
-        assert b.value("SELECT random()") != foretold
-
-
 def test_what_a_default_or_a_check_sets_is_not_for_others(ground):
     with two(ground) as (a, b):
         for _ in range(4):
@@ -165,12 +122,3 @@ def test_who_takes_a_lock_keeps_it_until_it_has_released_all(ground):
         assert truth.value(LOCKS) == "1"
         assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
         assert truth.value(LOCKS) == "0"
-
-
-def test_calls_of_large_objects_cost_no_connection(ground):
-    with direct(ground) as truth:
-        oid = int(truth.value("SELECT 'lo_creat'::regproc::oid::int"))
-    with two(ground) as (a, b):
-        before = b.value("SELECT pg_backend_pid()")
-        assert "E:" not in a.ask(call(oid, "131072"))
-        assert b.value("SELECT pg_backend_pid()") == before

@@ -20,25 +20,19 @@ REFUSED = re.compile(r"ERROR:  cannot execute .* (?:in a read-only transaction|d
 class Trio:
     """A primary and two streaming replicas, and the text of a howdah.toml that has them as the database `app`."""
 
-    def __init__(self, primary, replicas, hosts=None):
+    def __init__(self, primary, replicas):
         self.primary = primary
         self.replicas = replicas
         self.servers = [primary, *replicas]
-        # Where the pooler reaches each: by its socket unless told otherwise.
-        self.hosts = hosts or {}
         self._earlier = {}
         self._begun = {}
         self._down = set()
-
-    def host(self, server):
-        """Where the pooler reaches a server."""
-        return self.hosts.get(server, server.socket_folder)
 
     def toml(self, pooler="", app="", roles=("auto", "auto", "auto"), servers=None):
         """A configuration with more lines in `[pooler]` and `[databases.app]`, on all servers unless on some."""
         listed = servers or self.servers
         places = ", ".join(
-            f'{{ host = "{self.host(server)}", port = {server.port}, role = "{role}" }}'
+            f'{{ host = "{server.socket_folder}", port = {server.port}, role = "{role}" }}'
             for server, role in zip(listed, roles[: len(listed)], strict=True)
         )
         return f"""[pooler]
@@ -135,6 +129,22 @@ def processes(server):
     """The server's processes, the postmaster first."""
     children = subprocess.run(["pgrep", "-P", str(server.pid)], capture_output=True, text=True, check=False)
     return [server.pid, *map(int, children.stdout.split())]
+
+
+@contextlib.contextmanager
+def silent(server):
+    """While this lasts a server does and says nothing, as one that is cut off."""
+    # It must not start more processes meanwhile.
+    os.kill(server.pid, signal.SIGSTOP)
+    stopped = processes(server)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
 
 def is_running(pid):
