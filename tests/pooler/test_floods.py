@@ -2,7 +2,6 @@
 out of proportion, and lose no answer.
 """
 
-import contextlib
 import os
 import re
 import threading
@@ -10,7 +9,6 @@ import time
 
 import pytest
 
-from tests.pooler import raw
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, message, parse, query
 
@@ -84,22 +82,6 @@ def test_closes_without_end_behind_a_slow_statement_wait_for_it(pooler, client):
     assert client.kinds(query("SELECT 1")) == "TDCZ"
 
 
-def test_closes_without_end_behind_an_error_are_skipped(pooler, client):
-    client.ask(parse("s", "SELECT 1"), SYNC)
-    before = resident(pooler)
-    client.send(*FAILS, FLUSH)
-    client.until(b"E")
-    closes = close("s") + parse("t", "SELECT 1") + close("x") * 100_000
-    for _ in range(10):
-        client.send(closes)
-    client.send(query("SELECT 2"), message(b"c"))
-    grown = resident(pooler) - before
-    assert grown < 40, f"{grown:.0f} MB"
-    assert client.kinds(SYNC) == "Z"
-    assert client.kinds(ONE, SYNC) == "2DCZ", "the Close that was skipped has closed nothing"
-    assert client.kinds(bind("t"), SYNC) == "EZ", "the Parse that was skipped has prepared nothing"
-
-
 @pytest.mark.parametrize(
     "unit", [ONE, parse("t", "SELECT 1") + bind("t") + EXECUTE + close("t")], ids=["bound", "parsed"]
 )
@@ -113,16 +95,6 @@ def test_a_batch_of_many_thousand_messages_before_one_sync_is_answered(pooler, c
     assert client.kinds(query("SELECT 1")) == "TDCZ"
 
 
-def test_an_error_behind_which_many_thousand_messages_have_come_ends_at_their_sync(pooler, client):
-    client.ask(parse("s", "SELECT 1"), SYNC)
-    fails = parse("", "SELECT 1/(pg_sleep(1)::text = 'x')::int") + bind("") + EXECUTE
-    thread = send_meanwhile(client, fails, ONE * 40_000, close("s") * 40_000, SYNC, ONE, SYNC)
-    got = client.until(b"Z")
-    thread.join()
-    assert b"".join(kind for kind, _ in got) == b"12EZ"
-    assert "".join(kind.decode() for kind, _ in client.until(b"Z")) == "2DCZ"
-
-
 def test_a_copy_behind_many_thousand_messages_gets_its_data(pooler, client):
     client.sql("CREATE TABLE IF NOT EXISTS flooded (a int); TRUNCATE flooded")
     client.ask(parse("s", "SELECT 1"), SYNC)
@@ -133,19 +105,6 @@ def test_a_copy_behind_many_thousand_messages_gets_its_data(pooler, client):
     client.until(b"Z")
     thread.join()
     assert client.value("SELECT count(*) FROM flooded") == "20000"
-
-
-def test_messages_without_end_within_a_copy_end_the_copy_and_are_answered(pooler, client):
-    client.sql("CREATE TABLE IF NOT EXISTS flooded (a int)")
-    client.send(query("COPY flooded FROM STDIN"))
-    client.until(b"G")
-    thread = send_meanwhile(client, close("x") * 40_000, SYNC)
-    got = client.until(b"E")
-    assert raw.code(got[-1][1]) == "57014"
-    assert count(client, b"3", b"", 40_000) == 40_000
-    thread.join()
-    with Raw(pooler.port) as other:
-        assert other.kinds(query("SELECT 1")) == "TDCZ"
 
 
 def test_units_that_are_not_waited_for_cost_the_pooler_the_same_each(pooler, client):
@@ -172,16 +131,3 @@ def test_long_texts_that_are_not_answered_wait_for_the_server(pooler, client, fo
     assert resident(pooler) - before < 60
     client.send(SYNC)
     client.until(b"Z")
-
-
-def test_syncs_without_end_within_a_copy_are_refused(pooler, client):
-    with raw.direct(pooler.server) as owner:
-        owner.sql("DROP TABLE IF EXISTS public.flooded; CREATE TABLE public.flooded (a int)")
-    client.send(query("COPY public.flooded FROM STDIN"))
-    client.until(b"G")
-    before = resident(pooler)
-    with contextlib.suppress(ConnectionError):
-        client.send(SYNC * 500_000)
-    with contextlib.suppress(ConnectionError):
-        client.until(b"E")
-    assert resident(pooler) - before < 20
