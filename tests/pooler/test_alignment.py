@@ -12,7 +12,6 @@ import pytest
 from tests.pooler.interpose import Interposer, end, error
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query, startup
-from tests.pooler.test_protocol import cancel
 
 INSERT = "INSERT INTO aligned VALUES ('x')"
 # A unit, what comes behind it once it was refused, and what it is answered.
@@ -169,7 +168,7 @@ def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nobody(serv
         waiting = queue(pooler, stack)
         # From now on the answers come as over a slow network: joined.
         net.delay = 0.05
-        cancel(pooler.port, x.greeting)
+        x.cancel(pooler.port)
         assert x.ask(*rest) == "E:57014 Z:I"
         assert net.errands == []
     check_queue(waiting)

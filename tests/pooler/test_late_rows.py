@@ -7,7 +7,6 @@ import pytest
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, direct, query
 from tests.pooler.test_cancels import GROUND, LOCK, blocked, locked
-from tests.pooler.test_protocol import cancel
 
 # More rows than are held back before they are passed on.
 MANY = 300
@@ -52,7 +51,7 @@ def test_late_rows_do_not_come_with_the_answer_to_the_next_statement(server, gro
             # Somebody stands behind it, so that the server is not told to stop.
             y.send(query("SELECT 'of y' AS other"))
             assert y.waiting(0) is False
-            cancel(pooler.port, x.greeting)
+            x.cancel(pooler.port)
             assert x.ask() == "E:57014 Z:I"
         assert y.ask() == "T D:of y C:SELECT 1 Z:I"
         # The rows have come by now.
@@ -64,7 +63,7 @@ def test_late_rows_do_not_come_with_the_answer_to_a_pipelined_statement(server, 
         with locked(server):
             x.send(query(rows(MANY, LOCK)), query("SELECT 'next' AS other"))
             wait_until(lambda: blocked(ground) == 1)
-            cancel(pooler.port, x.greeting)
+            x.cancel(pooler.port)
             assert x.ask() == "E:57014 Z:I"
         assert x.ask() == "T D:next C:SELECT 1 Z:I"
         assert x.sql("SELECT 'other' AS other") == "T D:other C:SELECT 1 Z:I"

@@ -11,7 +11,6 @@ from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
 from tests.pooler.test_parse_settings import bind_text
-from tests.pooler.test_protocol import cancel
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 
@@ -621,7 +620,7 @@ def test_a_unit_that_is_cancelled_behind_a_neighbours_read_prepares_nothing(serv
         wait_until(lambda: pooler.show("POOLS") and server.psql(BLOCKED) == "1")
         one.send(*[WRONG_PORTAL, phantom, SYNC] * units)
         time.sleep(0.2)
-        cancel(pooler.port, one.greeting)
+        one.cancel(pooler.port)
         assert one.ask() == "E:57014 Z:I"
         owner.sql("COMMIT")
         assert two.ask() == "T D:0 C:SELECT 1 Z:I"

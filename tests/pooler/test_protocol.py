@@ -90,14 +90,6 @@ def test_the_same_statements_give_the_same_bytes_direct_and_pooled(server, one_s
     assert pooled.stderr == direct.stderr and "division by zero" in direct.stderr
 
 
-def cancel(port, greeting, wait=True):
-    """Sends the cancel request for the client that was greeted so, and waits until it has had its effect."""
-    key = next(body for kind, body in greeting if kind == b"K")
-    with Raw(port, login=False) as canceller:
-        canceller.send(struct.pack("!ii", 12 + len(key) - 4, 80877102) + key)
-        assert not wait or canceller.next() is None
-
-
 # A cancel request that reaches the server before the statement has no effect, there as here.
 SLEEPING = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(20)'"
 
@@ -106,10 +98,10 @@ def test_cancels_reach_the_statement_and_only_that(one_server, server):
     with Raw(one_server.port) as client:
         client.send(query("SELECT pg_sleep(20)"))
         wait_until(lambda: server.psql(SLEEPING) == "1")
-        cancel(one_server.port, client.greeting)
+        client.cancel(one_server.port)
         assert client.ask().endswith("E:57014 Z:I")
         for _ in range(30):
-            cancel(one_server.port, client.greeting)
+            client.cancel(one_server.port)
             assert client.kinds(query("SELECT 1")) == "TDCZ"
 
 
@@ -118,7 +110,7 @@ def test_a_waiting_statement_is_cancelled(one_server):
         holder.sql("BEGIN")
         waiter.send(query("SELECT 1"))
         wait_until(lambda: one_server.show("POOLS")[0]["cl_waiting"] == "1")
-        cancel(one_server.port, waiter.greeting)
+        waiter.cancel(one_server.port)
         assert waiter.ask() == "E:57014 Z:I"
         holder.sql("COMMIT")
         assert waiter.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
@@ -131,7 +123,7 @@ def test_protocol_3_2_and_what_is_newer(one_server, server):
         assert len(next(body for kind, body in client.greeting if kind == b"K")) == 36
         client.send(query("SELECT pg_sleep(20)"))
         wait_until(lambda: server.psql(SLEEPING) == "1")
-        cancel(one_server.port, client.greeting)
+        client.cancel(one_server.port)
         assert client.ask().endswith("E:57014 Z:I")
     with Raw(one_server.port, minor=9) as client:
         version = next(body for kind, body in client.greeting if kind == b"v")
