@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import re
 
 import asyncpg
 import psycopg
@@ -11,6 +12,7 @@ import pytest
 from devkit.server import SUPERUSER, free_port
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, parse, query, values
+from tests.pooler.trio import paused
 
 PORT = "SELECT current_setting('here.port')::int"
 INSERT = "INSERT INTO kept (a) VALUES (1)"
@@ -44,6 +46,21 @@ def splits(pooler):
         wait_until(lambda: is_replica(ask(client, PORT), pooler))
 
 
+@pytest.fixture(scope="module")
+def pooler(servers):
+    """One for tests that need no settings of their own."""
+    with split(servers) as running:
+        splits(running)
+        yield running
+
+
+@pytest.fixture
+def client(pooler):
+    """A client of it."""
+    with Raw(pooler.port, "app") as connected:
+        yield connected
+
+
 def ask(client, sql):
     """The values that a statement answers, one of them as it is; an SQLSTATE if it fails."""
     client.send(query(sql))
@@ -65,9 +82,6 @@ def place(pooler, user=SUPERUSER, **parameters):
     return psycopg.conninfo.make_conninfo(**given)
 
 
-# Who looks for the primary
-
-
 @pytest.mark.parametrize("app", ["", 'read_write_splitting = false\ndefault_role = "any"'])
 def test_clients_that_want_the_primary_are_let_in_whoever_answered_first(servers, app):
     with split(servers, app=app) as pooler:
@@ -83,14 +97,12 @@ def test_clients_that_want_the_primary_are_let_in_whoever_answered_first(servers
                 psycopg.connect(place(pooler, target_session_attrs=refused))
 
 
-def test_a_session_that_may_write_is_told_so_when_it_asks(servers):
-    with split(servers) as pooler, Raw(pooler.port, "app") as client:
-        splits(pooler)
-        for name, expected in [("transaction_read_only", "off"), ("in_hot_standby", "off")]:
-            assert {ask(client, f"SHOW {name}") for _ in range(8)} == {expected}
-        assert {ask(client, "SELECT pg_is_in_recovery()") for _ in range(8)} == {"f"}
-        assert ask(client, "SET default_transaction_read_only = on") == []
-        assert ask(client, "SHOW transaction_read_only") == "on"
+def test_a_session_that_may_write_is_told_so_when_it_asks(client):
+    for name in ("transaction_read_only", "in_hot_standby"):
+        assert {ask(client, f"SHOW {name}") for _ in range(8)} == {"off"}
+    assert {ask(client, "SELECT pg_is_in_recovery()") for _ in range(8)} == {"f"}
+    assert ask(client, "SET default_transaction_read_only = on") == []
+    assert ask(client, "SHOW transaction_read_only") == "on"
 
 
 def test_a_session_of_replicas_alone_is_told_the_truth(servers):
@@ -118,71 +130,43 @@ def test_without_a_primary_clients_are_let_in_and_their_writes_hear_why(servers)
         assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
-# What keeps a session where it is
+def test_what_pins_a_session_is_done_on_the_primary(pooler):
+    for pinning in (
+        "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
+        "PREPARE p AS SELECT 1",
+        "SELECT pg_advisory_lock(1)",
+        "LISTEN c",
+        "SET search_path = pg_temp, public",
+    ):
+        for _ in range(4):
+            with Raw(pooler.port, "app") as client:
+                ask(client, pinning)
+                assert ask(client, "INSERT INTO public.kept VALUES (2)") == [], pinning
 
 
-def test_what_pins_a_session_is_done_on_the_primary(servers):
-    with split(servers) as pooler:
-        splits(pooler)
-        for pinning in (
-            "DECLARE c CURSOR WITH HOLD FOR SELECT 1",
-            "PREPARE p AS SELECT 1",
-            "SELECT pg_advisory_lock(1)",
-            "LISTEN c",
-            "SET search_path = pg_temp, public",
-        ):
-            for _ in range(4):
-                with Raw(pooler.port, "app") as client:
-                    ask(client, pinning)
-                    assert ask(client, "INSERT INTO public.kept VALUES (2)") == [], pinning
-
-
-# Serializable transactions
-
-
-def test_serializable_transactions_that_only_read_are_done(servers):
-    with split(servers) as pooler, Raw(pooler.port, "app") as client:
-        splits(pooler)
-        for begin in (
-            "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
-            "START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
-        ):
-            for _ in range(4):
-                assert ask(client, begin) == []
-                assert ask(client, "SHOW transaction_isolation") == "serializable"
-                assert ask(client, "SELECT count(*) >= 0 FROM kept") == "t"
-                assert ask(client, "COMMIT") == []
-        assert ask(client, "SET default_transaction_isolation = 'serializable'") == []
-        still_reads(client)
-
-
-def test_transactions_that_are_serializable_by_a_default_of_the_role_are_done(servers):
-    with split(servers) as pooler:
-        with Raw(pooler.port, "app", user="careful") as client:
-            pooler.wait_for_catalog()
+def test_serializable_transactions_that_only_read_are_done(pooler, client):
+    """By what they say, by what the session has set, and by a default of the role."""
+    read = "SELECT count(*) >= 0 FROM kept"
+    for begin in (
+        "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        "START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+    ):
+        for _ in range(4):
+            assert [ask(client, sql) for sql in (begin, read, "COMMIT")] == [[], "t", []]
+    assert ask(client, "SET default_transaction_isolation = 'serializable'") == []
+    with Raw(pooler.port, "app", user="careful") as careful:
+        for each in (client, careful):
             # The first read that a replica refuses is asked again, and tells of the default.
             for _ in range(20):
-                assert ask(client, "SELECT count(*) >= 0 FROM kept") == "t"
-            still_reads(client)
-        splits(pooler)
+                assert ask(each, read) == "t"
+            for _ in range(4):
+                each.send(parse("", read), bind(""), EXECUTE, SYNC)
+                assert values(each.until(b"Z")) == ["t"]
+                found = [ask(each, sql) for sql in ("BEGIN READ ONLY", "SHOW transaction_isolation", read, "COMMIT")]
+                assert found == [[], "serializable", "t", []]
 
 
-def still_reads(client):
-    """Reads of a client whose transactions are serializable are answered, in transactions and outside."""
-    for _ in range(4):
-        assert ask(client, "SELECT count(*) >= 0 FROM kept") == "t"
-        client.send(parse("", "SELECT count(*) >= 0 FROM kept"), bind(""), EXECUTE, SYNC)
-        assert values(client.until(b"Z")) == ["t"]
-        assert ask(client, "BEGIN READ ONLY") == []
-        assert ask(client, "SHOW transaction_isolation") == "serializable"
-        assert ask(client, "SELECT count(*) >= 0 FROM kept") == "t"
-        assert ask(client, "COMMIT") == []
-
-
-# Units whose end has not come
-
-
-def test_asyncpg_prepares_writes_and_meets_wrong_types(servers):
+def test_asyncpg_prepares_writes_and_meets_wrong_types(pooler):
     async def lives(pool):
         async with pool.acquire() as connection:
             for sql in ("INSERT INTO kept VALUES ($1)", "SELECT a FROM kept WHERE a = $1"):
@@ -191,9 +175,6 @@ def test_asyncpg_prepares_writes_and_meets_wrong_types(servers):
                     await statement.fetch("not a number")
             with pytest.raises(asyncpg.UndefinedTableError):
                 await connection.prepare("SELECT * FROM missing")
-        async with pool.acquire() as connection:
-            await connection.prepare("SELECT a FROM kept WHERE a = $1")
-            await connection.execute(INSERT)
         async with pool.acquire() as connection, connection.transaction():
             await connection.execute("INSERT INTO kept VALUES ($1)", 7)
         async with pool.acquire() as connection:
@@ -202,32 +183,13 @@ def test_asyncpg_prepares_writes_and_meets_wrong_types(servers):
             async with connection.transaction():
                 await connection.execute("DELETE FROM kept WHERE a = 8")
 
-    async def all_of_it(port):
-        given = {"host": "127.0.0.1", "port": port, "user": SUPERUSER, "database": "app", "ssl": False}
+    async def all_of_it():
+        given = {"host": "127.0.0.1", "port": pooler.port, "user": SUPERUSER, "database": "app", "ssl": False}
         async with asyncpg.create_pool(min_size=2, max_size=4, **given) as pool:
             for _ in range(5):
                 await asyncio.gather(*(lives(pool) for _ in range(4)))
 
-    with split(servers) as pooler:
-        splits(pooler)
-        asyncio.run(asyncio.wait_for(all_of_it(pooler.port), 60))
-
-
-# Reads after one's own write
-
-
-@contextlib.contextmanager
-def behind(servers):
-    """Replicas that replay nothing of what the primary writes meanwhile."""
-    try:
-        for replica in servers.replicas:
-            replica.psql("SELECT pg_wal_replay_pause()")
-            wait_until(lambda replica=replica: replica.psql("SELECT pg_get_wal_replay_pause_state()") == "paused")
-        yield
-    finally:
-        for replica in servers.replicas:
-            replica.psql("SELECT pg_wal_replay_resume()")
-        servers.catch_up()
+    asyncio.run(asyncio.wait_for(all_of_it(), 60))
 
 
 def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
@@ -235,7 +197,7 @@ def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
     read = "SELECT count(*) FROM kept WHERE a = {}"
     with split(servers, app='read_your_writes = "off"') as pooler, Raw(pooler.port, "app") as client:
         splits(pooler)
-        with behind(servers):
+        with paused(*servers.replicas):
             assert ask(client, "INSERT INTO kept VALUES (101)") == []
             assert ask(client, read.format(101)) == "0", "stale"
             assert ask(client, "/* howdah: primary */ " + read.format(101)) == "1"
@@ -249,37 +211,25 @@ def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
             assert ask(client, "SET PRIMARY READS TO on") == []
             assert {ask(client, read.format(101)) for _ in range(40)} == {"0", "1"}, "no remedy"
     app = 'read_write_splitting = false\ndefault_role = "primary"'
-    with split(servers, app=app) as pooler, behind(servers), Raw(pooler.port, "app") as client:
+    with split(servers, app=app) as pooler, paused(*servers.replicas), Raw(pooler.port, "app") as client:
         assert ask(client, "INSERT INTO kept VALUES (103)") == []
         assert {ask(client, read.format(103)) for _ in range(10)} == {"1"}
 
 
-def test_a_write_in_one_packet_behind_what_a_replica_does_is_done(servers):
-    with split(servers) as pooler, Raw(pooler.port, "app") as client:
-        splits(pooler)
-        for before in ("SET work_mem = '5MB'", "SELECT 1", "COMMIT"):
-            for _ in range(5):
-                if before == "COMMIT":
-                    assert client.sql("BEGIN READ ONLY") == "C:BEGIN Z:T"
-                client.send(query(before), query(INSERT), query("SELECT 3"))
-                client.until(b"Z")
-                assert client.ask(units=2) == "C:INSERT 0 1 Z:I T D:3 C:SELECT 1 Z:I"
-
-
-# Nobody there
+def test_a_write_in_one_packet_behind_what_a_replica_does_is_done(client):
+    for before in ("SET work_mem = '5MB'", "SELECT 1", "COMMIT"):
+        for _ in range(5):
+            if before == "COMMIT":
+                assert client.sql("BEGIN READ ONLY") == "C:BEGIN Z:T"
+            client.send(query(before), query(INSERT), query("SELECT 3"))
+            client.until(b"Z")
+            assert client.ask(units=2) == "C:INSERT 0 1 Z:I T D:3 C:SELECT 1 Z:I"
 
 
 def test_a_client_hears_at_once_why_no_server_can_be_reached(servers):
     nowhere = free_port()
-    text = f"""[pooler]
-listen_port = @PORT@
-unix_socket_dir = ""
-auth_type = "any"
-monitor_user = "postgres"
-[databases.app]
-dbname = "postgres"
-servers = [{{ host = "127.0.0.1", port = {nowhere} }}, {{ host = "localhost", port = {nowhere} }}]
-"""
+    listed = f'{{ host = "127.0.0.1", port = {nowhere} }}, {{ host = "localhost", port = {nowhere} }}'
+    text = re.sub(r"servers = .*", f"servers = [{listed}]", servers.toml())
     with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
         with pytest.raises(psycopg.errors.OperationalError) as told:
             psycopg.connect(place(pooler, connect_timeout=10))
@@ -297,14 +247,13 @@ def test_a_client_hears_at_once_that_nobody_can_ask_the_servers(servers):
         assert all('role "nobody" does not exist' in row["error"] for row in pooler.show("REPLICAS"))
 
 
-@pytest.mark.parametrize("limit", ["query_wait_timeout", "client_login_timeout"])
-def test_a_client_that_waits_to_be_greeted_hears_why_in_time(servers, limit):
-    text = servers.toml(f"{limit} = 1", servers=servers.replicas, roles=("auto", "auto"))
+def test_a_client_that_waits_to_be_greeted_hears_why_in_time(servers):
+    text = servers.toml("query_wait_timeout = 1", servers=servers.replicas, roles=("auto", "auto"))
     with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
         for replica in servers.replicas:
             wait_until(lambda: [row["role"] for row in pooler.show("REPLICAS")] == ["replica", "replica"])
             pooler.psql(f"BAN {replica.socket_folder}:{replica.port}", "pgbouncer")
         with pytest.raises(psycopg.OperationalError) as told:
             psycopg.connect(place(pooler, connect_timeout=10))
-        assert limit in str(told.value)
+        assert "query_wait_timeout" in str(told.value)
         assert f"{servers.replicas[0].port} banned" in str(told.value)

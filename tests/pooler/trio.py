@@ -132,6 +132,19 @@ def processes(server):
 
 
 @contextlib.contextmanager
+def paused(*replicas):
+    """Replicas that replay nothing."""
+    for replica in replicas:
+        replica.psql("SELECT pg_wal_replay_pause()")
+        wait_until(lambda replica=replica: replica.psql("SELECT pg_get_wal_replay_pause_state()") == "paused")
+    try:
+        yield
+    finally:
+        for replica in replicas:
+            replica.psql("SELECT pg_wal_replay_resume()")
+
+
+@contextlib.contextmanager
 def silent(server):
     """While this lasts a server does and says nothing, as one that is cut off."""
     # It must not start more processes meanwhile.
