@@ -99,11 +99,16 @@ class Raw:
     def __exit__(self, *exception):
         self.socket.close()
 
+    def ask_to_cancel(self, port, **options):
+        """A connection of its own that has brought a cancel request for this one."""
+        key = next(body for kind, body in self.greeting if kind == b"K")
+        request = Raw(port, login=False, **options)
+        request.send(struct.pack("!ii", 8 + len(key), 80877102) + key)
+        return request
+
     def cancel(self, port, **options):
         """Sends a cancel request for it, and waits until that has been taken."""
-        key = next(body for kind, body in self.greeting if kind == b"K")
-        with Raw(port, login=False, **options) as request:
-            request.send(struct.pack("!ii", 8 + len(key), 80877102) + key)
+        with self.ask_to_cancel(port, **options) as request:
             assert request.is_closed()
 
     def send(self, *parts):
