@@ -40,66 +40,31 @@ CREATE FUNCTION public.setv(text) RETURNS text LANGUAGE sql VOLATILE AS 'SELECT 
 TABLES = ", ".join(f"public.{kind}{client}" for kind in "td" for client in range(CLIENTS))
 
 COPIES = [
-    "COPY public.t{c} FROM STDIN",
-    "COPY public.t{c} FROM STDIN",
-    "COPY public.d{c} FROM STDIN",
-    "COPY nowhere FROM STDIN",
+    "COPY public.t{c} FROM STDIN", "COPY public.t{c} FROM STDIN", "COPY public.d{c} FROM STDIN", "COPY nowhere FROM STDIN",
     "COPY public.t{c} TO STDOUT",
-]
+]  # fmt: skip
 # The statements of units, by kind, with how often one of the kind is drawn.
 KINDS = {
     "copies": (4, COPIES),
-    "transactions": (
-        4,
-        ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "COMMIT AND CHAIN"],
-    ),
-    "settings": (
-        3,
-        [
-            "SET my.a = 'c{c}{n}'",
-            "SET LOCAL my.a = 'l{c}'",
-            "RESET my.a",
-            "SET DateStyle = 'SQL, MDY'",
-            "SET LOCAL DateStyle = 'ISO, YMD'",
-            "RESET DateStyle",
-            "SET search_path = a, public",
-            "SET LOCAL search_path = b, public",
-            "RESET search_path",
-            "SET standard_conforming_strings = off",
-            "RESET standard_conforming_strings",
-            "SET TimeZone = 'Asia/Tokyo'",
-            "RESET TimeZone",
-            "SELECT public.setv('f{c}')",
-        ],
-    ),
-    "reads": (
-        6,
-        [
-            "SELECT 'c{c}{n}'",
-            "SELECT coalesce(current_setting('my.a', true), '')",
-            "SELECT '02/03/2024'::date::text",
-            "SELECT x FROM v",
-            "SELECT count(*) FROM public.t{c}",
-            "SELECT 1/0",
-            "",
-            "SELEC",
-            "SELECT generate_series(1, 3)",
-            "SHOW search_path",
-        ],
-    ),
-    "writes": (
-        3,
-        [
-            "INSERT INTO public.t{c} VALUES ({n})",
-            "INSERT INTO public.d{c} VALUES (1)",
-            "DELETE FROM public.t{c}",
-            "DELETE FROM public.d{c}",
-            "DECLARE k CURSOR FOR SELECT generate_series(1, 5)",
-            "FETCH 2 FROM k",
-            "CLOSE k",
-        ],
-    ),
-}
+    "transactions": (4, [
+        "BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s", "COMMIT AND CHAIN",
+    ]),
+    "settings": (3, [
+        "SET my.a = 'c{c}{n}'", "SET LOCAL my.a = 'l{c}'", "RESET my.a", "SET DateStyle = 'SQL, MDY'",
+        "SET LOCAL DateStyle = 'ISO, YMD'", "RESET DateStyle", "SET search_path = a, public",
+        "SET LOCAL search_path = b, public", "RESET search_path", "SET standard_conforming_strings = off",
+        "RESET standard_conforming_strings", "SET TimeZone = 'Asia/Tokyo'", "RESET TimeZone", "SELECT public.setv('f{c}')",
+    ]),
+    "reads": (6, [
+        "SELECT 'c{c}{n}'", "SELECT coalesce(current_setting('my.a', true), '')", "SELECT '02/03/2024'::date::text",
+        "SELECT x FROM v", "SELECT count(*) FROM public.t{c}", "SELECT 1/0", "", "SELEC", "SELECT generate_series(1, 3)",
+        "SHOW search_path",
+    ]),
+    "writes": (3, [
+        "INSERT INTO public.t{c} VALUES ({n})", "INSERT INTO public.d{c} VALUES (1)", "DELETE FROM public.t{c}",
+        "DELETE FROM public.d{c}", "DECLARE k CURSOR FOR SELECT generate_series(1, 5)", "FETCH 2 FROM k", "CLOSE k",
+    ]),
+}  # fmt: skip
 SEVERAL = [
     "SELECT 1; COPY public.t{c} FROM STDIN; SELECT 2",
     "COPY public.t{c} FROM STDIN; COPY public.d{c} FROM STDIN",
@@ -133,15 +98,9 @@ class Speaker:
 
     def _part(self):
         makers = {
-            self._one_query: 8,
-            self._unit: 6,
-            self._piece: 10,
-            self._failing: 8,
-            self._copy: 5,
-            self._portal: 2,
-            self._block: 3,
-            self._again: 5,
-        }
+            self._one_query: 8, self._unit: 6, self._piece: 10, self._failing: 8, self._copy: 5, self._portal: 2,
+            self._block: 3, self._again: 5,
+        }  # fmt: skip
         return self.dice.choices(list(makers), list(makers.values()))[0]()
 
     def _text(self, several=True):

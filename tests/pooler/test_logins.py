@@ -116,20 +116,6 @@ def test_the_poolers_own_certificate_is_read_again_on_reload(tls_server, authori
         wait_until(lambda: outcome(pooler, "cert_user", None) == "cert_user")
 
 
-def test_unix_sockets_know_passwords_and_cancels(tls_server):
-    """Both sides on Unix sockets; a cancel request by libpq's own PQcancel, which psql sends on SIGINT."""
-    users = {"scram_user": PASSWORD, "md5_user": PASSWORD}
-    for auth_type in ("scram-sha-256", "md5", "plain"):
-        with Pooler(tls_server, users=users, auth_type=auth_type) as pooler:
-            place = {"host": pooler.folder}
-            for user in users:
-                assert outcome(pooler, user, **place) == user
-                assert "password authentication failed" in outcome(pooler, user, "wrong", **place)
-    with Pooler(tls_server) as pooler:
-        assert interrupted(pooler, tls_server, host=pooler.folder)
-        assert pooler.show("SERVERS")[0]["addr"] == str(tls_server.socket_folder)
-
-
 def test_psql_cancels_over_tls(tls_server, certificate):
     with Pooler(tls_server, BY_TCP, server_tls_sslmode="require", **shown(certificate)) as pooler:
         assert interrupted(pooler, tls_server, host="127.0.0.1", sslmode="require")

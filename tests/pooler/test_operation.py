@@ -86,20 +86,6 @@ def test_an_orderly_end_waits_for_sessions_as_pgbouncer_does(server):
         assert pooler.process.wait(10) == 0
 
 
-def test_an_orderly_end_waits_for_no_client_that_only_keeps_its_connection(server):
-    with Pooler(server, default_pool_size=3) as pooler:
-        with Raw(pooler.port) as idle, Raw(pooler.port) as busy:
-            for client in (idle, busy):
-                client.sql("CREATE TEMP TABLE kept (number int)")
-            busy.sql("BEGIN")
-            pooler.process.send_signal(signal.SIGINT)
-            assert raw.code(idle.until(b"E")[-1][1]) == "57P01"
-            assert busy.value("SELECT count(*) FROM kept") == "0"
-            assert pooler.process.poll() is None
-            busy.sql("COMMIT")
-            assert pooler.process.wait(10) == 0
-
-
 def test_orders_are_in_the_log_with_the_client_that_gave_them(pooler):
     pooler.psql("RECONNECT postgres", "pgbouncer")
     pooler.psql("SHOW POOLS", "pgbouncer")

@@ -159,22 +159,6 @@ def answers(client):
     return False
 
 
-def test_who_waits_too_long_for_a_server_that_is_down_hears_why_and_stays(own):
-    with (
-        in_front_of(own, "pgbouncer.ini", more="query_wait_timeout = 0.7\n") as pooler,
-        Raw(pooler.port, "app") as client,
-    ):
-        assert not asked(client)
-        own.stop("fast")
-        started = time.monotonic()
-        code, text = asked(client)
-        assert time.monotonic() - started > 0.6
-        assert code == "08006"
-        assert text.startswith("query_wait_timeout: the server cannot be reached: cannot connect to ")
-        own.start(port=own.port)
-        wait_until(lambda: not asked(client))
-
-
 def test_the_queue_can_be_turned_off(own):
     with in_front_of(own, "pgbouncer.ini", more="queue_while_down = 0\n") as pooler, Raw(pooler.port, "app") as client:
         assert not asked(client)

@@ -9,7 +9,7 @@ from pg8000.exceptions import DatabaseError
 
 from devkit.server import Server
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
-from tests.pooler.raw import SSL_REQUEST, Raw, message, query, startup
+from tests.pooler.raw import SSL_REQUEST, message
 from tests.pooler.secured import (
     CLEARTEXT,
     LET_IN,
@@ -257,31 +257,3 @@ def asked_again(connection):
         return ask(connection, "SELECT current_user")[0][0]
     except DatabaseError as error:
         return str(error)
-
-
-def test_a_password_found_in_one_database_is_not_offered_to_the_servers_of_another(tls_server):
-    """Only the tenant of `a` logs in before the server of `b` asks for a password."""
-    with Impostor(b"N", LET_IN) as impostor:
-        of_a = f"host=127.0.0.1 dbname=postgres {finds(PASSWORD)}"
-        of_b = f"host=127.0.0.1 port={impostor.port} auth_dbname=a {finds('of b')}"
-        settings = {"auth_type": "plain", "auth_user": "asker", "workers": 1}
-        with (
-            Pooler(tls_server, {"a": of_a, "b": of_b}, {"asker": PASSWORD}, **settings) as pooler,
-            Raw(pooler.port, "b", login=False) as client,
-        ):
-            client.send(startup("b", "scram_user"))
-            client.until(b"R")
-            client.send(message(b"p", b"of b\0"))
-            client.until(b"Z")
-            assert pooler.psql("SELECT 1", "a", "scram_user", PASSWORD) == "1"
-            impostor.says = CLEARTEXT
-            impostor.told.clear()
-            impostor.dismiss()
-            client.send(query("SELECT 1"))
-            wait_until(
-                lambda: any(
-                    password in clear for password in (b"of b", PASSWORD.encode()) for clear, _ in impostor.told
-                )
-            )
-    for clear, _ in impostor.told:
-        assert PASSWORD.encode() not in clear

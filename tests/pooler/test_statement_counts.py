@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from devkit.server import free_port
-from tests.pooler.process import Pooler, ask, wait_until
+from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
 SECRET = "geheim"
@@ -99,15 +99,6 @@ def test_users_and_databases_are_apart_and_the_metrics_have_twenty(server):
         assert len(lines) == 20 and all('query="select $1 as a' in line for line in lines)
 
 
-def test_memory_is_bounded(counting):
-    pooler, client = counting
-    for block in range(25):
-        client.send(*(query(f"SELECT 1 AS a{block}_{number}") for number in range(100)))
-        for _ in range(100):
-            client.until(b"Z")
-    assert 500 <= len(pooler.show("SHAPES", "howdah")) <= 1000
-
-
 def test_what_happens_is_kept(server):
     with Pooler(server, {"postgres": ""}) as pooler:
         pooler.psql("SELECT 1")
@@ -128,11 +119,3 @@ def test_what_happens_is_kept(server):
         pooler.process.send_signal(signal.SIGUSR2)
         wait_until(lambda: events(pooler)[0] == ("resume", ""))
         assert pooler.show("EVENTS", "howdah")[2]["time"].endswith(" UTC")
-
-
-def test_the_last_hundred_are_kept(server):
-    with Pooler(server, {"postgres": ""}) as pooler, pooler.connect("howdah") as console:
-        for _ in range(60):
-            ask(console, "PAUSE postgres")
-            ask(console, "RESUME postgres")
-        assert len(events(pooler)) == 100

@@ -89,14 +89,6 @@ def test_the_other_commands_go_on_and_say_what_does_not_fit(pooler):
         assert client.value("SELECT 4") == "4"
 
 
-def test_only_admins_may_suspend(server):
-    users = {"viewer": "", "postgres": ""}
-    with Pooler(server, users=users, auth_type="trust", stats_users="viewer") as pooler:
-        with Raw(pooler.port, "pgbouncer", user="viewer") as viewer:
-            assert viewer.sql("SUSPEND") == "E:08P01 Z:I"
-            assert states(viewer) == ["active"]
-
-
 def test_it_ends_when_the_last_of_the_console_leaves(pooler):
     with Raw(pooler.port) as client:
         with console(pooler) as admin, console(pooler) as other:
