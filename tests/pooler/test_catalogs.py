@@ -118,24 +118,6 @@ def test_a_clients_settings_do_not_reach_it(server, noted):
         assert "cannot read the catalog" not in pooler.log.read_text()
 
 
-def test_a_server_without_room_for_it_serves_its_clients(server, noted):
-    server.psql("ALTER ROLE app CONNECTION LIMIT 1")
-    with (
-        Counting(server, {noted: "user=app"}, default_pool_size=1) as pooler,
-        Raw(pooler.port, noted) as client,
-    ):
-        for _ in range(20):
-            assert asked(client, "SELECT note('full')") == ["full"]
-            time.sleep(0.1)
-        told = [line for line in pooler.log.read_text().splitlines() if "cannot read the catalog" in line]
-        assert len(told) == 1, "told once, not at each try"
-        assert "too many connections for role" in told[0]
-        assert pooler.unpipelined(noted, "catalog") >= 20
-        server.psql("ALTER ROLE app CONNECTION LIMIT 2")
-        pooler.wait_for_sharing(client, noted, seconds=70)
-        assert "the catalog can be read again" in pooler.log.read_text()
-
-
 def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
     """Reading a view's text takes a lock on its tables: waiting for one would end in a deadlock with who holds it."""
     server.psql("CREATE VIEW seen AS SELECT x FROM noted", noted)

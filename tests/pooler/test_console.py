@@ -3,11 +3,10 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import contextlib
 import os
 import re
 import struct
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pg8000.dbapi
@@ -109,103 +108,95 @@ def test_what_has_no_effect_may_be_set_as_pgbouncers_own_settings_may(pooler):
 
 @pytest.mark.parametrize(("console", "protocol"), CONSOLES)
 def test_each_command_does_what_it_says(server, console, protocol):
-    with Pooler(server, {"postgres": "", "other": "dbname=postgres"}, default_pool_size=2) as pooler:
-        with Raw(pooler.port, console) as admin, pooler.connect() as client, pooler.connect("other") as other:
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, {"postgres": "", "other": "dbname=postgres"}, default_pool_size=2))
+        admin, waiter = (stack.enter_context(Raw(pooler.port, console)) for _ in range(2))
+        client, other = (stack.enter_context(Raw(pooler.port, name)) for name in ("postgres", "other"))
 
-            def order(command, expected=None):
-                told = outcome(run(admin, protocol, command))
-                assert told == (expected or command.split()[0]), (command, told)
+        def order(command, expected=None):
+            told = outcome(run(admin, protocol, command))
+            assert told == (expected or command.split()[0]), (command, told)
 
-            def state(name):
-                return {row["name"]: row for row in pooler.show("DATABASES")}[name]
+        def state(name):
+            return {row["name"]: row for row in pooler.show("DATABASES")}[name]
 
-            def pids(database):
-                return {row["remote_pid"] for row in pooler.show("SERVERS") if row["database"] == database}
+        def pids(database):
+            return {row["remote_pid"] for row in pooler.show("SERVERS") if row["database"] == database}
 
-            for connection in (client, other):
-                ask(connection, "SELECT 1")
-            # One database, then all.
-            order("PAUSE postgres")
-            assert (state("postgres")["paused"], state("other")["paused"]) == ("1", "0")
-            assert not pids("postgres") and pids("other") and ask(other, "SELECT 2") == [(2,)]
-            answered = []
-            waiting = threading.Thread(target=lambda: answered.append(ask(client, "SELECT 3")))
-            waiting.start()
-            wait_until(lambda: any(row["cl_waiting"] == "1" for row in pooler.show("POOLS")))
-            assert not answered
-            order("RESUME postgres")
-            waiting.join(5)
-            assert answered == [[(3,)]]
-            order("RESUME postgres", "database postgres is not paused")
-            order("PAUSE")
-            order("PAUSE", "already paused")
-            order("KILL", "already paused")
-            assert pooler.show("STATE")[1] == {"key": "paused", "value": "yes"} and not pooler.show("SERVERS")
-            order("RESUME")
-            order("RESUME", "the pooler is not paused/suspended")
-            # PgCat's form: one user's pool.
-            order(f"PAUSE postgres,{SUPERUSER}")
-            assert ask(other, "SELECT 4") == [(4,)]
-            order(f"RESUME postgres,{SUPERUSER}")
-            assert ask(client, "SELECT 4") == [(4,)]
-            # RECONNECT leaves the transaction its server; WAIT_CLOSE waits for that.
-            ask(client, "BEGIN")
-            ask(client, "SELECT 1")
-            before = pids("postgres")
-            order("RECONNECT postgres")
-            assert pids("postgres") == before
-            waited = []
-            closing = threading.Thread(target=lambda: waited.append(pooler.psql("WAIT_CLOSE postgres", console)))
-            closing.start()
-            time.sleep(0.3)
-            assert not waited
-            ask(client, "COMMIT")
-            closing.join(5)
-            assert waited and ask(client, "SELECT 5") == [(5,)] and not pids("postgres") & before
-            order("RECONNECT")
-            order("WAIT_CLOSE")
-            # DISABLE refuses who comes, and leaves who is there.
-            order("DISABLE postgres")
-            assert state("postgres")["disabled"] == "1"
-            assert "is disabled" in pooler.psql("SELECT 1", check=False).stderr
-            assert ask(client, "SELECT 6") == [(6,)]
-            order("ENABLE postgres")
-            assert pooler.psql("SELECT 7") == "7"
-            # RELOAD takes the file, and says what is wrong with it.
-            pooler.configure(default_pool_size=5)
-            order("RELOAD")
-            assert state("postgres")["pool_size"] == "5"
-            good = pooler.path.read_text()
-            pooler.path.write_text(good + "pool_mode = nonsense\n")
-            assert "expected session, transaction or statement" in outcome(run(admin, protocol, "RELOAD"))
-            assert ask(client, "SELECT 8") == [(8,)]
-            pooler.path.write_text(good)
-            # SET changes a setting until the next RELOAD.
-            order("SET default_pool_size = 3")
-            assert state("postgres")["pool_size"] == "3"
-            order("SET query_wait_timeout TO '7'")
-            order("SET nothing = 1", "SET failed: there is no setting nothing")
-            whole = "expected a whole number from 0 to 2147483647"
-            order("SET default_pool_size = x", f"SET failed: default_pool_size = x: {whole}")
-            order("SET listen_port = 1", "SET failed: listen_port cannot be changed while running")
-            order("SET client_encoding = 'UTF8'")
-            order("RELOAD")
-            assert state("postgres")["pool_size"] == "5"
-            # KILL drops clients and servers, and leaves the database paused.
-            killed = next(row["id"] for row in pooler.show("CLIENTS") if row["database"] == "other")
-            order(f"KILL_CLIENT {killed}")
-            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
-                ask(other, "SELECT 1")
-            order("KILL postgres")
-            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
-                ask(client, "SELECT 1")
-            assert not pids("postgres") and state("postgres")["paused"] == "1"
-            order("RESUME postgres")
-            assert pooler.psql("SELECT 9") == "9"
-            for command in ("PAUSE", "KILL", "RECONNECT", "WAIT_CLOSE", "DISABLE", "ENABLE"):
-                order(f"{command} nowhere", "no such database: nowhere")
-            order("SHUTDOWN nonsense", "SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS")
-            order("NONSENSE", "invalid command 'NONSENSE', use SHOW HELP;")
+        for connection in (client, other):
+            assert connection.value("SELECT 1") == "1"
+        # One database, then all.
+        order("PAUSE postgres")
+        assert (state("postgres")["paused"], state("other")["paused"]) == ("1", "0")
+        assert not pids("postgres") and pids("other") and other.value("SELECT 2") == "2"
+        client.send(query("SELECT 3"))
+        wait_until(lambda: any(row["cl_waiting"] == "1" for row in pooler.show("POOLS")))
+        assert not client.waiting(0)
+        order("RESUME postgres")
+        assert raw.values(client.until(b"Z")) == ["3"]
+        order("RESUME postgres", "database postgres is not paused")
+        order("PAUSE")
+        order("PAUSE", "already paused")
+        order("KILL", "already paused")
+        assert pooler.show("STATE")[1] == {"key": "paused", "value": "yes"} and not pooler.show("SERVERS")
+        order("RESUME")
+        order("RESUME", "the pooler is not paused/suspended")
+        # PgCat's form: one user's pool.
+        order(f"PAUSE postgres,{SUPERUSER}")
+        assert other.value("SELECT 4") == "4"
+        order(f"RESUME postgres,{SUPERUSER}")
+        # PAUSE waits for transactions, RECONNECT leaves them their server, and WAIT_CLOSE waits for that.
+        assert client.sql("BEGIN") == "C:BEGIN Z:T"
+        waiter.send(query("PAUSE postgres"))
+        wait_until(lambda: state("postgres")["paused"] == "1")
+        order("RESUME postgres")
+        assert outcome(waiter.until(b"Z")) == "PAUSE was ended by RESUME before it was complete"
+        before = pids("postgres")
+        order("RECONNECT postgres")
+        assert pids("postgres") == before
+        waiter.send(query("WAIT_CLOSE postgres"))
+        assert not waiter.waiting(0.3)
+        assert client.sql("COMMIT") == "C:COMMIT Z:I"
+        assert outcome(waiter.until(b"Z")) == "WAIT_CLOSE"
+        assert client.value("SELECT 5") == "5" and not pids("postgres") & before
+        # DISABLE refuses who comes, and leaves who is there.
+        order("DISABLE postgres")
+        assert state("postgres")["disabled"] == "1"
+        assert "is disabled" in raw.refusal(pooler.port)[1]
+        assert client.value("SELECT 6") == "6"
+        order("ENABLE postgres")
+        assert pooler.psql("SELECT 7") == "7"
+        # RELOAD takes the file, and says what is wrong with it; SET changes a setting until the next RELOAD.
+        pooler.configure(default_pool_size=5)
+        order("RELOAD")
+        assert state("postgres")["pool_size"] == "5"
+        good = pooler.path.read_text()
+        pooler.path.write_text(good + "pool_mode = nonsense\n")
+        assert "expected session, transaction or statement" in outcome(run(admin, protocol, "RELOAD"))
+        pooler.path.write_text(good)
+        order("SET default_pool_size = 3")
+        assert state("postgres")["pool_size"] == "3"
+        order("SET query_wait_timeout TO '7'")
+        order("SET nothing = 1", "SET failed: there is no setting nothing")
+        whole = "expected a whole number from 0 to 2147483647"
+        order("SET default_pool_size = x", f"SET failed: default_pool_size = x: {whole}")
+        order("SET listen_port = 1", "SET failed: listen_port cannot be changed while running")
+        order("SET client_encoding = 'UTF8'")
+        order("RELOAD")
+        assert state("postgres")["pool_size"] == "5"
+        # KILL drops clients and servers, and leaves the database paused.
+        killed = next(row["id"] for row in pooler.show("CLIENTS") if row["database"] == "other")
+        order(f"KILL_CLIENT {killed}")
+        order("KILL postgres")
+        for connection in (other, client):
+            assert connection.until(b"E") and connection.is_closed()
+        assert not pids("postgres") and state("postgres")["paused"] == "1"
+        order("RESUME postgres")
+        assert pooler.psql("SELECT 9") == "9"
+        for command in ("PAUSE", "KILL", "RECONNECT", "WAIT_CLOSE", "DISABLE", "ENABLE"):
+            order(f"{command} nowhere", "no such database: nowhere")
+        order("SHUTDOWN nonsense", "SHUTDOWN takes WAIT_FOR_CLIENTS or WAIT_FOR_SERVERS")
+        order("NONSENSE", "invalid command 'NONSENSE', use SHOW HELP;")
 
 
 def test_an_id_is_of_one_client_for_ever_and_killing_nobody_is_an_error(pooler):
@@ -232,34 +223,28 @@ def test_an_id_is_of_one_client_for_ever_and_killing_nobody_is_an_error(pooler):
 
 @pytest.mark.parametrize(("console", "protocol"), CONSOLES)
 def test_shutdown_at_once_and_when_servers_or_clients_are_done(server, console, protocol):
-    with Pooler(server) as pooler, pooler.connect() as client, Raw(pooler.port, console) as admin:
-        ask(client, "BEGIN")
+    with Pooler(server) as pooler, Raw(pooler.port) as client, Raw(pooler.port, console) as admin:
+        client.sql("BEGIN")
         admin.send(*([query("SHUTDOWN")] if protocol == "simple" else [parse("", "SHUTDOWN"), bind(""), EXECUTE, SYNC]))
         assert pooler.process.wait(5) == 0
-    with Pooler(server) as pooler, pooler.connect() as busy, pooler.connect() as idle:
+    with Pooler(server) as pooler, Raw(pooler.port) as busy, Raw(pooler.port) as idle:
         with Raw(pooler.port, console) as admin:
-            ask(busy, "BEGIN")
-            ask(idle, "SELECT 1")
+            busy.sql("BEGIN")
             assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_SERVERS")) == "SHUTDOWN"
-            wait_until(lambda: len([kind for kind, _ in run(admin, protocol, "SHOW CLIENTS") if kind == b"D"]) == 2)
-            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
-                ask(idle, "SELECT 1")
-            assert ask(busy, "SELECT 2") == [(2,)]
-            assert pooler.process.poll() is None
-            ask(busy, "COMMIT")
+            assert idle.until(b"E") and idle.is_closed()
+            assert busy.value("SELECT 2") == "2" and pooler.process.poll() is None
+            busy.sql("COMMIT")
             assert pooler.process.wait(5) == 0
-    with Pooler(server, workers=2) as pooler, pooler.connect() as client:
+    with Pooler(server, workers=2) as pooler, Raw(pooler.port) as client:
         with Raw(pooler.port, console) as admin:
             assert outcome(run(admin, protocol, "SHUTDOWN WAIT_FOR_CLIENTS")) == "SHUTDOWN"
             wait_until(lambda: is_refused(pooler.port))
             # Clients stay as long as they like, nobody else comes, and the console answers.
-            assert ask(client, "SELECT 3") == [(3,)]
-            with pytest.raises(OSError):
-                Raw(pooler.port)
+            assert client.value("SELECT 3") == "3"
             assert outcome(run(admin, protocol, "SHOW CLIENTS")) == "SHOW"
             assert outcome(run(admin, protocol, "RESUME")) == "the pooler is shutting down"
         assert pooler.process.poll() is None
-        client.close()
+        client.socket.close()
         assert pooler.process.wait(5) == 0
 
 

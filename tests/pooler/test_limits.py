@@ -159,36 +159,26 @@ def pools(pooler):
 
 
 def test_clients_of_a_given_user_share_that_users_pool(with_users):
-    databases = {"given": f"dbname=postgres user=scram_user password='{PASSWORD}'", "postgres": ""}
-    host = f"host=127.0.0.1 port={with_users.port}"
-    with Pooler(with_users, databases, default_pool_size=3) as pooler:
-        text = pooler.path.read_text().replace(f"host={with_users.socket_folder} port={with_users.port}", host)
-        pooler.path.write_text(
-            text.replace("[pgbouncer]", "[users]\nscram_user = pool_size=2\nsomebody = pool_size=1\n[pgbouncer]")
-        )
+    entry = f"[databases]\ngiven = host=127.0.0.1 port={with_users.port} dbname=postgres password='{PASSWORD}'"
+    with Pooler(with_users, default_pool_size=3) as pooler, contextlib.ExitStack() as stack:
+        text = pooler.path.read_text().replace("[databases]", f"{entry} user=scram_user")
+        pooler.path.write_text(text.replace("[pgbouncer]", "[users]\nscram_user = pool_size=2\n[pgbouncer]"))
         pooler.psql("RELOAD", "pgbouncer")
-        with contextlib.ExitStack() as stack:
-            names = ("somebody", "someone", "anybody")
-            clients = [stack.enter_context(pooler.connect("given", name)) for name in names]
-            for client in clients:
-                assert ask(client, "SELECT current_user") == [("scram_user",)]
-            # Two of them have the two connections that scram_user may have: the third waits.
-            for client in clients[:2]:
-                ask(client, "BEGIN")
-                ask(client, "SELECT 1")
-            waiting = stack.enter_context(Raw(pooler.port, "given", user="nobody"))
-            waiting.send(query("SELECT 1"))
-            wait_until(lambda: pools(pooler)["scram_user"]["cl_waiting"] == "1")
-            assert {row["user"] for row in pooler.show("SERVERS") if row["database"] == "given"} == {"scram_user"}
-            assert pools(pooler).keys() == {"scram_user"} and pools(pooler)["scram_user"]["sv_active"] == "2"
-            ask(clients[0], "COMMIT")
-            assert raw.values(waiting.until(b"Z")) == ["1"]
-            ask(clients[1], "COMMIT")
-            # Clients that were let in to be scram_user are not kept when that is over.
-            pooler.path.write_text(pooler.path.read_text().replace(" user=scram_user", ""))
-            pooler.psql("RELOAD", "pgbouncer")
-            kind, body = waiting.next()
-            assert kind == b"E" and b'the entry of database "given" no longer names user "scram_user"' in body
+        clients = [stack.enter_context(Raw(pooler.port, "given", user=f"of_{number}")) for number in range(3)]
+        # Two of them have the two connections that scram_user may have: the third waits.
+        for client in clients[:2]:
+            assert client.value("SELECT current_user") == "scram_user"
+            client.sql("BEGIN")
+        clients[2].send(query("SELECT 1"))
+        wait_until(lambda: pools(pooler)["scram_user"]["cl_waiting"] == "1")
+        assert pools(pooler).keys() == {"scram_user"} and pools(pooler)["scram_user"]["sv_active"] == "2"
+        clients[0].sql("COMMIT")
+        assert raw.values(clients[2].until(b"Z")) == ["1"]
+        # Clients that were let in to be scram_user are not kept when that is over.
+        pooler.path.write_text(pooler.path.read_text().replace(" user=scram_user", ""))
+        pooler.psql("RELOAD", "pgbouncer")
+        _, body = clients[2].until(b"E")[-1]
+        assert b'the entry of database "given" no longer names user "scram_user"' in body
 
 
 def test_clients_go_to_the_pool_of_the_user_that_a_reload_gives(with_many_users):

@@ -7,7 +7,6 @@ import re
 import shlex
 import signal
 import subprocess
-import threading
 
 import pg8000.dbapi
 import pytest
@@ -27,22 +26,6 @@ def test_only_admins_may_change_things(server):
         assert pooler.psql("SHOW VERSION", "pgbouncer", user="viewer").startswith("howdah-pooler")
         told = pooler.psql("SHOW VERSION", "pgbouncer", user="eve", check=False).stderr
         assert 'not allowed: user "eve" is in neither admin_users nor stats_users' in told
-
-
-def test_resume_ends_a_pause_that_waits(pooler):
-    with pooler.connect() as client, pooler.connect() as later:
-        ask(client, "BEGIN")
-        told = []
-        paused = threading.Thread(target=lambda: told.append(pooler.psql("PAUSE postgres", "pgbouncer", check=False)))
-        paused.start()
-        wait_until(lambda: any(row["paused"] == "1" for row in pooler.show("DATABASES")))
-        pooler.psql("RESUME postgres", "pgbouncer")
-        paused.join(5)
-        assert "PAUSE was ended by RESUME before it was complete" in told[0].stderr
-        # It stays so: PAUSE asks the workers again and again while it waits.
-        assert all(row["paused"] == "0" for row in pooler.show("DATABASES"))
-        assert ask(later, "SELECT 1") == [(1,)]
-        ask(client, "COMMIT")
 
 
 def test_reconnect_forgets_what_the_servers_reported(pooler):

@@ -215,24 +215,6 @@ def test_limits_hold_and_the_pool_is_not_used_up(source):
             assert plain.sql("COMMIT") == "C:COMMIT Z:I"
 
 
-def test_what_the_console_does(source, pooler):
-    with physical(pooler) as client, Raw(pooler.port) as other:
-        other.sql("SELECT 1")
-        stream(client, source)
-        for command in ("PAUSE", "RESUME", "RECONNECT", "WAIT_CLOSE", "SUSPEND"):
-            # SUSPEND ends with the connection.
-            pooler.psql(command, "pgbouncer")
-        source.psql("INSERT INTO t VALUES (1)")
-        assert client.next()[0] == b"d"
-        number = next(row["id"] for row in pooler.show("CLIENTS") if row["replication"] == "physical")
-        pooler.psql(f"KILL_CLIENT {number}", "pgbouncer")
-        messages = []
-        while (got := client.next()) is not None:
-            messages.append(got)
-        assert messages[-1][0] == b"E" and raw.code(messages[-1][1]) == "57P01"
-    source.psql("TRUNCATE t")
-
-
 def test_a_drain_ends_a_stream_and_waits_for_a_command(source):
     with Pooler(source) as pooler:
         with physical(pooler) as streaming, logical(pooler) as busy, logical(pooler) as idle:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -206,20 +205,6 @@ def test_a_cancel_request_finds_its_client_wherever_it_is(server):
             for client in (left, gone):
                 client.cancel(pooler.port)
                 assert raw.show(client.until(b"Z")).endswith("E:57014 Z:I")
-
-
-def test_the_old_one_can_be_hurried(server):
-    with Pooler(server) as pooler, Raw(pooler.port) as idle, Raw(pooler.port) as within:
-        # It listens, so it does not go.
-        idle.sql("LISTEN hurried")
-        within.sql("BEGIN")
-        with successor(pooler) as old:
-            old.send_signal(signal.SIGINT)
-            kind, body = idle.next()
-            assert (kind, raw.code(body)) == (b"E", "57P01") and idle.is_closed()
-            assert within.sql("COMMIT") == "C:COMMIT Z:I"
-            # It goes to the new one.
-            assert within.value("SELECT 1") == "1" and old.wait(10) == 0
 
 
 def test_the_port_of_the_metrics_goes_too(server):
