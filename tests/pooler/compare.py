@@ -55,6 +55,8 @@ KINDS = {
         "SET LOCAL search_path = b, public", "RESET search_path", "SET standard_conforming_strings = off",
         "RESET standard_conforming_strings", "SET TimeZone = 'Asia/Tokyo'", "RESET TimeZone", "SELECT public.setv('f{c}')",
     ]),
+    "names": (1, ["DEALLOCATE ALL", "DISCARD ALL"]),
+    "roles": (1, ["SET ROLE pg_monitor", "SET LOCAL ROLE pg_monitor", "RESET ROLE", "SELECT current_user"]),
     "reads": (6, [
         "SELECT 'c{c}{n}'", "SELECT coalesce(current_setting('my.a', true), '')", "SELECT '02/03/2024'::date::text",
         "SELECT x FROM v", "SELECT count(*) FROM public.t{c}", "SELECT 1/0", "", "SELEC", "SELECT generate_series(1, 3)",
@@ -377,10 +379,14 @@ class Comparison:
             self.begin_anew()
         return len(differences)
 
-    def begin_anew(self):
-        """Fresh connections and empty tables."""
+    def close(self):
+        """Ends all connections."""
         for peer in (*self.direct.values(), *self.pooled.values()):
             peer.raw.socket.close()
+
+    def begin_anew(self):
+        """Fresh connections and empty tables."""
+        self.close()
         for database in "dp":
             self.server.psql(f"SET lock_timeout = '10s'; TRUNCATE {TABLES}", database)
         for peer in (*self.direct.values(), *self.pooled.values()):
