@@ -24,16 +24,7 @@ LOCK = 4711
 READ = f"SELECT held({LOCK}, 'x') AS held"
 WRITE = f"INSERT INTO struck SELECT held({LOCK}, 'x')"
 SLOW = "SELECT pg_sleep(0.3), 'next'"
-FORMS = {
-    "read": [query(READ)],
-    "extended write": [parse("", WRITE), bind(""), EXECUTE, SYNC],
-    "in a transaction": [query(READ)],
-}
-DONE = {
-    "read": "T D:x C:SELECT 1 Z:I",
-    "extended write": "1 2 C:INSERT 0 1 Z:I",
-    "in a transaction": "T D:x C:SELECT 1 Z:T",
-}
+FORMS = {"read": [query(READ)], "extended write": [parse("", WRITE), bind(""), EXECUTE, SYNC]}
 ALL_FORMS = pytest.mark.parametrize("form", FORMS)
 
 
@@ -66,16 +57,6 @@ def blocked(looker):
     )
 
 
-def running(looker):
-    """How many slow statements run."""
-    return int(looker.value(f"SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = $${SLOW}$$"))
-
-
-def waiting(pooler):
-    """How many clients wait for a connection."""
-    return int(pooler.show("POOLS")[0]["cl_waiting"])
-
-
 def cancelled(answer):
     """Whether a unit was answered by 57014; what comes before the rows may have been sent."""
     return re.fullmatch(r"((1|2|T) )*E:57014 Z:[IE]", answer) is not None
@@ -89,19 +70,6 @@ def known_as_reads(*clients):
             assert client.sql("SELECT 'y' AS other") == "T D:y C:SELECT 1 Z:I"
 
 
-def begin(client, form):
-    """Sends a unit that is blocked."""
-    if form == "in a transaction":
-        assert client.sql("BEGIN") == "C:BEGIN Z:T"
-    client.send(*FORMS[form])
-
-
-def finish(client, form):
-    """Ends the transaction that a unit has begun."""
-    if form == "in a transaction":
-        assert client.sql("ROLLBACK") == "C:ROLLBACK Z:I"
-
-
 @ALL_FORMS
 def test_a_client_that_cancels_hears_no_end_before_the_server_has_it(server, ground, pipelining, form):
     with contextlib.ExitStack() as stack:
@@ -110,7 +78,7 @@ def test_a_client_that_cancels_hears_no_end_before_the_server_has_it(server, gro
         net.keeps_cancels = True
         x = stack.enter_context(Raw(pooler.port))
         stack.enter_context(locked(server))
-        begin(x, form)
+        x.send(*FORMS[form])
         wait_until(lambda: blocked(ground) == 1)
         request = stack.enter_context(x.ask_to_cancel(pooler.port))
         if net.wait_or_not(lambda: net.errands, 1):
@@ -119,58 +87,9 @@ def test_a_client_that_cancels_hears_no_end_before_the_server_has_it(server, gro
             net.errands[0].deliver()
         assert request.is_closed()
         assert cancelled(x.ask())
-        finish(x, form)
         wait_until(lambda: blocked(ground) == 0)
         assert ground.value("SELECT count(*) FROM struck") == "0"
         assert x.sql("SELECT 'next'") == "T D:next C:SELECT 1 Z:I"
-
-
-@ALL_FORMS
-def test_a_cancel_that_comes_late_spares_what_its_client_asks_next(server, ground, pipelining, form):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
-        net.keeps_cancels = True
-        x = stack.enter_context(Raw(pooler.port))
-        with locked(server):
-            begin(x, form)
-            wait_until(lambda: blocked(ground) == 1)
-            stack.enter_context(x.ask_to_cancel(pooler.port))
-            net.wait_or_not(lambda: net.errands, 0.5)
-        # It ends by itself, unless it was answered before.
-        found = x.ask()
-        assert found == DONE[form] or cancelled(found)
-        finish(x, form)
-        x.send(query(SLOW))
-        # On another connection, or behind the request.
-        wait_until(lambda: running(ground) == 1 or waiting(pooler) == 1)
-        for errand in net.errands:
-            errand.deliver()
-        assert x.ask() == "T D:|next C:SELECT 1 Z:I"
-
-
-@pytest.mark.parametrize("form", ["read", "in a transaction"])
-def test_a_cancel_that_is_given_up_spares_other_clients(server, ground, pipelining, form):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        settings = {"default_pool_size": 1, "pipelining": pipelining, "cancel_wait_timeout": 1}
-        pooler = stack.enter_context(Pooler(net, **settings))
-        net.keeps_cancels = True
-        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
-        with locked(server):
-            begin(x, form)
-            wait_until(lambda: blocked(ground) == 1)
-            request = stack.enter_context(x.ask_to_cancel(pooler.port))
-            net.wait_or_not(lambda: net.errands, 0.5)
-        found = x.ask()
-        assert found == DONE[form] or cancelled(found)
-        finish(x, form)
-        y.send(query(SLOW))
-        wait_until(lambda: running(ground) == 1)
-        for errand in net.errands:
-            errand.deliver()
-        assert y.ask() == "T D:|next C:SELECT 1 Z:I"
-        assert request.is_closed()
 
 
 def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(server, ground):
@@ -200,7 +119,7 @@ def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(serve
             assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
 
 
-@pytest.mark.parametrize("form", ["read", "extended write"])
+@ALL_FORMS
 def test_a_cancel_spares_what_its_client_has_sent_behind(server, ground, pipelining, form):
     # Each unit is struck by one request at most, as with a server: those behind it begin when the server has the request.
     with contextlib.ExitStack() as stack:
@@ -216,7 +135,7 @@ def test_a_cancel_spares_what_its_client_has_sent_behind(server, ground, pipelin
         assert request.is_closed()
 
 
-@pytest.mark.parametrize("form", ["read", "extended write"])
+@ALL_FORMS
 def test_a_cancel_that_a_server_gets_before_the_statement_is_sent_again(server, ground, pipelining, form):
     # PostgreSQL ignores a cancel request that comes while its process waits for a statement.
     with contextlib.ExitStack() as stack:

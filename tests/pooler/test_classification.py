@@ -216,27 +216,20 @@ def test_training_writes_and_predicting_reads(database, tmp_path):
     assert found == [FAST, "Write rw volatile_function pgml.train", "Write rw volatile_function pgml.load_dataset"]
 
 
-def test_an_extension_that_leaves_volatility_out_spoils_nothing(known, tmp_path):
+def test_an_extension_that_leaves_volatility_out_spoils_nothing(server, tmp_path):
     """An index access method's support functions in C are often declared without a volatility (pgvector's are)."""
-    server, *_ = known
+    lax = """CREATE FUNCTION lax(internal) RETURNS void LANGUAGE internal AS 'btint4sortsupport';
+        CREATE OPERATOR CLASS lax_ops FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
+        OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int), FUNCTION 2 lax(internal)"""
+    # One that is called with values decides.
+    mine = """CREATE FUNCTION compare(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1 - $2';
+        CREATE OPERATOR CLASS mine FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
+        OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 compare(int, int)"""
     server.psql("CREATE DATABASE spoilt")
     try:
-        server.psql(
-            """CREATE FUNCTION lax(internal) RETURNS void LANGUAGE internal AS 'btint4sortsupport';
-            CREATE OPERATOR CLASS lax_ops FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
-            OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 btint4cmp(int, int), FUNCTION 2 lax(internal)""",
-            "spoilt",
-        )
-        path, _ = read_catalog(server, "spoilt", tmp_path)
-        assert judge(path, ["SELECT 1 ORDER BY 1"]) == [FAST]
-        # One that is called with values decides.
-        server.psql(
-            """CREATE FUNCTION compare(int, int) RETURNS int LANGUAGE sql AS 'SELECT $1 - $2';
-            CREATE OPERATOR CLASS mine FOR TYPE int USING btree AS OPERATOR 1 <, OPERATOR 2 <=, OPERATOR 3 =,
-            OPERATOR 4 >=, OPERATOR 5 >, FUNCTION 1 compare(int, int)""",
-            "spoilt",
-        )
-        path, _ = read_catalog(server, "spoilt", tmp_path)
-        assert judge(path, ["SELECT 1 ORDER BY 1"]) == ["Write rw volatile_function of an operator class"]
+        for definition, verdict in ((lax, FAST), (mine, "Write rw volatile_function of an operator class")):
+            server.psql(definition, "spoilt")
+            path, _ = read_catalog(server, "spoilt", tmp_path)
+            assert judge(path, ["SELECT 1 ORDER BY 1"]) == [verdict]
     finally:
         server.psql("DROP DATABASE spoilt WITH (FORCE)")

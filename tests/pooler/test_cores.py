@@ -112,21 +112,6 @@ def test_all_workers_together_keep_within_the_size_of_a_pool(cored, mode):
         assert size == "8"
 
 
-def test_as_many_clients_as_a_pool_has_connections_have_one_each(cored):
-    """In session mode, whichever workers they are on, and whoever has left before."""
-    cored.psql("CREATE ROLE cored_too LOGIN SUPERUSER")
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 3, 7, pool_mode="session", query_wait_timeout="5"))
-        users = {"cored": [], "cored_too": []}
-        for number in range(40):
-            for user, crowd in users.items():
-                if len(crowd) == 7:
-                    crowd.pop(number * 5 % 7).socket.close()
-                    wait_until(lambda: len(pooler.show("CLIENTS")) == sum(map(len, users.values())) + 1)
-                crowd.append(stack.enter_context(Raw(pooler.port, "d", user=user)))
-                read(crowd[-1])
-
-
 def test_workers_are_changed_by_a_reload_when_a_database_has_no_clients(cored):
     with contextlib.ExitStack() as stack:
         pooler = stack.enter_context(on_workers(cored, 4, 8))

@@ -159,17 +159,6 @@ def test_what_is_no_replication_connection_is_refused_or_is_none(source):
             assert client.value("SELECT current_database()") == "postgres"
 
 
-def test_lines_of_the_hba_file_for_replication(source, tmp_path):
-    hba = tmp_path / "hba"
-    hba.write_text("host all postgres 127.0.0.1/32 trust\nhost replication copier 127.0.0.1/32 trust\n")
-    with Pooler(source, {"*": ""}, {"copier": "", "postgres": ""}, auth_type="hba", auth_hba_file=hba) as pooler:
-        # As in PostgreSQL: `all` is no physical replication, and `replication` is nothing else.
-        for client in (logical(pooler), physical(pooler, user="copier")):
-            client.socket.close()
-        assert refusal(pooler.port, "replication", "postgres", replication="true")[0] == "28000"
-        assert refusal(pooler.port, "postgres", "copier", replication="database")[0] == "28000"
-
-
 # Its life
 
 

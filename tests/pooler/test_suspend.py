@@ -128,21 +128,3 @@ def test_who_is_not_at_rest_in_time_is_closed(server):
                 assert late.is_closed()
             admin.sql("RESUME")
             assert holder.sql("COMMIT") == "C:COMMIT Z:I"
-
-
-def test_all_workers_are_suspended_and_time_limits_rest(server):
-    with Pooler(server, {"one": "dbname=postgres", "two": "dbname=postgres"}, workers=2) as pooler:
-        with Raw(pooler.port, "one") as one, Raw(pooler.port, "two") as two, console(pooler) as admin:
-            admin.sql("SET idle_transaction_timeout = 0.3")
-            assert one.sql("BEGIN") == two.sql("BEGIN") == "C:BEGIN Z:T"
-            admin.sql("SUSPEND")
-            admin.sql("SET idle_transaction_timeout = 0.01")
-            for client in (one, two):
-                client.send(query("COMMIT"))
-            for _ in range(20):
-                admin.sql("SHOW CLIENTS")
-            assert not one.waiting(0.2) and not two.waiting(0)
-            admin.sql("SET idle_transaction_timeout = 0")
-            admin.sql("RESUME")
-            for client in (one, two):
-                assert raw.show(client.until(b"Z")) == "C:COMMIT Z:I"

@@ -11,7 +11,7 @@ import pytest
 
 from devkit.server import free_port
 from tests.pooler import raw
-from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask, is_refused, wait_until
+from tests.pooler.process import PROGRAM, Pooler, is_refused, wait_until
 from tests.pooler.raw import Raw, direct, query
 
 
@@ -177,19 +177,6 @@ def test_a_client_goes_when_what_it_does_has_ended(server):
             assert old.wait(10) == 0
             for client in (within, waits, busy, pinned):
                 assert process_of(client) != before
-
-
-def test_what_a_login_has_taught_goes_with_the_client(tls_server):
-    """The server asks for the user's password, of which the poolers know a SCRAM secret and what the client has shown."""
-    secret = tls_server.psql("SELECT rolpassword FROM pg_authid WHERE rolname = 'scram_user'")
-    with Pooler(tls_server, {"*": "host=127.0.0.1"}, {"scram_user": secret}, auth_type="scram-sha-256") as pooler:
-        with pooler.connect(user="scram_user", password=PASSWORD) as client:
-            before = ask(client, "SELECT pg_backend_pid()")
-            with successor(pooler) as old:
-                assert old.wait(10) == 0
-                assert ask(client, "SELECT current_user") == [("scram_user",)]
-                assert ask(client, "SELECT pg_backend_pid()") != before
-        assert secret not in pooler.log.read_text()
 
 
 def test_a_cancel_request_finds_its_client_wherever_it_is(server):

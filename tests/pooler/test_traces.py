@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, describe, direct, message, parse, query
+from tests.pooler.process import Pooler
+from tests.pooler.raw import EXECUTE, SYNC, Raw, describe, direct, message, parse
 
 LOCK = 4713
 GROUND = f"""
@@ -19,8 +19,6 @@ DROP TABLE IF EXISTS defaulted, checked;
 CREATE TABLE defaulted (a int, b text DEFAULT set_config('my.trace', 'of A', false));
 CREATE TABLE checked (a int CHECK (set_config('my.trace', 'of A', false) IS NOT NULL));
 """
-# The last words of a Query of two megabytes.
-LONG = "SELECT length('{}'); ".format("x" * 2_000_000)
 LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK}"
 TRACE = "SELECT coalesce(current_setting('my.trace', true), '')"
 
@@ -66,21 +64,6 @@ def test_temporary_tables_decide_nothing_for_the_statements_of_others(ground):
                 assert b.ask(bind_one("s", b"1"), EXECUTE, SYNC).startswith("2 D:one C:SELECT 1 Z:")
 
 
-def test_the_end_of_a_long_query_counts(ground):
-    with two(ground) as (a, _), direct(ground) as truth:
-        assert a.ask(query(f"{LONG} SELECT pg_advisory_lock({LOCK})"))
-        assert truth.value(LOCKS) == "1"
-        assert a.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
-        assert truth.value(LOCKS) == "1"
-    wait_for_no_locks(ground)
-
-
-def wait_for_no_locks(server):
-    """Waits until the locks of clients that have left are gone."""
-    with direct(server) as truth:
-        wait_until(lambda: truth.value(LOCKS) == "0")
-
-
 def test_what_a_default_or_a_check_sets_is_not_for_others(ground):
     with two(ground) as (a, b):
         for _ in range(4):
@@ -90,16 +73,6 @@ def test_what_a_default_or_a_check_sets_is_not_for_others(ground):
                 assert a.sql(asks).endswith("Z:I")
                 for _ in range(2):
                     assert b.value(TRACE) == ""
-
-
-def test_what_a_default_of_an_argument_locks_is_released(ground):
-    with two(ground) as (a, b):
-        for _ in range(4):
-            assert b.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
-        for _ in range(4):
-            assert a.sql("SELECT locked_by_default(1)") == "T D:1 C:SELECT 1 Z:I"
-        assert b.sql("BEGIN") == "C:BEGIN Z:T"
-        assert b.value(LOCKS) == "0"
 
 
 def test_temporary_types_and_aggregates_stay_with_their_client(ground):
