@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 PG_CONFIG ?= pg_config
-DEVKIT = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m devkit
+RUN = PYTHONPATH=tools:. PYTHONDONTWRITEBYTECODE=1 $(PYTHON)
+DEVKIT = $(RUN) -m devkit
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo up console down fleet fleet-status fleet-down test test-packages sanitize lint bench fuzz wheels deb docs install clean
@@ -17,7 +18,7 @@ build: ## Build the pooler, and the extension into a private PostgreSQL 18; PG=1
 	@$(DEVKIT) build $(PG)
 
 demo: ## Train a model on a million flights and predict with it inside SQL, on a server that ends with the demo.
-	@$(DEVKIT) demo
+	@$(RUN) -m demo
 
 up: ## Leave a server running with the extension and the flights in it, and say how to connect.
 	@$(DEVKIT) up

@@ -13,9 +13,9 @@ import time
 
 from bench.flights import DATABASE, train
 from bench.report import Spread, ratios
-from demo.flights import FEATURES
 from devkit import Problem
 from devkit.driver import PACKAGE
+from devkit.flights import FEATURES
 
 PROJECT = "flights"
 TREES = 100

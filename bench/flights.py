@@ -2,9 +2,9 @@
 
 import contextlib
 
-from demo.flights import DATABASE, FEATURES, fill
 from devkit import say
 from devkit.extension import build_into
+from devkit.flights import DATABASE, FEATURES, fill
 from devkit.postgres import NEWEST, tree
 from devkit.server import Server
 

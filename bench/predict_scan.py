@@ -12,9 +12,9 @@ import xgboost
 
 from bench.flights import ARRAY, DATABASE, SCALARS, server_with_flights, train
 from bench.report import Report, Spread, interleave, ratios
-from demo.flights import FEATURES
 from devkit import Problem, say
 from devkit.client import connection
+from devkit.flights import FEATURES
 
 ROWS = 1_000_000
 # Trees, to the least ratio for scalars and for the aggregate.

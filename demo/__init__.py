@@ -1,1 +1,1 @@
-"""`make demo` and the flights that it, `make up` and the benches use."""
+"""`make demo`, on the flights of devkit."""

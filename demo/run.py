@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from demo import tour
-from demo.flights import DATABASE, fill
 from devkit import Problem, say
 from devkit.extension import build_into
+from devkit.flights import DATABASE, fill
 from devkit.postgres import NEWEST, tree
 from devkit.server import Server, environment
 

@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from demo import flights, tour
-from devkit import Problem, postgres, regress
+from demo import tour
+from devkit import Problem, flights, postgres, regress
 from devkit.server import Server
 
 # The last of these was cancelled, the second is a month on; the header has more columns, as the real one does.

@@ -1,7 +1,8 @@
 """What holds for the files of the pooler: they use each other in one direction, the core asks nothing of a system, and
-records stay small enough to be read.
+records stay small enough to be read. The packages of Python use each other in one direction, too.
 """
 
+import ast
 import re
 from pathlib import Path
 
@@ -68,6 +69,34 @@ def test_files_use_each_other_in_one_direction(crate: str) -> None:
     graph = imports(ROOT / crate / "src")
     assert len(graph) > 20 and sum(map(len, graph.values())) > 20, "the imports were read"
     assert not (found := circle(graph)), f"a circle of files: {' -> '.join(found)}"
+
+
+# The product first, then what builds, shows, measures and tests it: each imports only those before it.
+PACKAGES = [
+    "driver/python/howdah",
+    "console/howdah_console",
+    "server/howdah_server",
+    "tools/devkit",
+    "demo",
+    "bench",
+    "tests",
+]
+
+
+def test_packages_of_python_use_each_other_in_one_direction() -> None:
+    names = [Path(folder).name for folder in PACKAGES]
+    used = {name: set() for name in names}
+    for folder in PACKAGES:
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+                found += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
+                used[Path(folder).name] |= {name.split(".")[0] for name in found} & set(names)
+    assert "devkit" in used["demo"] and "demo" in used["tests"], "the imports were read"
+    upward = {
+        f"{name} imports {other}" for name in names for other in used[name] if names.index(other) > names.index(name)
+    }
+    assert not upward
 
 
 SYSTEM = re.compile(

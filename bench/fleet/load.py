@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from demo.flights import FEATURES
 from devkit import Problem
 from devkit.fleet import cpu_of_server, cpu_seconds
+from devkit.flights import FEATURES
 
 # How long it takes until every one of so many clients has connected, prepared its statement and had its first answer,
 # as far as has been seen, by clients and replicas. What is measured begins then: to connect costs as much as many

@@ -9,8 +9,8 @@ from bench.flights import DATABASE
 from bench.microservice.formats import FORMATS
 from bench.microservice.network import Place
 from bench.microservice.processes import Running
-from demo.flights import FEATURES
 from devkit import Problem, say
+from devkit.flights import FEATURES
 from devkit.server import environment, free_port
 
 SAMPLE = 25

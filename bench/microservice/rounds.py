@@ -8,8 +8,8 @@ from bench.flights import DATABASE
 from bench.microservice.ground import sample
 from bench.microservice.processes import cpu_seconds
 from bench.report import Spread, ratios, turned
-from demo.flights import FEATURES
 from devkit import Problem, say
+from devkit.flights import FEATURES
 
 HOWDAH = "howdah-pooler"
 # The same where the services are, so that what it answers with crosses the network twice, as theirs.

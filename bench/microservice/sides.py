@@ -18,8 +18,8 @@ from bench.microservice.formats import FORMATS
 from bench.microservice.ground import answers, sample
 from bench.microservice.processes import Running
 from bench.microservice.rounds import AWAKE, HOWDAH
-from demo.flights import FEATURES
 from devkit import Problem
+from devkit.flights import FEATURES
 from devkit.places import ROOT, as_server_user
 from devkit.pooler import program
 from devkit.programs import installed

@@ -28,7 +28,6 @@ def arguments():
     fleet.add_argument("--share", type=float, help="cores of each PostgreSQL server")
     commands.add_parser("fleet-status", help="watch the fleet").add_argument("--once", action="store_true")
     commands.add_parser("fleet-down", help="end the fleet")
-    commands.add_parser("demo", help="train and predict on a million flights")
     test = commands.add_parser("test", help="run the tests: crates, SQL, live servers")
     test.add_argument("--update", action="store_true", help="accept what the SQL tests print as what is expected")
     test.add_argument("--pg", type=int, action="append", help="only on this major version")
@@ -91,11 +90,10 @@ def run_install(chosen):
 
 def run_up(_chosen):
     """`make up`"""
-    from demo.flights import fill
     from devkit.up import up
 
     with locked("up"):
-        up(fill)
+        up()
 
 
 def run_down(_chosen):
@@ -134,13 +132,6 @@ def run_fleet_down(_chosen):
 
     with locked("fleet"):
         down()
-
-
-def run_demo(_chosen):
-    """`make demo`"""
-    from demo.run import demo
-
-    demo()
 
 
 def run_test(chosen):

@@ -23,8 +23,8 @@ import time
 import urllib.request
 from pathlib import Path
 
-from demo.flights import FEATURES, fill
 from devkit import Problem
+from devkit.flights import FEATURES, fill
 from devkit.places import as_server_user, give_to_server_user
 from devkit.pooler import program
 from devkit.postgres import NEWEST, tree

@@ -7,13 +7,11 @@ import time
 
 from devkit import Problem
 from devkit.extension import build_into
+from devkit.flights import DATABASE, fill
 from devkit.places import runtime
 from devkit.postgres import NEWEST, tree
 from devkit.say import note, step
 from devkit.server import Server, is_alive, remove_home
-
-# Not "howdah": that is the name of a pooler's console.
-DATABASE = "app"
 
 
 def home():
@@ -35,8 +33,8 @@ def running():
     return server
 
 
-def up(fill):
-    """Starts the server unless it runs, calls `fill(server)` once it does, and says how to connect."""
+def up():
+    """Starts the server unless it runs, fills it with the flights, and says how to connect."""
     server = running()
     if server is None:
         chosen = tree(NEWEST)

@@ -35,7 +35,7 @@ PYTHONS = range(9, 15)
 # it is needed; packaging/tests/test_wheels_aarch64.py runs one of the wheels in an emulator.
 CROSS = "aarch64-unknown-linux-gnu"
 # The demo's table and its statements are those of `make demo`.
-LENT = ("flights.sql", "tour.sql")
+LENT = (ROOT / "tools" / "devkit" / "flights.sql", ROOT / "demo" / "tour.sql")
 DESCRIPTION = """\
 PostgreSQL 18 with machine learning in SQL (the extension pgml of Howdah), without a compiler and without root.
 
@@ -195,8 +195,8 @@ def server_files(library):
     """Pairs of a name in the wheel and the file that goes there."""
     for source in sorted(SERVER.glob("*.py")):
         yield f"howdah_server/{source.name}", source
-    for name in LENT:
-        yield f"howdah_server/{name}", ROOT / "demo" / name
+    for source in LENT:
+        yield f"howdah_server/{source.name}", source
     yield "howdah_server/pgml/pgml.so", library
     for source in sorted([extension.EXTENSION / "pgml.control", *(extension.EXTENSION / "sql").glob("pgml--*.sql")]):
         yield f"howdah_server/pgml/extension/{source.name}", source

@@ -1,4 +1,4 @@
-"""The flights of the demo: a million made by `flights.sql`, or the real ones of a CSV file."""
+"""The flights of demo, fleet and benches: a million made by `flights.sql`, or the real ones of CSV files."""
 
 import contextlib
 import csv
@@ -11,6 +11,7 @@ from pathlib import Path
 from devkit import Problem, say
 from devkit.server import environment
 
+# Not "howdah": that is the name of a pooler's console.
 DATABASE = "app"
 ROWS = 1_000_000
 SCRIPT = Path(__file__).parent / "flights.sql"
@@ -44,7 +45,7 @@ def fill(server, database=DATABASE, rows=ROWS):
         if given:
             load(server, database, given)
         else:
-            with say.timed(f"making {rows:,} flights (demo/flights.sql)"):
+            with say.timed(f"making {rows:,} flights (tools/devkit/flights.sql)"):
                 generate(server, database, rows)
     except BaseException:
         # Half a table would pass for the whole the next time.
