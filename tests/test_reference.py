@@ -5,6 +5,7 @@ examples in sql.md from what a server answers to docs/reference/examples.sql.
 """
 
 import itertools
+import re
 
 import pytest
 
@@ -207,3 +208,11 @@ def test_every_setting_has_a_sentence_and_limits_that_hold(database):
 def test_no_setting_of_the_prefix_is_made_up(database):
     with pytest.raises(Problem, match='invalid configuration parameter name "pgml.nothing"'):
         database.sql("LOAD 'pgml'; SET pgml.nothing = 1")
+
+
+def test_sqlstates_have_the_names_that_postgresql_gives_them():
+    share = postgres.tree(postgres.NEWEST).bin.parent / "share"
+    errcodes = next(share.rglob("errcodes.txt")).read_text()
+    known = set(re.findall(r"^(\w{5}) +[A-Z] +ERRCODE_(\w+)", errcodes, re.MULTILINE))
+    ours = re.findall(r'const (\w+): &str = "(\w+)";', (ROOT / "crates/wire/src/sqlstate.rs").read_text())
+    assert ours and {(code, name) for name, code in ours} <= known

@@ -5,7 +5,7 @@
 //! docs/reference/pooler-errors.md is made from this file.
 
 use thiserror::Error as ThisError;
-use wire::backend;
+use wire::{backend, sqlstate};
 
 /// Why a server connection has ended: the server's last words, or what became of its socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Cause {
 impl Cause {
     /// The connection was lost without a word of the server's.
     pub fn connection(why: &str) -> Self {
-        Self { sqlstate: "08006".to_owned(), why: why.to_owned() }
+        Self { sqlstate: sqlstate::CONNECTION_FAILURE.to_owned(), why: why.to_owned() }
     }
 
     /// Whether the server has refused the user or the database of a login, or has no room for one more (28xxx, 3D000,
@@ -30,7 +30,7 @@ impl Cause {
 
     /// The pooler has closed the connection.
     pub fn shutdown(why: &str) -> Self {
-        Self { sqlstate: "57P01".to_owned(), why: why.to_owned() }
+        Self { sqlstate: sqlstate::ADMIN_SHUTDOWN.to_owned(), why: why.to_owned() }
     }
 }
 
@@ -485,14 +485,14 @@ struct Facts {
     may_retry: bool,
 }
 
-/// Makes a function of a table: SQLSTATE and its name, whose fault, whether to try again, and the errors of which that is
-/// true. The compiler finds an error that has no line, or two.
+/// Makes a function of a table: the SQLSTATE, whose fault, whether to try again, and the errors of which that is true. The
+/// compiler finds an error that has no line, or two.
 macro_rules! facts {
-    ($($sqlstate:literal $condition:ident, $blame:ident, $retry:ident: $($error:ident)+;)+) => {
+    ($($sqlstate:ident, $blame:ident, $retry:ident: $($error:ident)+;)+) => {
         fn facts(&self) -> Facts {
             match self {
                 $($(Self::$error { .. })|+ => {
-                    Facts { sqlstate: $sqlstate, blame: Blame::$blame, may_retry: stringify!($retry) == "yes" }
+                    Facts { sqlstate: sqlstate::$sqlstate, blame: Blame::$blame, may_retry: stringify!($retry) == "yes" }
                 })+
             }
         }
@@ -501,52 +501,52 @@ macro_rules! facts {
 
 impl Error {
     facts! {
-        "08006" connection_failure, Server, yes: LookupFailed;
-        "08006" connection_failure, Server, no: Closed;
-        "08006" connection_failure, Limit, yes: LoginTimeout;
-        "08P01" protocol_violation, Client, no: Protocol MessageType MalformedBind LongStatementName
-            LongCommand             Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
+        CONNECTION_FAILURE, Server, yes: LookupFailed;
+        CONNECTION_FAILURE, Server, no: Closed;
+        CONNECTION_FAILURE, Limit, yes: LoginTimeout;
+        PROTOCOL_VIOLATION, Client, no: Protocol MessageType MalformedBind LongStatementName
+            LongCommand Injected EncryptedTwice NoAlpn NoPasswordMessage LongName Parameter Options;
         // PgBouncer's console has this one for whatever is wrong with a command.
-        "08P01" protocol_violation, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
+        PROTOCOL_VIOLATION, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
             AlreadySuspended AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting
             SettingValue TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
-        "08P01" protocol_violation, Limit, no: ManySockets;
-        "08P01" protocol_violation, Machine, yes: HandOver;
-        "0A000" feature_not_supported, Client, no: ReplicationOfConsole NoBlocks StatementChanged;
-        "22023" invalid_parameter_value, Client, no: Replication;
-        "22P05" untranslatable_character, Client, no: NotificationEncoding;
-        "25P03" idle_in_transaction_session_timeout, Limit, no: IdleTransactionTimeout;
-        "25P04" transaction_timeout, Limit, no: TransactionTimeout;
-        "26000" invalid_sql_statement_name, Client, no: NoPrepared;
-        "28000" invalid_authorization_specification, Client, no: NoUser NotInPool TlsRequired Hba Trust Certificate Peer;
-        "28P01" invalid_password, Client, no: Password;
-        "34000" invalid_cursor_name, Client, no: NoPortal;
-        "3D000" invalid_catalog_name, Client, no: NoDatabase NoReplication;
-        "3D000" invalid_catalog_name, Administrator, no: DatabaseGone;
-        "42501" insufficient_privilege, Client, no: NotOnConsole;
-        "53300" too_many_connections, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull NoRoom;
-        "53300" too_many_connections, Administrator, yes: Paused;
-        "53300" too_many_connections, Server, yes: NoServer NoMore;
-        "53400" configuration_limit_exceeded, Client, no: NotificationsFull;
+        PROTOCOL_VIOLATION, Limit, no: ManySockets;
+        PROTOCOL_VIOLATION, Machine, yes: HandOver;
+        FEATURE_NOT_SUPPORTED, Client, no: ReplicationOfConsole NoBlocks StatementChanged;
+        INVALID_PARAMETER_VALUE, Client, no: Replication;
+        UNTRANSLATABLE_CHARACTER, Client, no: NotificationEncoding;
+        IDLE_IN_TRANSACTION_SESSION_TIMEOUT, Limit, no: IdleTransactionTimeout;
+        TRANSACTION_TIMEOUT, Limit, no: TransactionTimeout;
+        INVALID_SQL_STATEMENT_NAME, Client, no: NoPrepared;
+        INVALID_AUTHORIZATION_SPECIFICATION, Client, no: NoUser NotInPool TlsRequired Hba Trust Certificate Peer;
+        INVALID_PASSWORD, Client, no: Password;
+        INVALID_CURSOR_NAME, Client, no: NoPortal;
+        INVALID_CATALOG_NAME, Client, no: NoDatabase NoReplication;
+        INVALID_CATALOG_NAME, Administrator, no: DatabaseGone;
+        INSUFFICIENT_PRIVILEGE, Client, no: NotOnConsole;
+        TOO_MANY_CONNECTIONS, Limit, yes: LookupsFull Full FullForUser FullForDatabase PoolFull NoRoom;
+        TOO_MANY_CONNECTIONS, Administrator, yes: Paused;
+        TOO_MANY_CONNECTIONS, Server, yes: NoServer NoMore;
+        CONFIGURATION_LIMIT_EXCEEDED, Client, no: NotificationsFull;
         // Who has cancelled a statement does not want it again.
-        "57014" query_canceled, Client, no: Cancelled;
-        "57014" query_canceled, Limit, no: QueryTimeout;
-        "57014" query_canceled, Administrator, no: PauseEnded;
+        QUERY_CANCELED, Client, no: Cancelled;
+        QUERY_CANCELED, Limit, no: QueryTimeout;
+        QUERY_CANCELED, Administrator, no: PauseEnded;
         // These are told to clients that have nothing under way.
-        "57P01" admin_shutdown, Administrator, yes: Ending FastClose;
-        "57P01" admin_shutdown, Limit, yes: PoolUnused;
-        "57P01" admin_shutdown, Server, yes: ListenerLost;
-        "57P01" admin_shutdown, Administrator, no: NotAtRest Killed KilledClient UserGone;
-        "57P03" cannot_connect_now, Server, yes: NoServerForLogin NoneMade;
-        "57P03" cannot_connect_now, Administrator, yes: Disabled;
-        "57P05" idle_session_timeout, Limit, yes: IdleTimeout;
-        "58000" system_error, Machine, yes: Random;
-        "F0000" config_file_error, Client, no: Configuration;
-        // A read has changed nothing.
-        "" of_the_server, Server, yes: Unreachable CannotConnect Failing NotPrepared LostInRead;
-        "" of_the_server, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
-        "" of_the_server, Client, no: StartupRefused SettingsRefused;
-        "" of_the_reason, Limit, yes: Waited;
+        ADMIN_SHUTDOWN, Administrator, yes: Ending FastClose;
+        ADMIN_SHUTDOWN, Limit, yes: PoolUnused;
+        ADMIN_SHUTDOWN, Server, yes: ListenerLost;
+        ADMIN_SHUTDOWN, Administrator, no: NotAtRest Killed KilledClient UserGone;
+        CANNOT_CONNECT_NOW, Server, yes: NoServerForLogin NoneMade;
+        CANNOT_CONNECT_NOW, Administrator, yes: Disabled;
+        IDLE_SESSION_TIMEOUT, Limit, yes: IdleTimeout;
+        SYSTEM_ERROR, Machine, yes: Random;
+        CONFIG_FILE_ERROR, Client, no: Configuration;
+        // These have the SQLSTATE of the server, or of the reason. A read has changed nothing.
+        SUCCESSFUL_COMPLETION, Server, yes: Unreachable CannotConnect Failing NotPrepared LostInRead;
+        SUCCESSFUL_COMPLETION, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
+        SUCCESSFUL_COMPLETION, Client, no: StartupRefused SettingsRefused;
+        SUCCESSFUL_COMPLETION, Limit, yes: Waited;
     }
 
     /// Its SQLSTATE.

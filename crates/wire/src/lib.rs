@@ -16,6 +16,7 @@ pub mod frontend;
 pub mod login;
 pub mod md5;
 pub mod scram;
+pub mod sqlstate;
 pub mod startup;
 
 pub use error::Error;

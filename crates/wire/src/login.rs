@@ -15,6 +15,7 @@ mod tests;
 
 use crate::backend::{self, Status, tag};
 use crate::frame::{self, HEADER};
+use crate::sqlstate;
 use crate::startup::{self, CancelKey};
 
 pub use error::{Error, Fault};
@@ -25,7 +26,7 @@ pub const MAX_MESSAGE: usize = 65_536;
 /// Nor are all of them together: a server that goes on is no server.
 pub const MAX_LOGIN: usize = 1024 * 1024;
 /// SQLSTATE invalid_authorization_specification: pg_hba.conf has no line for such a connection.
-const NO_HBA_LINE: &str = "28000";
+const NO_HBA_LINE: &str = sqlstate::INVALID_AUTHORIZATION_SPECIFICATION;
 
 /// libpq's sslmodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

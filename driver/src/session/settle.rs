@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 use wire::backend::tag;
 use wire::frame::Fields;
+use wire::sqlstate;
 
 use super::flight::{Answer, Batch, Execution, Flight, Total, Verb, Waiter};
 use super::{Exclusive, Session, brief, errors};
@@ -51,7 +52,10 @@ impl Session {
             && this.cancelling.load(Ordering::Relaxed)
             && !flight.cancelled
             && status == b'I'
-            && flight.error.as_ref().is_some_and(|fields| field(fields, b'C') == Some(b"57014"));
+            && flight
+                .error
+                .as_ref()
+                .is_some_and(|fields| field(fields, b'C') == Some(sqlstate::QUERY_CANCELED.as_bytes()));
         if hit
             && matches!(flight.verb, Verb::Execute(_) | Verb::Prepare(_))
             && let Some(op) = flight.waiter.take()

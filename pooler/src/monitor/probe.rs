@@ -14,6 +14,7 @@ use balancer::{FailureKind, Moment, Observation, ServerId};
 use mio::Token;
 use wire::backend::{self, Report, tag};
 use wire::login::{Error, Event, Fault, Login};
+use wire::sqlstate;
 use wire::{frame, frontend};
 
 use super::query;
@@ -460,7 +461,15 @@ impl Probe {
         let turnout = match (row, report) {
             (Some(seen), None) => return Step::Over(count, Outcome::Seen(seen)),
             // Not everybody may ask everything: insufficient privilege, or a function that is not there.
-            (_, Some(report)) if !self.short && matches!(report.code.as_str(), "42501" | "42883" | "0A000") => {
+            (_, Some(report))
+                if !self.short
+                    && matches!(
+                        report.code.as_str(),
+                        sqlstate::INSUFFICIENT_PRIVILEGE
+                            | sqlstate::UNDEFINED_FUNCTION
+                            | sqlstate::FEATURE_NOT_SUPPORTED
+                    ) =>
+            {
                 self.short = true;
                 self.ask(around)
             }
@@ -571,7 +580,7 @@ fn connector(config: &Config) -> Option<&dyn Connector> {
 fn refusal(report: &Report) -> FailureKind {
     match report.code.as_str() {
         // It starts, stops, or has just lost a process.
-        "57P01" | "57P02" | "57P03" => FailureKind::NotReady,
+        sqlstate::ADMIN_SHUTDOWN | sqlstate::CRASH_SHUTDOWN | sqlstate::CANNOT_CONNECT_NOW => FailureKind::NotReady,
         // A message that was not understood: no server of ours.
         code if code.starts_with("08") => FailureKind::Nonsense,
         // Whoever tells why we may not come in lives.

@@ -3,6 +3,7 @@
 use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
 use wire::backend::{self, ColumnType, Status};
+use wire::sqlstate;
 
 use crate::admin::ask;
 use crate::admin::command::Command;
@@ -43,7 +44,7 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
     match command {
         Command::Show(what) => {
             if *what == Show::Help && !extended {
-                backend::write_notice(client.io.out(), "NOTICE", "00000", help::TEXT);
+                backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, help::TEXT);
             }
             let seen = |answer| if let Answer::Seen(snapshot) = answer { Some(snapshot) } else { None };
             let snapshots: Vec<Snapshot> = answers.into_iter().filter_map(seen).collect();
@@ -71,7 +72,7 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
             write_rows(core, key, command, vec![vec![Some(parameter.value.to_owned())]]);
         }
         Command::SetParameter => {
-            backend::write_notice(client.io.out(), "NOTICE", "00000", "SET ignored");
+            backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, "SET ignored");
             backend::write_command_complete(client.io.out(), command.tag());
         }
         Command::Empty => backend::write_empty(client.io.out(), backend::tag::EMPTY_QUERY_RESPONSE),

@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use crate::model::keys::ClientKey;
 use wire::backend;
+use wire::sqlstate;
 
 use crate::admin::command::Command;
 use crate::admin::{ask, result};
@@ -65,7 +66,7 @@ fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), Error>
             if let Some(notice) = set(core, name, value)?
                 && let Some(client) = core.clients.get_mut(key.0)
             {
-                backend::write_notice(client.io.out(), "NOTICE", "00000", &notice);
+                backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &notice);
             }
         }
         command => mark(core, command),

@@ -8,6 +8,7 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Vars;
 use wire::backend::{self, Status};
+use wire::sqlstate;
 
 use crate::backend::close;
 use crate::backend::verify::asked;
@@ -24,10 +25,14 @@ const STRIKES: u8 = 20;
 
 /// Whether an error comes from a limit, a cancel request or the server's end, and not from the statement.
 fn is_strike(code: &str) -> bool {
-    // query_canceled, lock_not_available, transaction_timeout, deadlock_detected, serialization_failure; operator
-    // intervention, insufficient resources and lost connections as classes.
-    matches!(code, "55P03" | "25P04" | "40P01" | "40001")
-        || ["57", "53", "08", "58", "XX"].iter().any(|class| code.starts_with(class))
+    // The classes: operator intervention (cancels too), insufficient resources, lost connections, errors of the system.
+    matches!(
+        code,
+        sqlstate::LOCK_NOT_AVAILABLE
+            | sqlstate::TRANSACTION_TIMEOUT
+            | sqlstate::T_R_DEADLOCK_DETECTED
+            | sqlstate::T_R_SERIALIZATION_FAILURE
+    ) || ["57", "53", "08", "58", "XX"].iter().any(|class| code.starts_with(class))
 }
 
 /// Works on a server's answer to an alignment, or to the statements that undo another's.

@@ -3,6 +3,7 @@
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use wire::backend::{self, Report};
+use wire::sqlstate;
 
 use crate::backend::effects::{self, End};
 use crate::backend::replies::{shown_name, write_renamed};
@@ -53,8 +54,8 @@ pub fn answer_error(
     let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
     server.exchange.forgets_statement(&mut server.known.statements, &report);
     let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
-    let refused =
-        matches!(server.exchange.requests.front(), Some(Request::Refuse)) && matches!(&*report.code, "26000" | "34000");
+    let refused = matches!(server.exchange.requests.front(), Some(Request::Refuse))
+        && matches!(&*report.code, sqlstate::INVALID_SQL_STATEMENT_NAME | sqlstate::INVALID_CURSOR_NAME);
     if refused || shapes::is_of_other_columns(server, client, &report) {
         shapes::CHANGED.write(client.io.out(), Severity::Error);
         order::look_again(core, key);

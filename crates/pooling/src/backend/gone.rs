@@ -8,6 +8,7 @@ use crate::model::requests::{Undone, undone};
 use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
+use wire::sqlstate;
 
 use crate::backend::close::{self, SERVER_CLOSED};
 use crate::backend::replies::undo;
@@ -69,7 +70,7 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some(server) = core.servers.get(key.0) else { return };
     let (pool, may_pass) = (server.pool, server.may_come_back());
     // too_many_connections: connections of the pooler's own make way, and it is tried again before a client is refused.
-    let makes_room = cause.sqlstate == "53300" && fingerprints::leave_room(core, pool);
+    let makes_room = cause.sqlstate == sqlstate::TOO_MANY_CONNECTIONS && fingerprints::leave_room(core, pool);
     close::close_unlogged(core, key, &cause.why);
     connect::connect_failed(core, pool, cause, may_pass, !makes_room);
     // A ban would keep the reads of all users away.
@@ -126,7 +127,11 @@ impl Loss {
             open: requests.iter().any(|request| matches!(request, Request::HiddenSync)),
             in_message: matches!(server.exchange.passing, (1.., Some(Passing::On))),
             idle: server.status == Status::Idle,
-            out_of_step: server.life.fatal_error.as_ref().is_some_and(|cause| cause.sqlstate == "08P01"),
+            out_of_step: server
+                .life
+                .fatal_error
+                .as_ref()
+                .is_some_and(|cause| cause.sqlstate == sqlstate::PROTOCOL_VIOLATION),
         }
     }
 }

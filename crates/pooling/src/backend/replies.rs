@@ -8,6 +8,7 @@ use crate::model::request::Request;
 use crate::model::requests::{Undone, undone};
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
+use wire::sqlstate;
 
 use crate::frontend::prepared::{self, Failed};
 use crate::state::client::Client;
@@ -17,13 +18,18 @@ use crate::state::server::{Residue, Server};
 pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> Option<(Vec<u8>, Box<[u8]>)> {
     let statement = match (code, requests.front()?) {
         // A Bind that does not fit its statement is a violation of the protocol.
-        ("26000" | "08P01", Request::Bind(Some(statement))) => statement,
-        ("26000" | "08P01", Request::Describe(Some(described)) | Request::Check(described)) => &described.statement,
-        ("26000", Request::Bind(None) | Request::Describe(None)) => {
+        (sqlstate::INVALID_SQL_STATEMENT_NAME | sqlstate::PROTOCOL_VIOLATION, Request::Bind(Some(statement))) => {
+            statement
+        }
+        (
+            sqlstate::INVALID_SQL_STATEMENT_NAME | sqlstate::PROTOCOL_VIOLATION,
+            Request::Describe(Some(described)) | Request::Check(described),
+        ) => &described.statement,
+        (sqlstate::INVALID_SQL_STATEMENT_NAME, Request::Bind(None) | Request::Describe(None)) => {
             let internal = [b"prepared statement \"", NO_UNNAMED, b"\""].concat();
             return Some((internal, b"unnamed prepared statement".as_slice().into()));
         }
-        ("42P05", Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
+        (sqlstate::DUPLICATE_PSTATEMENT, Request::Parse { name: Some(name), taken: Some(statement), .. }) => {
             return Some((statement.name().to_vec(), name.clone()));
         }
         _ => return None,

@@ -9,6 +9,7 @@ use crate::model::turn::{After, Turn};
 use crate::model::vars::OWN;
 use classify::parameter;
 use wire::backend::{self, Status};
+use wire::sqlstate;
 
 use crate::admin::session;
 use crate::backend::{relay, verify};
@@ -198,7 +199,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
     let message = &core.config.settings.login_notify_message;
     if !message.is_empty() {
-        backend::write_notice(client.io.out(), "NOTICE", "00000", message);
+        backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, message);
     }
     backend::write_ready_for_query(client.io.out(), Status::Idle);
     client.pass_to(State::Ready);

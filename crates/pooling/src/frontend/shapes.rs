@@ -28,6 +28,7 @@ use crate::state::server::Server;
 use wire::backend::Report;
 use wire::frame::HEADER;
 use wire::frontend::{self, Bind, tag};
+use wire::sqlstate;
 
 /// The error for a client whose statement has another shape than it was told.
 pub const CHANGED: Error = Error::StatementChanged;
@@ -90,7 +91,7 @@ pub fn before_bind(server: &mut Server, there: &mut There, renames: bool) -> Req
 pub fn is_of_other_columns(server: &Server, client: &Client, report: &Report) -> bool {
     let Some(Request::Bind(Some(statement))) = server.exchange.requests.front() else { return false };
     let was_told = |held: &Rc<Held>| held.is(statement) && held.shape().columns.is_some();
-    report.code == "08P01"
+    report.code == sqlstate::PROTOCOL_VIOLATION
         && report.routine == "PortalSetResultFormat"
         && client.prepared.statements.iter().any(|(_, held)| was_told(held))
 }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use wire::backend::{Report, tag};
+use wire::sqlstate;
 
 use crate::model::gate::Before;
 use crate::model::known::Known;
@@ -189,12 +190,18 @@ impl Exchange {
             _ => None,
         };
         match (report.code.as_str(), front) {
-            ("26000", Some(Request::Bind(_) | Request::Describe(_) | Request::Check(_))) => {
+            (
+                sqlstate::INVALID_SQL_STATEMENT_NAME,
+                Some(Request::Bind(_) | Request::Describe(_) | Request::Check(_)),
+            ) => {
                 let Some(statement) = named else { return false };
                 known.remove(statement);
             }
-            ("42P05", Some(Request::Parse { statement: Some(statement), unnamed: false, .. })) => statement.renew(),
-            ("0A000", _) if report.routine == "RevalidateCachedQuery" => {
+            (
+                sqlstate::DUPLICATE_PSTATEMENT,
+                Some(Request::Parse { statement: Some(statement), unnamed: false, .. }),
+            ) => statement.renew(),
+            (sqlstate::FEATURE_NOT_SUPPORTED, _) if report.routine == "RevalidateCachedQuery" => {
                 let Some(statement) = named else { return false };
                 statement.renew();
             }

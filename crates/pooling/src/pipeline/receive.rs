@@ -8,6 +8,7 @@ use crate::model::pipeline::Unit;
 use crate::model::turn::{After, Turn};
 use balancer::Tried;
 use wire::backend::{Report, Status};
+use wire::sqlstate;
 
 use crate::backend::counts;
 use crate::backend::replies::{emit_invented, shown_name, write_renamed};
@@ -35,12 +36,13 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
     // The unit wrote on a replica or in a read-only transaction of the pooler's, and has done nothing. The error of the
     // session's own read-only transactions is for the client.
     // So does the error of a function that reads an unlogged relation, which only the primary has.
-    let refused = report.code == "25006" || report.code == "0A000" && report.routine == UNLOGGED;
+    let refused = report.code == sqlstate::READ_ONLY_SQL_TRANSACTION
+        || report.code == sqlstate::FEATURE_NOT_SUPPORTED && report.routine == UNLOGGED;
     let wrote_to_replica = refused && is_member && (server.known.standby != Some(false) || only_read);
     let session = &server.known.session;
     let ours = refused && session.read_only && !session.sets.concern_read_only();
     // A serializable transaction that a standby cannot do goes to the primary from now on.
-    let misrouted = report.code == "0A000" && report.routine == SERIALIZABLE && is_member;
+    let misrouted = report.code == sqlstate::FEATURE_NOT_SUPPORTED && report.routine == SERIALIZABLE && is_member;
     let forgets = server.exchange.forgets_statement(&mut server.known.statements, report);
     let (Some(pipeline), exchange) = server.pipeline_and_exchange() else { return };
     // A statement before it in the unit may have committed itself, as CREATE DATABASE does.

@@ -7,6 +7,7 @@ use crate::model::fingerprint::Why;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::totals::Totals;
 use wire::backend::Status;
+use wire::sqlstate;
 
 use crate::admin::obey;
 use crate::admin::show::a_second;
@@ -174,7 +175,7 @@ fn tell_of_wait(core: &mut Core, key: ClientKey) {
     // PgBouncer's words, and the reason.
     let database = &client.identity.database;
     let text = format!("No server connection available in {database} backend, client being queued{why}");
-    wire::backend::write_notice(client.io.out(), "NOTICE", "00000", &text);
+    wire::backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &text);
     sockets::flush_client(core, key);
 }
 

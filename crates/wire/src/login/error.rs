@@ -1,6 +1,7 @@
 //! Why logins fail.
 
 use crate::backend::Report;
+use crate::sqlstate;
 
 /// Why a login has failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -73,13 +74,15 @@ impl Error {
     pub fn sqlstate(&self) -> &str {
         match self {
             Self::Refused(report) => &report.code,
-            Self::Stranger | Self::Injected | Self::Order(_) | Self::TooLong => "08P01",
-            Self::NoTls | Self::Tls(_) | Self::Unencrypted => "08001",
-            Self::Method(_) | Self::Mechanisms(_) => "0A000",
-            Self::Unbound(_) | Self::Unproven | Self::Wire(crate::Error::Verification) => "28000",
-            Self::NoPassword(_) | Self::OnlyMd5(_) | Self::OnlySecret(_) => "28P01",
-            Self::Wire(crate::Error::Random) => "58000",
-            Self::Wire(_) => "08P01",
+            Self::Stranger | Self::Injected | Self::Order(_) | Self::TooLong => sqlstate::PROTOCOL_VIOLATION,
+            Self::NoTls | Self::Tls(_) | Self::Unencrypted => sqlstate::SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION,
+            Self::Method(_) | Self::Mechanisms(_) => sqlstate::FEATURE_NOT_SUPPORTED,
+            Self::Unbound(_) | Self::Unproven | Self::Wire(crate::Error::Verification) => {
+                sqlstate::INVALID_AUTHORIZATION_SPECIFICATION
+            }
+            Self::NoPassword(_) | Self::OnlyMd5(_) | Self::OnlySecret(_) => sqlstate::INVALID_PASSWORD,
+            Self::Wire(crate::Error::Random) => sqlstate::SYSTEM_ERROR,
+            Self::Wire(_) => sqlstate::PROTOCOL_VIOLATION,
         }
     }
 

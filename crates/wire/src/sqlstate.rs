@@ -1,0 +1,32 @@
+//! The SQLSTATEs that are sent or looked for, by the names of PostgreSQL's errcodes.
+
+pub const SUCCESSFUL_COMPLETION: &str = "00000";
+pub const SQLCLIENT_UNABLE_TO_ESTABLISH_SQLCONNECTION: &str = "08001";
+pub const CONNECTION_FAILURE: &str = "08006";
+pub const PROTOCOL_VIOLATION: &str = "08P01";
+pub const FEATURE_NOT_SUPPORTED: &str = "0A000";
+pub const INVALID_PARAMETER_VALUE: &str = "22023";
+pub const UNTRANSLATABLE_CHARACTER: &str = "22P05";
+pub const READ_ONLY_SQL_TRANSACTION: &str = "25006";
+pub const IDLE_IN_TRANSACTION_SESSION_TIMEOUT: &str = "25P03";
+pub const TRANSACTION_TIMEOUT: &str = "25P04";
+pub const INVALID_SQL_STATEMENT_NAME: &str = "26000";
+pub const INVALID_AUTHORIZATION_SPECIFICATION: &str = "28000";
+pub const INVALID_PASSWORD: &str = "28P01";
+pub const INVALID_CURSOR_NAME: &str = "34000";
+pub const INVALID_CATALOG_NAME: &str = "3D000";
+pub const T_R_SERIALIZATION_FAILURE: &str = "40001";
+pub const T_R_DEADLOCK_DETECTED: &str = "40P01";
+pub const INSUFFICIENT_PRIVILEGE: &str = "42501";
+pub const UNDEFINED_FUNCTION: &str = "42883";
+pub const DUPLICATE_PSTATEMENT: &str = "42P05";
+pub const TOO_MANY_CONNECTIONS: &str = "53300";
+pub const CONFIGURATION_LIMIT_EXCEEDED: &str = "53400";
+pub const LOCK_NOT_AVAILABLE: &str = "55P03";
+pub const QUERY_CANCELED: &str = "57014";
+pub const ADMIN_SHUTDOWN: &str = "57P01";
+pub const CRASH_SHUTDOWN: &str = "57P02";
+pub const CANNOT_CONNECT_NOW: &str = "57P03";
+pub const IDLE_SESSION_TIMEOUT: &str = "57P05";
+pub const SYSTEM_ERROR: &str = "58000";
+pub const CONFIG_FILE_ERROR: &str = "F0000";
