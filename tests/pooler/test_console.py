@@ -6,6 +6,7 @@
 import contextlib
 import os
 import re
+import signal
 import struct
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +15,7 @@ import pytest
 
 from devkit.server import SUPERUSER
 from tests.pooler import columns, raw
+from tests.pooler.interpose import unread
 from tests.pooler.process import Pooler, ask, is_refused, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 
@@ -349,3 +351,87 @@ def test_under_pgcats_name_the_console_shows_pgcats_columns(server):
             for protocol in PROTOCOLS:
                 assert named(run(client, protocol, "SHOW POOLS")) == columns.PGCAT["POOLS"]
                 assert named(run(client, protocol, "SHOW SERVERS")) == columns.PGBOUNCER["SERVERS"]
+
+
+# SUSPEND: what was read is passed on, and nothing more is read until RESUME.
+
+
+def states(admin):
+    """What SHOW STATE says is so."""
+    shown = raw.values(run(admin, "simple", "SHOW STATE"))
+    return [name for name, value in zip(shown[::2], shown[1::2], strict=True) if value == "yes"]
+
+
+def test_what_comes_while_it_is_suspended_stays_in_its_socket(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port, "pgbouncer") as admin:
+        assert client.value("SELECT 1") == "1"
+        assert admin.sql("SUSPEND") == "C:SUSPEND Z:I"
+        assert states(admin) == ["suspended"]
+        asked = query("SELECT 2")
+        client.send(asked)
+        wait_until(lambda: unread(client.socket) == len(asked))
+        # It connects, since the system takes it in, and is not spoken to.
+        with Raw(pooler.port, login=False) as newcomer:
+            newcomer.send(raw.startup("postgres"))
+            for _ in range(3):
+                admin.sql("SHOW CLIENTS")
+            assert unread(client.socket) == len(asked) and not client.waiting(0) and not newcomer.waiting(0)
+            assert admin.sql("RESUME") == "C:RESUME Z:I"
+            assert raw.values(client.until(b"Z")) == ["2"]
+            newcomer.until(b"Z")
+        assert states(admin) == ["active"]
+
+
+def test_while_it_is_suspended_other_commands_go_on_and_say_what_does_not_fit(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port, "pgbouncer") as admin:
+        orders = {
+            "SUSPEND": ["SUSPEND", "already suspended"],
+            "PAUSE": ["already suspended"],
+            "KILL": ["already suspended"],
+            "RESUME postgres": ["database postgres is not paused"],
+            "SET query_timeout = 5": ["SET"],
+            "RELOAD": ["RELOAD"],
+            "RECONNECT": ["RECONNECT"],
+            "RESUME": ["RESUME", "the pooler is not paused/suspended"],
+            "SUSPEND postgres": ["invalid command 'SUSPEND postgres', use SHOW HELP;"],
+        }
+        for order, told in orders.items():
+            assert [outcome(run(admin, "simple", order)) for _ in told] == told
+        assert admin.sql("PAUSE postgres") == "C:PAUSE Z:I"
+        assert outcome(run(admin, "simple", "SUSPEND")) == "cannot suspend while databases are paused"
+        admin.sql("RESUME postgres")
+        assert client.value("SELECT 4") == "4"
+
+
+def test_a_suspension_ends_by_a_signal_and_when_the_last_of_the_console_leaves(pooler):
+    with Raw(pooler.port) as client, Raw(pooler.port, "pgbouncer") as admin, Raw(pooler.port, "pgbouncer") as other:
+        admin.sql("SUSPEND")
+        client.send(query("SELECT 1"))
+        pooler.process.send_signal(signal.SIGUSR1)
+        wait_until(lambda: "cannot be paused" in pooler.log.read_text())
+        pooler.process.send_signal(signal.SIGUSR2)
+        client.until(b"Z")
+        admin.sql("SUSPEND")
+        admin.socket.close()
+        client.send(query("SELECT 2"))
+        assert states(other) == ["suspended"] and not client.waiting(0)
+        other.socket.close()
+        assert raw.values(client.until(b"Z")) == ["2"]
+    assert "the last client of the console has left" in pooler.log.read_text()
+
+
+def test_who_is_not_at_rest_in_time_is_closed_by_a_suspension(server):
+    with Pooler(server, default_pool_size=1, suspend_timeout="0.5") as pooler, contextlib.ExitStack() as stack:
+        holder, waiter, half = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
+        admin = stack.enter_context(Raw(pooler.port, "pgbouncer"))
+        holder.sql("BEGIN")
+        waiter.send(query("SELECT 1"))
+        # The length of a message that does not come.
+        half.send(b"Q" + struct.pack("!i", 1000))
+        wait_until(lambda: any(row["state"] == "waiting" for row in pooler.show("CLIENTS")))
+        assert admin.sql("SUSPEND") == "C:SUSPEND Z:I"
+        for late in (waiter, half):
+            _, body = late.until(b"E")[-1]
+            assert raw.code(body) == "57P01" and "suspend_timeout" in raw.field(body, "M") and late.is_closed()
+        admin.sql("RESUME")
+        assert holder.sql("COMMIT") == "C:COMMIT Z:I"

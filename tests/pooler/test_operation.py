@@ -1,20 +1,19 @@
 """What an operator does: pauses, shutdowns, servers that die, the subcommands of the program."""
 
 # The pooler first, then its clients: nested on purpose.
-# ruff: noqa: SIM117
 
+import contextlib
 import re
 import shlex
 import signal
 import subprocess
 
-import pg8000.dbapi
 import pytest
 
 from devkit.places import ROOT
 from devkit.server import SUPERUSER
 from tests.pooler import raw
-from tests.pooler.process import PROGRAM, Pooler, ask, is_refused, wait_until
+from tests.pooler.process import PROGRAM, Pooler, is_refused, wait_until
 from tests.pooler.raw import Raw, query
 
 
@@ -40,32 +39,22 @@ def test_reconnect_forgets_what_the_servers_reported(pooler):
         pooler.psql("RECONNECT", "pgbouncer")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_when_what_is_under_way_is_done(server, number):
-    with Pooler(server, default_pool_size=2, sigterm="wait_for_servers") as pooler:
-        with pooler.connect() as busy, pooler.connect() as idle:
-            ask(busy, "BEGIN")
-            ask(idle, "SELECT 1")
-            pooler.process.send_signal(number)
-            wait_until(lambda: len(client_rows(pooler)) == 1)
-            with pytest.raises((pg8000.dbapi.Error, OSError, pg8000.exceptions.InterfaceError)):
-                ask(idle, "SELECT 1")
-            assert ask(busy, "SELECT 2") == [(2,)]
-            assert pooler.process.poll() is None
-            ask(busy, "COMMIT")
-            assert pooler.process.wait(10) == 0
-
-
-def test_an_orderly_end_waits_for_sessions_as_pgbouncer_does(server):
-    with Pooler(server, default_pool_size=3, pool_mode="session") as pooler:
-        with Raw(pooler.port) as idle, Raw(pooler.port) as kept:
-            kept.sql("CREATE TEMP TABLE kept (number int)")
-            pooler.process.send_signal(signal.SIGINT)
-            # Who has no server connection has no session to finish.
-            assert raw.code(idle.until(b"E")[-1][1]) == "57P01"
-            wait_until(lambda: is_refused(pooler.port))
-            assert kept.value("SELECT count(*) FROM kept") == "0"
-            assert pooler.process.poll() is None
+@pytest.mark.parametrize(
+    ("number", "settings"),
+    [(signal.SIGTERM, {"sigterm": "wait_for_servers"}), (signal.SIGINT, {}), (signal.SIGINT, {"pool_mode": "session"})],
+)
+def test_a_signal_ends_it_when_what_is_under_way_is_done(server, number, settings):
+    with Pooler(server, default_pool_size=2, **settings) as pooler, Raw(pooler.port) as busy, Raw(pooler.port) as idle:
+        busy.sql("BEGIN")
+        pooler.process.send_signal(number)
+        # Who has no server connection has no session to finish.
+        assert raw.code(idle.until(b"E")[-1][1]) == "57P01"
+        wait_until(lambda: is_refused(pooler.port))
+        assert busy.value("SELECT 2") == "2" and pooler.process.poll() is None
+        busy.sql("COMMIT")
+        if "pool_mode" in settings:
+            assert busy.value("SELECT 3") == "3" and pooler.process.poll() is None
+            busy.socket.close()
         assert pooler.process.wait(10) == 0
 
 
@@ -77,50 +66,30 @@ def test_orders_are_in_the_log_with_the_client_that_gave_them(pooler):
     assert 'console: "SHOW' not in log
 
 
-def by_socket(pooler, sql, database="pgbouncer"):
-    """What psql answers by the pooler's Unix socket."""
-    return pooler.psql(sql, database, host=pooler.folder, check=False)
-
-
-def client_rows(pooler):
-    """The clients that are no administrators, as the Unix socket tells."""
-    told = by_socket(pooler, "SHOW CLIENTS")
-    assert told.returncode == 0, told.stderr
-    return [row for row in told.stdout.splitlines() if "|pgbouncer|" not in row]
-
-
 def test_sigterm_waits_for_clients_and_an_administrator_can_look(server):
     # As PgBouncer does, by a pgbouncer.ini that does not say otherwise.
-    with Pooler(server, workers=2) as pooler, pooler.connect() as client:
-        ask(client, "SELECT 1")
-        with Raw(pooler.port, "pgbouncer") as looking:
-            pooler.process.send_signal(signal.SIGTERM)
-            wait_until(lambda: is_refused(pooler.port))
-            assert len(client_rows(pooler)) == 1
-            assert "the pooler is shutting down" in by_socket(pooler, "SELECT 1", "postgres").stderr
-            assert "admin" not in by_socket(pooler, "SHOW POOLS").stderr
-            assert ask(client, "SELECT 2") == [(2,)]
-            assert pooler.process.poll() is None
-            assert (pooler.folder / f".s.PGSQL.{pooler.port}").exists()
-            client.close()
-            # Whoever looks on is not waited for, and is told.
-            assert pooler.process.wait(10) == 0
-            kind, body = looking.next()
-            assert kind == b"E" and raw.code(body) == "57P01"
-            assert looking.next() is None
-        assert not (pooler.folder / f".s.PGSQL.{pooler.port}").exists()
+    with Pooler(server, workers=2) as pooler, Raw(pooler.port) as client, Raw(pooler.port, "pgbouncer") as looking:
+        unix = pooler.folder / f".s.PGSQL.{pooler.port}"
+        pooler.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: is_refused(pooler.port))
+        shown = pooler.psql("SHOW CLIENTS", "pgbouncer", host=pooler.folder).splitlines()
+        assert len([row for row in shown if "|pgbouncer|" not in row]) == 1
+        assert "the pooler is shutting down" in raw.refusal(str(unix))[1]
+        assert client.value("SELECT 2") == "2" and pooler.process.poll() is None
+        client.socket.close()
+        # Whoever looks on is not waited for, and is told.
+        assert pooler.process.wait(10) == 0
+        assert raw.code(looking.until(b"E")[-1][1]) == "57P01" and looking.is_closed()
+        assert not unix.exists()
 
 
-def test_sigterm_ends_at_once_where_it_is_told_to(server):
-    with Pooler(server, sigterm="at_once") as pooler, pooler.connect() as client:
-        ask(client, "BEGIN")
+def test_a_signal_may_end_it_at_once_and_a_second_one_does(server):
+    with Pooler(server, sigterm="at_once") as pooler, Raw(pooler.port) as client:
+        client.sql("BEGIN")
         pooler.process.send_signal(signal.SIGTERM)
         assert pooler.process.wait(10) == 0
-
-
-def test_a_second_signal_ends_at_once(pooler):
-    with pooler.connect() as busy:
-        ask(busy, "BEGIN")
+    with Pooler(server) as pooler, Raw(pooler.port) as client:
+        client.sql("BEGIN")
         pooler.process.send_signal(signal.SIGINT)
         # Two that are not yet taken count as one.
         wait_until(lambda: is_refused(pooler.port))
@@ -130,21 +99,19 @@ def test_a_second_signal_ends_at_once(pooler):
 
 
 def test_clients_outlive_the_backends_that_they_are_not_in_a_transaction_on(server):
-    with Pooler(server, default_pool_size=2) as pooler:
-        with pooler.connect() as idle, Raw(pooler.port) as busy, Raw(pooler.port) as inside:
-            ask(idle, "SELECT 1")
-            busy.send(query("CREATE TABLE late AS SELECT pg_sleep(20)::text"))
-            inside.kinds(query("BEGIN"))
-            server.psql(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND client_port IS NOT NULL"
-            )
-            told = next(body for kind, body in busy.until(b"Z") if kind == b"E")
-            assert raw.code(told) == "57P01" and b"outcome of the statement is unknown" in told
-            assert busy.kinds(query("SELECT 1")) == "TDCZ"
-            kind, body = inside.next()
-            assert kind == b"E" and b"FATAL" in body and b"in a transaction" in body
-            assert inside.next() is None
-            assert ask(idle, "SELECT 2") == [(2,)]
+    with Pooler(server, default_pool_size=2) as pooler, contextlib.ExitStack() as stack:
+        idle, busy, inside = (stack.enter_context(Raw(pooler.port, application_name="outlives")) for _ in range(3))
+        idle.sql("SELECT 1")
+        busy.send(query("CREATE TABLE late AS SELECT pg_sleep(60)::text"))
+        inside.sql("BEGIN")
+        assert inside.value("SHOW application_name") == "outlives"
+        server.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'outlives'")
+        told = next(body for kind, body in busy.until(b"Z") if kind == b"E")
+        assert raw.code(told) == "57P01" and b"outcome of the statement is unknown" in told
+        _, told = inside.until(b"E")[-1]
+        assert b"FATAL" in told and b"in a transaction" in told and inside.is_closed()
+        for client in (busy, idle):
+            assert client.value("SELECT 2") == "2"
 
 
 def test_each_line_of_commands_in_the_guides_is_one_command_of_the_program():
