@@ -6,6 +6,7 @@ them in tests/guides/NAME.sql.
 """
 
 import contextlib
+import functools
 import io
 import re
 import subprocess
@@ -103,6 +104,31 @@ def test_links_between_pages_lead_somewhere():
             if not target.exists() or (anchor and target.suffix == ".md" and anchor not in anchors(target)):
                 nowhere.append(f"{page.relative_to(ROOT)}: {path}#{anchor}")
     assert not nowhere, "\n".join(nowhere)
+
+
+SOURCES = ["bench", "console", "crates", "demo", "docs", "driver", "extension", "fuzz", "monitoring", "packaging"]
+SOURCES += ["pooler", "server", "tests", "tools"]
+DATED = re.compile(r"\b20\d\d-\d\d-\d\d-[a-z][a-z-]*\.md")
+
+
+@functools.lru_cache(maxsize=1)
+def sources():
+    """Each file of the project by its path, with its text if it is code or a page."""
+    found = {}
+    for path in (path for folder in SOURCES for path in (ROOT / folder).rglob("*") if path.is_file()):
+        text = path.read_text() if path.suffix in (".rs", ".py", ".pyi", ".md", ".c", ".h") else ""
+        found[path.relative_to(ROOT).as_posix()] = text
+    return found | {path.name: path.read_text() for path in ROOT.glob("*.md")}
+
+
+def test_notes_on_the_design_that_are_named_exist():
+    notes = {path.name for path in (ROOT / "docs" / "design").glob("*.md")}
+    missing = []
+    for page, text in sources().items():
+        if not page.startswith("bench/results/"):
+            named = {*DATED.findall(text), *re.findall(r"\bdesign/([\w-]+\.md)", text)}
+            missing += [f"{page}: {name}" for name in named - notes if page != "tests/test_docs_site.py"]
+    assert not missing, "\n".join(missing)
 
 
 def test_the_python_that_a_guide_compares_with_runs(server, empty):

@@ -4,7 +4,7 @@
 //! NaN, which is how trees know a missing value. Dates and timestamps make several features ([`learn::moment`]).
 //!
 //! Of numbers that float32 cannot tell apart because they are large an origin is taken off before they are rounded
-//! (docs/design/2026-11-28-origins.md): so values are read as float64 too.
+//! (docs/design/features.md): so values are read as float64 too.
 
 use learn::moment::{self, Part};
 use pgrx::pg_sys;

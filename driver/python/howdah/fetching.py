@@ -1,7 +1,7 @@
 """The queries whose types depend on the class of rows, declared once for connections and pools.
 
 Checkers of types look at the declarations, with their docstrings; what is called are the methods that a connection and
-a pool have in their place. `docs/design/2026-11-23-typed-overloads.md` has the reasons.
+a pool have in their place. `docs/design/driver.md` has the reasons.
 """
 
 from __future__ import annotations

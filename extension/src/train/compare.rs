@@ -6,7 +6,7 @@
 //! - *When they may.* Where they hold the classes of the deployed model about as often as its own held-out rows did, or five
 //!   times each; and where the metric says anything of them: f1 of rows without the class that is looked for does not. Rows
 //!   that lack what the deployed model knows never make a better one.
-//! - *What they say.* The metric, beside its noise; docs/design/2026-11-28-held-out-rows.md has the cases.
+//! - *What they say.* The metric, beside its noise; docs/design/scores.md has the cases.
 
 use learn::side;
 use learn::split::Split;

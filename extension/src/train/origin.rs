@@ -1,6 +1,6 @@
 //! Origins: what is taken off large numbers that differ little, such as epochs, before they become float32.
 //!
-//! docs/design/2026-11-28-origins.md has the reasons.
+//! docs/design/features.md has the reasons.
 
 /// Every whole number up to here is a float32, and not every one beyond.
 const LARGE: f64 = (1 << 24) as f64;

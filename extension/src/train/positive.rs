@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::registry::{self, Project};
 
 /// The index of the class that the training names, or the last one of its project did. Otherwise it is, of two classes,
-/// true, the greater number, or the text that fewer rows have; of more there is none. docs/design/2026-11-28-classes.md
+/// true, the greater number, or the text that fewer rows have; of more there is none. docs/design/scores.md
 /// has the reasons.
 pub fn of(request: &Request, project: Option<&Project>, data: &Data) -> Result<Option<u32>> {
     let Some(label) = data.labels.first() else { return Ok(None) };
