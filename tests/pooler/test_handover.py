@@ -1,5 +1,6 @@
-"""A server connection that ends, or whose client leaves: what it said reaches nobody else, it is given back once, and each
-unit is answered by one error at most.
+"""A server connection that ends: what it said reaches nobody else, and each unit is answered by one error at most.
+
+Clients that leave at any moment are the simulation's subject.
 """
 
 import contextlib
@@ -27,16 +28,10 @@ from tests.pooler.interpose import (
     row,
 )
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, message, parameters, parse, query
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, message, parameters, parse, query
 
 WAITERS = 4
 TERMINATED = error("57P01", "terminating connection due to administrator command", "FATAL")
-
-
-@pytest.fixture(params=["pipelining", "without"])
-def pipelining(request):
-    """Whether reads of several clients share a connection."""
-    return request.param == "pipelining"
 
 
 # What ends a connection in the eyes of the pooler.
@@ -45,16 +40,11 @@ BREAKERS = {
     "a length of nothing": b"D\0\0\0\0",
 }
 # What a connection says that has been given up: a whole login, answers, another key, an end.
-REST = (
-    GREETING
-    + message(b"K", struct.pack("!ii", 4711, 4712))
-    + ready()
-    + parameter("TimeZone", "Mars/Phobos")
-    + answer("stolen")
-    + complete("SET")
-    + ready()
-    + answer("stolen")
-    + TERMINATED
+REST = b"".join(
+    [
+        *(GREETING, message(b"K", struct.pack("!ii", 4711, 4712)), ready(), parameter("TimeZone", "Mars/Phobos")),
+        *(answer("stolen"), complete("SET"), ready(), answer("stolen"), TERMINATED),
+    ]
 )
 
 
@@ -69,14 +59,14 @@ def shared(number):
     return query(f"SELECT 'of {number}' AS read"), f"T D:of {number} C:SELECT 1 Z:I"
 
 
-def waiters(pooler, stack, kind, already=0):
-    """Clients that wait for a connection behind so many others, and what they must be answered."""
+def waiters(pooler, stack):
+    """Clients that wait for a connection, and what they must be answered."""
     found = []
     for number in range(WAITERS):
         client = stack.enter_context(Raw(pooler.port))
-        unit, wanted = kind(number)
+        unit, wanted = lent(number)
         client.send(unit)
-        wait_until(lambda number=number: waiting(pooler) == already + number + 1)
+        wait_until(lambda number=number: waiting(pooler) == number + 1)
         found.append((client, wanted))
     return found
 
@@ -97,23 +87,32 @@ def all_well(pooler, found):
             assert client.sql(f"SELECT 'again {number}'") == f"T D:again {number} C:SELECT 1 Z:I"
 
 
-@pytest.mark.parametrize("breaker", BREAKERS)
+@pytest.mark.parametrize("pipelining", [True, False])
+@pytest.mark.parametrize("breaker", [*BREAKERS, "a farewell"])
 def test_what_a_connection_says_that_is_given_up_reaches_nobody(server, pipelining, breaker):
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
+        # A login that failed would be noticed for long.
+        settings = {"default_pool_size": 1, "pipelining": pipelining, "server_login_retry": 30}
+        pooler = stack.enter_context(Pooler(net, **settings))
         x = stack.enter_context(Raw(pooler.port))
-        x.sql("BEGIN")
-        x.sql("COMMIT")
+        assert x.ask(query("BEGIN"), query("COMMIT"), units=2) == "C:BEGIN Z:T C:COMMIT Z:I"
         link = net.links[-1]
         link.hold()
         x.send(lent(100)[0])
         net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
-        found = waiters(pooler, stack, lent)
-        link.say(BREAKERS[breaker] + REST)
-        assert x.ask() == "E:08006 Z:I"
+        found = waiters(pooler, stack)
+        if breaker == "a farewell":
+            # The connection is to be closed when it is free; its server ends it in the same moment.
+            pooler.psql("RECONNECT", "pgbouncer")
+            link.release(parameter("TimeZone", "Mars/Phobos"), TERMINATED)
+            assert x.ask() == lent(100)[1]
+        else:
+            link.say(BREAKERS[breaker] + REST)
+            assert x.ask() == "E:08006 Z:I"
         all_well(pooler, found)
-        assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+        if breaker in BREAKERS:
+            assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
 
 
 @pytest.mark.parametrize("breaker", ["a login message", "an open transaction"])
@@ -140,87 +139,6 @@ def test_what_a_lane_says_that_is_given_up_reaches_nobody(server, breaker):
         all_well(pooler, [(client, wanted) for client, (_, wanted) in behind])
 
 
-def test_a_farewell_behind_the_last_answer_is_not_taken_for_the_next_connections(server, pipelining):
-    # The connection is to be closed when it is free; its server ends it in the same moment.
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        # A login that failed would be noticed for long.
-        settings = {"default_pool_size": 1, "pipelining": pipelining, "server_login_retry": 30}
-        pooler = stack.enter_context(Pooler(net, **settings))
-        x = stack.enter_context(Raw(pooler.port))
-        x.sql("BEGIN")
-        x.sql("COMMIT")
-        link = net.links[-1]
-        link.hold()
-        x.send(lent(100)[0])
-        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
-        found = waiters(pooler, stack, lent)
-        pooler.psql("RECONNECT", "pgbouncer")
-        link.release(parameter("TimeZone", "Mars/Phobos"), TERMINATED)
-        assert x.ask() == lent(100)[1]
-        all_well(pooler, found)
-
-
-# Clients that leave as their last answer comes.
-
-BURSTS = {
-    "to be cleaned": [query("BEGIN"), query("SET LOCAL my.tag = 'a'"), query("COMMIT")],
-    "extended": [parse("", "INSERT INTO left_behind VALUES ('a')"), bind(""), EXECUTE, SYNC],
-    "to be reset": [query("SET my.tag = 'a'; SELECT 1")],
-}
-
-
-@pytest.fixture
-def ground(server):
-    """A table to write into."""
-    with direct(server) as looker:
-        looker.sql("DROP TABLE IF EXISTS left_behind; CREATE TABLE left_behind (who text)")
-        yield looker
-
-
-@pytest.mark.parametrize("first", ["the answer", "the reset"])
-@pytest.mark.parametrize("burst", BURSTS)
-def test_a_client_that_leaves_as_its_unit_ends_gives_its_connection_back_once(server, ground, pipelining, burst, first):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining))
-        b, c, d = (stack.enter_context(Raw(pooler.port)) for _ in range(3))
-        b.sql("BEGIN")
-        b.sql("COMMIT")
-        link = net.links[-1]
-        a = Raw(pooler.port)
-        parts = BURSTS[burst]
-        units = sum(part[:1] in (b"Q", b"S") for part in parts)
-        link.hold()
-        a.send(*parts)
-        net.wait(lambda: sum(kind == b"Z" for kind, _ in link.kept) == units)
-        b.send(query("INSERT INTO left_behind VALUES ('b') RETURNING who"))
-        wait_until(lambda: waiting(pooler) == 1)
-        c.send(query("UPDATE left_behind SET who = 'c' WHERE who = 'nobody'"))
-        wait_until(lambda: waiting(pooler) == 2)
-        with pooler.frozen():
-            if first == "the reset":
-                a.reset()
-            link.release()
-            if first == "the answer":
-                a.reset()
-        assert b.ask() == "T D:b C:INSERT 0 1 Z:I"
-        assert c.ask() == "C:UPDATE 0 Z:I"
-        for client, name in ((d, "d"), (b, "b"), (c, "c")):
-            assert client.sql(f"SELECT '{name}'") == f"T D:{name} C:SELECT 1 Z:I"
-        alone_with_it(pooler, b, d)
-
-
-def alone_with_it(pooler, one, other):
-    """While one is in a transaction on the pool's only connection, another waits."""
-    assert one.sql("BEGIN") == "C:BEGIN Z:T"
-    other.send(query("INSERT INTO left_behind VALUES ('other')"))
-    wait_until(lambda: waiting(pooler) == 1)
-    assert one.sql("ROLLBACK") == "C:ROLLBACK Z:I"
-    assert other.ask() == "C:INSERT 0 1 Z:I"
-    assert len(pooler.show("SERVERS")) == 1
-
-
 # One error a unit.
 
 UNITS = {
@@ -236,24 +154,6 @@ SAID = {
     "a row": (columns("a") + row("x"), BOUND + row("x")),
     "a row and an error": (columns("a") + row("x") + error("22012", "zero"), BOUND + row("x") + error("22012", "zero")),
 }
-
-
-def test_a_long_message_behind_an_answer_does_not_reach_the_next_client():
-    notice = message(b"N", b"SNOTICE\0C00000\0M" + b"y" * 300_000 + b"\0\0")
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(Scripted())
-        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=False))
-        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
-        x.send(query("SELECT 'of x'"))
-        session = server.session(0)
-        session.unit()
-        # It is cut when the connection can go to another.
-        session.send(answer("of x") + notice[:100_000])
-        assert x.ask() == "T D:of x C:SELECT 1 Z:I"
-        y.send(query("SELECT 'of y'"))
-        session.unit()
-        session.send(notice[100_000:] + answer("of y"))
-        assert y.ask() == "T D:of y C:SELECT 1 Z:I"
 
 
 DEATHS = {
@@ -350,10 +250,12 @@ def once_or_later(client, text):
     assert found == f"T D:{text} C:SELECT 1 Z:I"
 
 
+@pytest.mark.parametrize("pipelining", [True, False])
 @pytest.mark.parametrize("refused", [False, True], ids=["anew", "refused"])
 @pytest.mark.parametrize("form", ["query", "flushed"])
-def test_a_connection_that_dies_as_it_is_lent_takes_no_statement_with_it(server, ground, pipelining, form, refused):
+def test_a_connection_that_dies_as_it_is_lent_takes_no_statement_with_it(server, pipelining, form, refused):
     insert = "INSERT INTO left_behind VALUES ('x')"
+    server.psql("DROP TABLE IF EXISTS left_behind; CREATE TABLE left_behind (who text)")
     with contextlib.ExitStack() as stack:
         net = stack.enter_context(Interposer(server))
         pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining, server_login_retry=0.1))
@@ -382,7 +284,7 @@ def test_a_connection_that_dies_as_it_is_lent_takes_no_statement_with_it(server,
         found = x.ask()
         done = ("" if form == "query" else "1 2 ") + "C:INSERT 0 1 Z:I"
         assert found == done or (refused and re.fullmatch(r"E:\S+ Z:I", found))
-        assert ground.value("SELECT count(*) FROM left_behind") == str(int(found == done))
+        assert server.psql("SELECT count(*) FROM left_behind") == str(int(found == done))
         x.send(query("SELECT 'later'"))
         once_or_later(x, "later")
         assert x.value("SHOW my.tag") == "x"
