@@ -179,9 +179,7 @@ def test_a_cancel_during_an_alignment_answers_its_client_and_strikes_nobody(serv
 
 STRIKES = {
     "statement_timeout": error("57014", "canceling statement due to statement timeout"),
-    "lock_timeout": error("55P03", "canceling statement due to lock timeout"),
     "terminated": error("57P01", "terminating connection due to administrator command", "FATAL"),
-    "transaction_timeout": error("25P04", "terminating connection due to transaction timeout", "FATAL"),
     "reset": None,
 }
 
@@ -226,20 +224,6 @@ def test_an_alignment_that_is_struck_loses_nothing(owner, place, stack, how):
     assert written(owner) == "x"
     assert x.value("SHOW default_tablespace") == "pg_default"
     assert other.value("SHOW default_tablespace") == ""
-
-
-@pytest.mark.parametrize("how", ["statement_timeout", "reset"])
-def test_a_read_whose_alignment_is_struck_is_answered(place, stack, how):
-    net, pooler = place
-    x, other = differing(pooler, stack)
-    sql = "SELECT current_setting('default_tablespace')"
-    for _ in range(3):
-        x.sql(sql)
-    use(other)
-    net.instead = strike = Strike("default_tablespace", how)
-    # It names the parameter itself, so the alignment is the first that does.
-    assert x.sql(sql) == "T D:pg_default C:SELECT 1 Z:I"
-    assert strike.done
 
 
 @pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])

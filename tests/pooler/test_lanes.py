@@ -4,13 +4,12 @@ is answered in order.
 
 import contextlib
 import struct
-import time
 
 import pytest
 
 from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, direct, message, parse, query, show, values
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query, show
 from tests.pooler.test_cancels import LOCK, blocked, locked
 
 GROUND = """
@@ -97,38 +96,6 @@ def test_nobody_waits_behind_a_read_whose_connection_is_to_be_closed(server, gro
         assert x.ask() == "T D:x C:SELECT 1 Z:I"
 
 
-def test_a_machine_that_stalls_as_a_whole_is_not_given_twice_the_work(server, ground):
-    # All is sent before the first is looked at, on a slow machine too.
-    each, stall = 6, 3
-    with contextlib.ExitStack() as stack:
-        settings = {"pipeline_connections": 2, "pipeline_depth": 1000, "pipeline_stall": stall}
-        net, pooler = stack.enter_context(pooled(server, **settings))
-        others = clients(pooler, stack, 100)
-        units = each * len(others)
-
-        def asked():
-            return sum(link.asks("AS other") for link in net.links)
-
-        # Every connection there is carries reads, and no server answers.
-        reads(stack, others[:2])
-        assert [other.ask() for other in others[:2]]
-        before = asked()
-        for link in net.links:
-            link.hold()
-        for number, other in enumerate(others):
-            other.send(query(f"SELECT 'of {number}' AS other") * each)
-        net.wait(lambda: asked() >= before + units)
-        # Each has been looked at when this is over.
-        time.sleep(1.5 * stall)
-        for link in net.links:
-            link.release()
-        for number, other in enumerate(others):
-            assert other.ask(units=each) == " ".join([f"T D:of {number} C:SELECT 1 Z:I"] * each)
-        net.wait(lambda: all(link.is_quiet for link in net.links))
-        again = asked() - before - units
-        assert again <= units * 0.6, f"{again} of {units} were asked again"
-
-
 def test_a_notification_amid_the_work_of_others_is_for_nobody(server, ground):
     payload = "x" * 20_000
     with contextlib.ExitStack() as stack:
@@ -180,35 +147,6 @@ def test_what_was_redefined_behind_the_poolers_back_is_done_once(server, ground,
             assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
         net.wait(lambda: all(link.is_quiet for link in net.links))
         assert ground.value("SELECT count(*) FROM done WHERE what = 'once'") == "1"
-
-
-def test_a_server_that_is_asked_again_finds_nothing_done(server, ground):
-    # The same where the connection dies with the unit on it.
-    with contextlib.ExitStack() as stack:
-        net, pooler = stack.enter_context(pooled(server, pipeline_stall=5))
-        y, other = clients(pooler, stack, 2)
-        for _ in range(4):
-            y.kinds(query("SELECT redefined('before') AS told"))
-        ground.sql(
-            "CREATE OR REPLACE FUNCTION redefined(what text) RETURNS text VOLATILE LANGUAGE sql AS "
-            "$$ INSERT INTO done VALUES (what) RETURNING what $$"
-        )
-        link = net.asking("AS told")
-        link.hold()
-        y.send(query("SELECT redefined('once') AS told"))
-        net.wait(
-            lambda: any(kind == b"Z" for kind, _ in link.kept) or sum(each.asks("'once'") for each in net.links) > 1
-        )
-        link.cut()
-        found = y.until(b"Z")
-        # Whatever it is told: a row means one row.
-        done = int(ground.value("SELECT count(*) FROM done WHERE what = 'once'"))
-        if values(found) == ["once"]:
-            assert done == 1
-        else:
-            assert code(found[-2][1]) in ("08006", "57P01"), show(found)
-            assert done <= 1
-        assert other.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
 
 
 @pytest.mark.parametrize(

@@ -337,20 +337,3 @@ def test_the_names_on_the_server_cannot_be_guessed(ground):
             client.ask(parse("mine", "SELECT 'named'"), bind("mine"), EXECUTE, SYNC)
             found.append(client.value("SELECT name FROM pg_prepared_statements WHERE statement ~ '''named'''"))
     assert found[0] != found[1]
-
-
-def test_a_text_under_a_name_that_the_server_has_forgotten_is_not_for_others(clients):
-    a, b, _ = clients
-    text = "SELECT 'of both', random() >= 0"
-    for client in (a, b):
-        assert client.ask(parse("s", text), *RUN) == "1 2 D:of both|t C:SELECT 1 Z:I"
-    a.sql("BEGIN")
-    a.sql("DO $$ BEGIN EXECUTE 'DEALLO' || 'CATE ALL'; END $$")
-    # The server has no such name any more, so it takes another text under it.
-    a.send(parse("s", "SELECT 'of A', true"), SYNC)
-    while (got := a.next()) is not None and got[0] != b"Z":
-        pass
-    if got is not None:
-        a.sql("COMMIT")
-    for _ in range(2):
-        assert b.ask(*RUN) == "2 D:of both|t C:SELECT 1 Z:I"

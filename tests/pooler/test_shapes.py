@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from tests.pooler.process import Pooler
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, execute, message, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, message, parse
 
 READ = "SELECT * FROM shaped"
 WRITE = "INSERT INTO shaped VALUES (7) RETURNING *"
@@ -232,17 +232,6 @@ def test_a_table_that_is_made_again_alike_is_the_same(owner, pooler):
             assert everywhere(pooler, lambda: run(client)) == [f"2 D:{value} C:SELECT 1 Z:I"] * 3
 
 
-def test_a_definition_over_the_pooler(owner, pooler):
-    with Raw(pooler.port) as client, Raw(pooler.port) as definer:
-        prepare(client, READ)
-        assert run(client) == "2 D:1 C:SELECT 1 Z:I"
-        assert definer.ask(query("ALTER TABLE shaped ADD b int DEFAULT 2")) == "C:ALTER TABLE Z:I"
-        for answer in everywhere(pooler, lambda: run(client)):
-            assert answer.removeprefix("2 ") == CHANGED
-        prepare(definer, READ)
-        assert everywhere(pooler, lambda: run(definer)) == ["2 D:1|2 C:SELECT 1 Z:I"] * 3
-
-
 BIG = "SELECT repeat('x', 30000), g FROM generate_series(1, {}) g"
 
 
@@ -261,20 +250,3 @@ def test_behind_a_long_answer(owner, pooler, rows):
             assert client.ask(bind("t"), SYNC) == "E:26000 Z:I"
             assert client.sql("SELECT 5 AS five") == "T D:5 C:SELECT 1 Z:I"
             assert neighbour.sql("SELECT 6 AS six") == "T D:6 C:SELECT 1 Z:I"
-
-
-def test_rows_before_their_description(owner, pooler):
-    with Raw(pooler.port) as client, Raw(pooler.port) as other:
-        prepare(client, READ)
-        run(client)
-        owner.sql("ALTER TABLE shaped ADD b int DEFAULT 2")
-        # The server connections have copies of after the change, and their descriptions are known.
-        again = [close("s"), SYNC, parse("s", READ), SYNC]
-        for _ in range(3):
-            everywhere(pooler, lambda: (other.ask(*again, units=2), other.ask(describe("s"), bind("s"), EXECUTE, SYNC)))
-        for unit in (
-            (bind("s"), EXECUTE, describe("s"), SYNC),
-            (bind("s"), EXECUTE, bind("s"), PORTAL, EXECUTE, SYNC),
-            (bind("s", "p"), bind("s"), PORTAL, execute(portal="p"), SYNC),
-        ):
-            assert "D:" not in client.ask(*unit)

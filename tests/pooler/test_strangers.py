@@ -91,29 +91,6 @@ def test_refused_logins_leave_no_memory(server):
         assert memory(pooler.process) - before < 1500
 
 
-def test_strangers_do_not_decide_which_worker_serves_a_database(server):
-    """The databases of the configuration are dealt out when it is read."""
-    databases = dict.fromkeys("abcd", "dbname=postgres")
-    settings = {"auth_type": "plain", "workers": 2, "database_workers": 1}
-    with Pooler(server, databases, {SUPERUSER: "pw"}, **settings) as pooler:
-        for name in ("a", "none1", "b", "none2", "c", "none3", "d"):
-            with Stranger(pooler.port, database=name) as stranger:
-                stranger.send(message(b"p", b"wrong\0"))
-                assert stranger.outcome() is not None
-        for name in databases:
-            assert pooler.psql("SELECT 1", name, password="pw") == "1"
-        loops = {}
-        for line in console(pooler, "FDS"):
-            for path in Path(f"/proc/{pooler.process.pid}/fdinfo").iterdir():
-                # The console's own descriptor may be closed meanwhile.
-                with contextlib.suppress(FileNotFoundError):
-                    if re.search(rf"^tfd:\s+{line['fd']}\b", path.read_text(), re.MULTILINE):
-                        loops.setdefault(path.name, set()).add(line["database"])
-        # A worker's descriptor for its events is there twice.
-        served = {frozenset(names & databases.keys()) for names in loops.values()} - {frozenset()}
-        assert [len(names) for names in served] == [2, 2], loops
-
-
 def test_new_names_under_a_wildcard_cause_few_connections_and_pools(with_users):
     settings = {**SCRAM, "auth_user": SUPERUSER, "workers": 2}
     with Pooler(with_users, {"*": ""}, {}, **settings) as pooler:
@@ -142,13 +119,6 @@ def test_with_auth_dbname_new_names_cause_none(with_users):
         # Whoever has a password is told.
         assert "does not exist" in outcome(pooler, "nodb")
         assert "does not exist" in outcome(pooler, "nodb")
-
-
-def test_a_database_of_no_server_is_forgotten_after_a_login_too(with_users):
-    users = {"scram_user": stored(with_users, "scram_user")}
-    with Pooler(with_users, {"*": ""}, users, **SCRAM) as pooler:
-        assert "does not exist" in outcome(pooler, "nodb")
-        wait_until(lambda: "nodb" not in str(console(pooler, "POOLS")))
 
 
 def test_whoever_leaves_while_a_password_is_looked_up_costs_no_server_connection(with_users):
@@ -379,13 +349,6 @@ def test_users_of_auth_query_come_to_the_console_by_auth_dbname(with_users):
     # Otherwise whoever owns a server could make himself an administrator of the pooler.
     with Pooler(with_users, {"app": "dbname=postgres"}, {}, **settings) as pooler:
         assert "password authentication failed" in pooler.psql("SHOW VERSION", **shown, check=False).stderr
-
-
-def test_the_console_says_whom_it_is_for(with_users):
-    with Pooler(with_users, users={"bob": "pw"}, **SCRAM) as pooler:
-        with Stranger(pooler.port, "bob", "pgbouncer") as client:
-            told = 'not allowed: user "bob" is in neither admin_users nor stats_users'
-            assert client.prove("pw") == ("42501", told)
 
 
 def test_trust_lets_in_whom_auth_query_finds_without_a_password(with_users):
