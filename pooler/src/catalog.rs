@@ -2,7 +2,7 @@
 //!
 //! One thread reads the catalog for all workers ([`reader`]), over connections of the pooler's own: no client's
 //! settings reach it, no pool waits for it, and an incomplete answer is thrown away ([`question`]). The catalog is
-//! posted as [`pooling::catalog::Knowledge`]. `docs/design/2026-11-22-catalogs.md` has the reasons.
+//! posted as [`pooling::catalog::Knowledge`]. `docs/design/statements.md` has the reasons.
 
 mod question;
 mod reader;

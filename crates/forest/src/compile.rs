@@ -27,7 +27,7 @@ use crate::image::{
     Section, Slot, SlotKind, Tree, VECTOR_LEAVES, WideNode, transform_code,
 };
 
-/// Up to this depth the perfect layout is faster than the compact one: docs/design/2026-11-21-forest-layout.md.
+/// Up to this depth the perfect layout is faster than the compact one: docs/design/predictions.md.
 const PERFECT_DEPTH: u32 = 8;
 /// A shorter run of trees of a simpler layout between others is walked as they are.
 const SHORT_RUN: usize = 4;

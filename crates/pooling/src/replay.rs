@@ -5,7 +5,7 @@
 //! asks the primary for the end of its log, and the replicas for the positions that they have replayed. From the
 //! answers follows (`balancer::Replay`) one number for each replica: the last round that it covers. A replica may serve
 //! a read if the session's stamp is not above this number: one comparison for a statement, no question. While there are
-//! no commits, the thread asks nothing. docs/design/2026-11-22-reads.md has the reasons.
+//! no commits, the thread asks nothing. docs/design/servers.md has the reasons.
 
 mod owed;
 

@@ -11,7 +11,7 @@ use crate::image::rank::{
     RankFeature, RankGroup, SECOND_WAY, WINDOW, biased,
 };
 
-/// Blocks of thresholds that a row is ranked in, at most, for each tree: docs/design/2026-11-21-forest-layout.md.
+/// Blocks of thresholds that a row is ranked in, at most, for each tree: docs/design/predictions.md.
 const BLOCKS_A_TREE: usize = 2;
 const FEWEST_TREES: usize = 4;
 

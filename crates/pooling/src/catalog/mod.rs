@@ -3,7 +3,7 @@
 //! A thread of the pooler reads the catalog for all workers and posts it as [`Knowledge`], which also counts the
 //! definitions (CREATE, ALTER, DROP ...) that workers see. From the moment that a worker sees a definition until a
 //! catalog has been read that was requested later, [`Knowledge::is_doubtful`] is true, and every worker treats every
-//! statement as unknown. `docs/design/2026-11-22-catalogs.md` has the reasons.
+//! statement as unknown. `docs/design/statements.md` has the reasons.
 
 mod knowledge;
 
