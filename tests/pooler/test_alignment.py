@@ -11,7 +11,7 @@ import pytest
 
 from tests.pooler.interpose import Interposer, end, error
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query, startup
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, direct, parse, query
 
 INSERT = "INSERT INTO aligned VALUES ('x')"
 # A unit, what comes behind it once it was refused, and what it is answered.
@@ -29,9 +29,8 @@ def owner(server):
         owner.sql("DROP TABLE IF EXISTS aligned; CREATE TABLE aligned (who text)")
         for name in ("tenant_a", "tenant_b"):
             owner.sql(f"DROP SCHEMA IF EXISTS {name} CASCADE; CREATE SCHEMA {name}; CREATE TABLE {name}.t (who text)")
-        owner.sql("DROP ROLE IF EXISTS hasty; CREATE ROLE hasty LOGIN; GRANT ALL ON aligned TO hasty")
         yield owner
-        owner.sql("DROP SCHEMA tenant_a CASCADE; DROP SCHEMA tenant_b CASCADE; DROP OWNED BY hasty; DROP ROLE hasty")
+        owner.sql("DROP SCHEMA tenant_a CASCADE; DROP SCHEMA tenant_b CASCADE")
         owner.sql("DROP ROLE IF EXISTS app_admin, app_reader")
 
 
@@ -226,26 +225,6 @@ def test_an_alignment_that_is_struck_loses_nothing(owner, place, stack, how):
     assert other.value("SHOW default_tablespace") == ""
 
 
-@pytest.mark.parametrize("limit", ["statement_timeout", "lock_timeout"])
-@pytest.mark.parametrize("whose", ["of the role", "of another client"])
-def test_no_timeout_ends_an_alignment(server, owner, stack, limit, whose):
-    owner.sql(f"ALTER ROLE hasty SET {limit} = '200ms'" if whose == "of the role" else "ALTER ROLE hasty RESET ALL")
-    # The limit of a role holds for connections that are made from now on.
-    pooler = stack.enter_context(Pooler(server, default_pool_size=1))
-    x, other = differing(pooler, stack, user="hasty")
-    if whose == "of another client":
-        assert other.sql(f"SET {limit} = '200ms'") == "C:SET Z:I"
-    struck = server.log.read_text().count("canceling statement due to")
-    with locked(server):
-        x.send(query(INSERT))
-        wait_until(lambda: waits_for_lock(owner))
-        # Long enough for the timeout; where it strikes, the lock goes before it can strike again.
-        with contextlib.suppress(AssertionError):
-            wait_until(lambda: server.log.read_text().count("canceling statement due to") > struck, 0.5)
-    assert x.ask() == "C:INSERT 0 1 Z:I"
-    assert written(owner) == "x"
-
-
 # What makes an alignment fail that is the client's own fault.
 
 WRITES = {"query": [query("INSERT INTO t VALUES ('B')")], "read": [query("SELECT count(*) FROM t")]}
@@ -263,29 +242,6 @@ def refused(client, *parts):
 def in_tenants(owner):
     """How much stands in the tenants' tables."""
     return owner.value("SELECT (SELECT count(*) FROM tenant_a.t) + (SELECT count(*) FROM tenant_b.t)")
-
-
-@pytest.mark.parametrize("form", WRITES)
-def test_a_client_whose_parameters_are_wrong_does_nothing_in_anothers_session(owner, place, stack, form):
-    _, pooler = place
-    a = stack.enter_context(Raw(pooler.port))
-    assert a.sql("SET search_path = tenant_a") == "C:SET Z:I"
-    for _ in range(3):
-        assert a.sql("SELECT count(*) FROM t") == "T D:0 C:SELECT 1 Z:I"
-    with Raw(pooler.port, login=False) as b:
-        # PostgreSQL refuses such parameters at the login; a pooler may notice them later.
-        b.send(startup("postgres", options="-c search_path=tenant_b -c work_mem=garbage"))
-        messages = [b.next()]
-        while messages[-1][0] not in (b"Z", b"E"):
-            messages.append(b.next())
-        if messages[-1][0] == b"Z":
-            refused(b, *WRITES[form])
-        else:
-            assert b"VFATAL" in messages[-1][1] and b"C22023" in messages[-1][1]
-    with Raw(pooler.port) as c:
-        assert c.value("SHOW search_path") == '"$user", public'
-    assert a.value("SHOW search_path") == "tenant_a"
-    assert in_tenants(owner) == "0"
 
 
 @pytest.mark.parametrize("form", WRITES)

@@ -9,7 +9,7 @@ import pytest
 from devkit import postgres
 from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, describe, direct, message, parse, query, show
+from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, describe, message, parse, query, show
 
 WRONG = parse("s", "SELECT nonsense")
 GROUND = "DROP TABLE IF EXISTS flushed; CREATE TABLE flushed (a int)"
@@ -70,36 +70,6 @@ def test_a_client_that_is_silent_behind_a_flush_is_closed(pooler):
         assert two.sql("SELECT 2") == "T D:2 C:SELECT 1 Z:I"
         assert show([one.next()]) == "E:25P03"
     pooler.reload(idle_transaction_timeout=0)
-
-
-@pytest.mark.parametrize(
-    "unit",
-    [
-        [*ran("SELECT 1"), query("SET my.block = 'left'")],
-        [*ran("INSERT INTO flushed VALUES (1)"), query("SELECT 1"), *ran("INSERT INTO flushed VALUES (2)")],
-        [*ran("SELECT pg_advisory_xact_lock(5)"), query("SELECT pg_advisory_lock(77)")],
-        [*ran("BEGIN"), query("INSERT INTO flushed VALUES (1)")],
-    ],
-    ids=["a setting", "a row", "a lock", "a block"],
-)
-def test_a_client_that_leaves_before_its_sync_leaves_what_postgresql_keeps(server, pooler, unit):
-    """A Query behind an Execute, and no Sync: what of it is committed is the server's matter, the session is nobody's."""
-    left = []
-    with direct(server) as owner:
-        ended = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE '%in transaction%' OR state = 'active'"
-        for connect in (lambda: direct(server), lambda: Raw(pooler.port)):
-            owner.sql("TRUNCATE flushed")
-            with connect() as client:
-                client.send(*unit)
-                client.until(b"Z")
-            wait_until(lambda: owner.value(ended) == "1")
-            left.append(owner.value("SELECT count(*) FROM flushed"))
-    assert left[0] == left[1]
-    with Raw(pooler.port) as after:
-        locks = "(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory')"
-        said = f"SELECT coalesce(current_setting('my.block', true), ''), current_user, {locks}"
-        wait_until(lambda: after.sql(said) == "T D:|postgres|0 C:SELECT 1 Z:I")
-        assert after.ask(query("BEGIN"), query("ROLLBACK"), units=2) == "C:BEGIN Z:T C:ROLLBACK Z:I"
 
 
 def test_a_copy_that_fails_within_a_message_gives_its_connection_back(server, pooler):

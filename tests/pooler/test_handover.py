@@ -250,46 +250,6 @@ def once_or_later(client, text):
     assert found == f"T D:{text} C:SELECT 1 Z:I"
 
 
-@pytest.mark.parametrize("pipelining", [True, False])
-@pytest.mark.parametrize("refused", [False, True], ids=["anew", "refused"])
-@pytest.mark.parametrize("form", ["query", "flushed"])
-def test_a_connection_that_dies_as_it_is_lent_takes_no_statement_with_it(server, pipelining, form, refused):
-    insert = "INSERT INTO left_behind VALUES ('x')"
-    server.psql("DROP TABLE IF EXISTS left_behind; CREATE TABLE left_behind (who text)")
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipelining=pipelining, server_login_retry=0.1))
-        x, other = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
-        # It must be brought in line with.
-        assert x.sql("SET my.tag = 'x'") == "C:SET Z:I"
-        other.sql("BEGIN")
-        x.send(query(insert) if form == "query" else parse("", insert) + bind("") + EXECUTE)
-        x.send(*([FLUSH] if form == "flushed" else []))
-        wait_until(lambda: waiting(pooler) == 1)
-        link = net.links[-1]
-        link.hold()
-        other.send(query("COMMIT"))
-        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
-        net.refusal = error("57P03", "the database system is in recovery mode", "FATAL") if refused else None
-        with pooler.frozen():
-            link.release()
-            reset(link.near)
-        assert other.ask() == "C:COMMIT Z:I"
-        if form == "flushed":
-            x.send(SYNC)
-        if refused:
-            # It waits for the server, or is told that there is none.
-            net.wait(lambda: net.refused)
-            net.refusal = None
-        found = x.ask()
-        done = ("" if form == "query" else "1 2 ") + "C:INSERT 0 1 Z:I"
-        assert found == done or (refused and re.fullmatch(r"E:\S+ Z:I", found))
-        assert server.psql("SELECT count(*) FROM left_behind") == str(int(found == done))
-        x.send(query("SELECT 'later'"))
-        once_or_later(x, "later")
-        assert x.value("SHOW my.tag") == "x"
-
-
 LONG = columns("a") + row("x" * 1000) * 100
 LANES = {
     "nothing": (b"", "T D:9 C:SELECT 1 Z:I"),

@@ -1,6 +1,5 @@
 """What a statement leaves in its session, said or unsaid, and however it ends: it stays its client's, or is undone."""
 
-import contextlib
 import struct
 
 import pytest
@@ -174,18 +173,6 @@ def test_what_a_function_call_does_is_not_for_the_next_client(ground, place):
     wait_until(lambda: other.sql(LOOK) == CLEAN)
 
 
-def test_the_type_of_a_parameter_leaves_nothing_behind(ground, place):
-    """The type is told by its number in the Parse, and its check runs at the Bind."""
-    pooler, other = place
-    number = int(ground.psql("SELECT 'checking'::regtype::oid"))
-    for name in ("", "q"):
-        typed = message(b"P", name.encode() + b"\0SELECT $1\0" + struct.pack("!hI", 1, number))
-        bound = b"\0" + name.encode() + b"\0" + struct.pack("!hhi", 0, 1, 1) + b"5" + struct.pack("!h", 0)
-        with Raw(pooler.port) as client:
-            assert client.ask(typed, message(b"B", bound), EXECUTE, SYNC) == "1 2 D:5 C:SELECT 1 Z:I"
-            assert other.sql(LOOK) == CLEAN
-
-
 @pytest.mark.parametrize("forgets", ["SELECT forget()", "DO $$ BEGIN PERFORM forget(); END $$", "SELECT forget() / 0"])
 def test_a_function_that_forgets_statements_takes_none_from_others(place, forgets):
     pooler, _ = place
@@ -230,29 +217,6 @@ def test_what_is_created_by_a_startup_path_is_not_for_the_next_client(ground):
                 assert a.value("SELECT v FROM mine") == "of A"
         for _ in range(3):
             assert b.value("SELECT to_regclass('mine')::text") is None
-
-
-# Not in UTF-8, nor in ASCII, and what is long or spelled as few do.
-UNREAD = {
-    'SET search_path = "schéma"'.encode("latin-1"): "SELECT v FROM acct",
-    f"SET my.token = '{'x' * 20_000}'".encode(): "SELECT length(current_setting('my.token', true))",
-    b"SET work_mem = 0x10000": "SHOW work_mem",
-    b"SET work_mem = 70_000": "SHOW work_mem",
-}
-
-
-def test_a_set_that_cannot_be_read_holds_for_its_client_alone(ground):
-    with contextlib.ExitStack() as stack:
-        latin1 = {"client_encoding": "LATIN1"}
-        pooler = stack.enter_context(Pooler(ground, default_pool_size=3))
-        b, plain = stack.enter_context(Raw(pooler.port, **latin1)), stack.enter_context(direct(ground, **latin1))
-        for sql, look in UNREAD.items():
-            with Raw(pooler.port, **latin1) as a, direct(ground, **latin1) as truth:
-                # On PostgreSQL 15 there are no such numbers.
-                assert a.ask(message(b"Q", sql + b"\0")) == truth.ask(message(b"Q", sql + b"\0"))
-                for _ in range(2):
-                    assert a.sql(look) == truth.sql(look)
-                    assert b.sql(look) == plain.sql(look)
 
 
 # What the server is told between clients

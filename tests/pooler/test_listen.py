@@ -193,27 +193,6 @@ def test_without_room_for_it_a_client_keeps_its_connection(server, first):
             assert b.value("SELECT 1") == "1"
 
 
-def test_limits_are_never_full_of_connections_that_only_listen(server):
-    names = ["one_listens", "two_listens", "three_listens"]
-    for name in names:
-        server.psql(f"DROP ROLE IF EXISTS {name}; CREATE ROLE {name} LOGIN")
-    with Pooler(server, {"*": "max_db_connections=3"}, query_wait_timeout="5") as pooler, direct(server) as other:
-        with contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(Raw(pooler.port, user=name)) for name in names]
-            for client in clients[:2]:
-                assert client.sql("LISTEN c") == "C:LISTEN Z:I"
-            assert other.value(HUBS) == "2"
-            assert [client.value("SELECT 1") for client in clients] == ["1"] * 3
-            other.sql("NOTIFY c, 'x'")
-            assert [hear(client) for client in clients[:2]] == [[("c", "x")]] * 2
-            # It pins the only connection that is left.
-            assert clients[2].sql("LISTEN c") == "C:LISTEN Z:I" and other.value(HUBS) == "2"
-            other.sql("NOTIFY c, 'y'")
-            assert [hear(client) for client in clients] == [[("c", "y")]] * 3
-    for name in names:
-        server.psql(f"DROP ROLE {name}")
-
-
 @pytest.mark.parametrize(
     "settings, sql",
     [

@@ -61,25 +61,17 @@ b< 1 Z:I
 < 2 D:1 C:SELECT 1 Z:I
 b> Q SELECT 3 || B | S
 b< T D:3 C:SELECT 1 Z:I || E:26000 Z:I
-DISCARD ALL comes before what is sent behind it
-> P s: SELECT 1 | S || Q DISCARD ALL | P s: SELECT 2 | S | B s | E | S
-< 1 Z:I || C:DISCARD ALL Z:I 1 Z:I 2 D:2 C:SELECT 1 Z:I
-DEALLOCATE ALL in a unit leaves what stands behind it
-> P s: SELECT 1 | S || x DEALLOCATE ALL | P s: SELECT 2 | B s | E | S | B s | E | S
-< 1 Z:I || 1 2 C:DEALLOCATE ALL 1 2 D:2 C:SELECT 1 Z:I 2 D:2 C:SELECT 1 Z:I
-> x DEALLOCATE ALL | P t: SELECT 1 | D t | S | B t | E | S | B s | S
-< 1 2 C:DEALLOCATE ALL 1 t T Z:I 2 D:1 C:SELECT 1 Z:I E:26000 Z:I
+what forgets all in its unit leaves what stands behind it
+> P s: SELECT 1 | S || Q DISCARD ALL | P s: SELECT 2 | S | B s | E | S || x DISCARD ALL | P s: SELECT 3 | B s | E | S
+< 1 Z:I || C:DISCARD ALL Z:I 1 Z:I 2 D:2 C:SELECT 1 Z:I || 1 2 C:DISCARD ALL 1 2 D:3 C:SELECT 1 Z:I
+> x DEALLOCATE ALL | P t: SELECT 1 | D t | S | B t | E | S | B s | S || B missing | x DISCARD ALL | S | B t | E | S
+< 1 2 C:DEALLOCATE ALL 1 t T Z:I 2 D:1 C:SELECT 1 Z:I E:26000 Z:I || E:26000 Z:I 2 D:1 C:SELECT 1 Z:I
 > B missing | x DEALLOCATE ALL | P u: SELECT 3 | S | B t | E | S | B u | S
 < E:26000 Z:I 2 D:1 C:SELECT 1 Z:I E:26000 Z:I
-DISCARD ALL in a unit leaves what stands behind it
-> P s: SELECT 1 | S || x DISCARD ALL | P s: SELECT 2 | B s | E | S | B s | E | S
-< 1 Z:I || 1 2 C:DISCARD ALL 1 2 D:2 C:SELECT 1 Z:I 2 D:2 C:SELECT 1 Z:I
-> B missing | x DISCARD ALL | S | B s | E | S
-< E:26000 Z:I 2 D:2 C:SELECT 1 Z:I
 DEALLOCATE ALL by a Query within a unit
-> P s: SELECT 1 | Q DEALLOCATE ALL | P t: SELECT 2 | S || B t | E | S | B s | S
+> P s: SELECT 'new to the server' | Q DEALLOCATE ALL | P t: SELECT 2 | S || B t | E | S | B s | S
 < 1 C:DEALLOCATE ALL Z:I 1 Z:I || 2 D:2 C:SELECT 1 Z:I E:26000 Z:I
-names behind DEALLOCATE ALL are free
+names behind DEALLOCATE ALL in a block are free
 > P s: SELECT 'old' | B s | E | S || Q BEGIN || Q DEALLOCATE ALL; SELECT 1 | P s: SELECT 'new' | B s | E | S
 < 1 2 D:old C:SELECT 1 Z:I || C:BEGIN Z:T || C:DEALLOCATE ALL T D:1 C:SELECT 1 Z:T 1 2 D:new C:SELECT 1 Z:T
 > Q DEALLOCATE ALL | P s: SELECT 'newer' | B s | E | S || Q COMMIT
@@ -189,10 +181,6 @@ a Parse that is refused in a block takes nothing from another name
 < 1 Z:I || C:BEGIN Z:T || E:22012 Z:E E:25P02 Z:E || E:42P05 Z:E
 > Q ROLLBACK
 < C:ROLLBACK Z:I
-what is thrown away behind an error in a transaction
-> Q BEGIN || P s: SELECT nonsense | H || P s: SELECT 1 | B s | E | S || Q ROLLBACK || P s: SELECT 1 | B s | E | S
-< C:BEGIN Z:T || E:42703 || Z:E || C:ROLLBACK Z:I || 1 2 D:1 C:SELECT 1 Z:I
-
 # Portals
 
 a portal of a name that an earlier unit has used
@@ -216,62 +204,34 @@ a portal that is closed early
 
 # Units that are ended by Flush before their Sync
 
-prepared
-> P s: SELECT 1 | D s | H || S
-< 1 t T || Z:I
-prepared and used
-> P s: SELECT 1 | D s | H || B s | E | S || B s | E | S
-< 1 t T || 2 D:1 C:SELECT 1 Z:I || 2 D:1 C:SELECT 1 Z:I
-prepared without a name
-> P: SELECT 1 | D | H || B | E | S
-< 1 t T || 2 D:1 C:SELECT 1 Z:I
-prepared twice
-> P s: SELECT 1 | D s | H || P t: SELECT 2 | D t | H || B t | E | B s | E | S
-< 1 t T || 1 t T || 2 D:2 C:SELECT 1 2 D:1 C:SELECT 1 Z:I
-a name that is taken, behind a Flush
-> P s: SELECT 1 | D s | H || P s: SELECT 1 | H || S || B s | S
-< 1 t T || E:42P05 || Z:I || 2 Z:I
-closed
-> P s: SELECT 1 | H || C s | H || B s | S
-< 1 || 3 || E:26000 Z:I
-wrong, and more in the unit
+prepared, and then used
+> P s: SELECT 1 | D s | H || S || P t: SELECT 2 | D t | H || B t | E | B s | E | S || P: SELECT 3 | D | H || B | E | S
+< 1 t T || Z:I || 1 t T || 2 D:2 C:SELECT 1 2 D:1 C:SELECT 1 Z:I || 1 t T || 2 D:3 C:SELECT 1 Z:I
+> P d: DELETE FROM t | D d | H || B d | E | S || D s | H || D s | H || S
+< 1 t n || 2 C:DELETE 0 Z:I || t T || t T || Z:I
+taken, closed, and wrong
+> P s: SELECT 1 | D s | H || P s: SELECT 1 | H || S || B s | S || C s | H || B s | S
+< 1 t T || E:42P05 || Z:I || 2 Z:I || 3 || E:26000 Z:I
 > P s: SELECT nonsense | D s | H || P s: SELECT 1 | B s | E | S || P s: SELECT 1 | B s | E | S || Q SELECT 'q'
 < E:42703 || Z:I || 1 2 D:1 C:SELECT 1 Z:I || T D:q C:SELECT 1 Z:I
-wrong behind what is right
-> P s: SELECT 1 | H || B nobody | H || S || B s | E | S
-< 1 || E:26000 || Z:I || 2 D:1 C:SELECT 1 Z:I
+> P t: SELECT 1 | H || B nobody | H || S || B t | E | S || P: sel | H || Q SELECT 'skipped' | S || Q SELECT 'next'
+< 1 || E:26000 || Z:I || 2 D:1 C:SELECT 1 Z:I || E:42601 || Z:I || T D:next C:SELECT 1 Z:I
 a Query behind a Flush
 > P s: SELECT 1 | D s | H || Q SELECT 'q' || B s | E | S || P: SELECT 1 | H || Q SELECT 'q' || B | E | S
 < 1 t T || T D:q C:SELECT 1 Z:I || 2 D:1 C:SELECT 1 Z:I || 1 || T D:q C:SELECT 1 Z:I || E:26000 Z:I
 bound, described and run one by one
-> P s: SELECT 1 | B s | H || Dp | H || E | H || B s | E | H || S
-< 1 2 || T || D:1 C:SELECT 1 || 2 D:1 C:SELECT 1 || Z:I
+> P s: SELECT 1 | B s | H || Dp | H || E | H || B s | E | H || S || H | Q SELECT 'q' || H | S || H | B s | H | E | H | S
+< 1 2 || T || D:1 C:SELECT 1 || 2 D:1 C:SELECT 1 || Z:I || T D:q C:SELECT 1 Z:I || Z:I || 2 D:1 C:SELECT 1 Z:I
 writes, and then an error
 > x INSERT INTO t VALUES (1) | H || x SELECT count(*) FROM t | H || x SELECT 1/0 | H || S || Q SELECT count(*) FROM t
 < 1 2 C:INSERT 0 1 || 1 2 D:1 C:SELECT 1 || 1 E:22012 || Z:I || T D:0 C:SELECT 1 Z:I
-in a transaction
-> Q BEGIN || P s: SELECT 1 | D s | H || B s | E | S || Q COMMIT
-< C:BEGIN Z:T || 1 t T || 2 D:1 C:SELECT 1 Z:T || C:COMMIT Z:I
-prepared, then a transaction
-> P s: SELECT 1 | D s | H || x BEGIN | S || B s | E | S || Q ROLLBACK || B s | E | S
-< 1 t T || 1 2 C:BEGIN Z:T || 2 D:1 C:SELECT 1 Z:T || C:ROLLBACK Z:I || 2 D:1 C:SELECT 1 Z:I
-Flushes anywhere
-> H | Q SELECT 'q' || H | S || P s: SELECT 1 | H | H | D s | H || H | B s | H | E | H | S
-< T D:q C:SELECT 1 Z:I || Z:I || 1 t T || 2 D:1 C:SELECT 1 Z:I
-a Describe alone
-> P s: SELECT 1 | S || D s | H || D s | H || S
-< 1 Z:I || t T || t T || Z:I
-no columns
-> P s: DELETE FROM t | D s | H || B s | E | S
-< 1 t n || 2 C:DELETE 0 Z:I
-a Query behind a failed message and a Flush is skipped
-> P: sel | H || Q SELECT 'skipped' | S || Q SELECT 'next'
-< E:42601 || Z:I || T D:next C:SELECT 1 Z:I
-a Flush behind a closed portal commits nothing of its unit
-> x INSERT INTO t VALUES (1) | H || Cp | H || P s: SELECT 1 | D s | H || x SELECT 1/0 | S
-< 1 2 C:INSERT 0 1 || 3 || 1 t T || 1 E:22012 Z:I
-b> Q SELECT count(*) FROM t
-b< T D:0 C:SELECT 1 Z:I
+> x INSERT INTO t VALUES (1) | H || Cp | H || P s: SELECT 1 | D s | H || x SELECT 1/0 | S || Q SELECT count(*) FROM t
+< 1 2 C:INSERT 0 1 || 3 || 1 t T || 1 E:22012 Z:I || T D:0 C:SELECT 1 Z:I
+around transactions
+> Q BEGIN || P s: SELECT 1 | D s | H || B s | E | S || Q COMMIT || P t: SELECT 1 | D t | H || x BEGIN | S || B t | E | S
+< C:BEGIN Z:T || 1 t T || 2 D:1 C:SELECT 1 Z:T || C:COMMIT Z:I || 1 t T || 1 2 C:BEGIN Z:T || 2 D:1 C:SELECT 1 Z:T
+> P u: SELECT nonsense | H || P u: SELECT 1 | B u | E | S || Q ROLLBACK || B s | E | S
+< E:42703 || Z:E || C:ROLLBACK Z:I || 2 D:1 C:SELECT 1 Z:I
 
 # Units that a Query ends
 

@@ -132,22 +132,6 @@ def test_why_and_since_when_is_shown_and_logged(server):
             assert " s: advisory lock, temporary object" in pooler.log.read_text()
 
 
-def test_a_question_that_cannot_be_answered_leaves_the_pin(server):
-    with Pooler(server, default_pool_size=2) as pooler, Raw(pooler.port) as client:
-        me = own_id(pooler)
-        server.psql("REVOKE SELECT ON pg_locks FROM PUBLIC; DROP ROLE IF EXISTS nosy; CREATE ROLE nosy")
-        try:
-            client.sql("SET ROLE nosy")
-            client.sql(LOCK)
-            assert client.value(UNLOCK) == "t"
-            assert keeps(pooler, me)
-        finally:
-            server.psql("GRANT SELECT ON pg_locks TO PUBLIC")
-        client.sql(UNLOCK)
-        wait_until(lambda: not keeps(pooler, me))
-        assert client.value("SELECT current_user") == "nosy"
-
-
 # Settings by set_config
 
 

@@ -149,26 +149,6 @@ def test_a_transaction_fails_as_it_does_without_a_pooler(owner, pooler):
         assert owner.value("SELECT count(*) FROM shaped") == "1"
 
 
-def test_values_are_not_bound_to_parameters_of_other_types(owner, pooler):
-    def write(client, value):
-        body = b"\0s\0" + struct.pack("!hhhih", 1, 1, 1, 8, 0)[:-2] + value + struct.pack("!h", 0)
-        return client.ask(message(b"B", body), EXECUTE, SYNC)
-
-    owner.sql("ALTER TABLE shaped ALTER a TYPE bigint")
-    with Raw(pooler.port) as client:
-        prepare(client, "UPDATE shaped SET a = $1")
-        assert write(client, struct.pack("!q", 5)) == "2 C:UPDATE 1 Z:I"
-        owner.sql("ALTER TABLE shaped ALTER a TYPE double precision")
-        # A connection that has it keeps its type and casts; one that prepares it anew must not read the bytes otherwise.
-        for answer in everywhere(pooler, lambda: write(client, struct.pack("!q", 6))):
-            assert answer in ("2 C:UPDATE 1 Z:I", CHANGED)
-        assert owner.value("SELECT DISTINCT a FROM shaped") in ("5", "6")
-        client.ask(close("s"), SYNC)
-        prepare(client, "UPDATE shaped SET a = $1")
-        answers = everywhere(pooler, lambda: write(client, struct.pack("!d", 2.5)))
-        assert answers[-1] == "2 C:UPDATE 1 Z:I"
-
-
 @pytest.mark.parametrize("text", ["INSERT INTO shaped VALUES ($1)", "SELECT count(*) FROM shaped WHERE a = $1"])
 @pytest.mark.parametrize("name", ["s", ""])
 def test_parameters_keep_the_types_that_their_client_was_told(owner, pooler, name, text):

@@ -3,10 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
-import base64
 import contextlib
-import hashlib
-import hmac
 import os
 import re
 import subprocess
@@ -57,21 +54,6 @@ def sockets(process):
         with contextlib.suppress(FileNotFoundError):
             count += os.readlink(f"{folder}/{number}").startswith("socket:")
     return count
-
-
-def busy(pooler):
-    """The CPU time of the pooler's only worker, in seconds."""
-
-    def times():
-        for task in Path(f"/proc/{pooler.process.pid}/task").iterdir():
-            head, fields = (task / "stat").read_text().rsplit(")", 1)
-            # A thread gives itself its name, after it has begun.
-            if head.endswith("(worker 0"):
-                return [int(field) for field in fields.split()[11:13]]
-        return None
-
-    wait_until(times)
-    return sum(times()) / os.sysconf("SC_CLK_TCK")
 
 
 def test_refused_logins_leave_no_memory(server):
@@ -206,14 +188,6 @@ def test_under_md5_an_unknown_user_is_asked_as_most_are(with_users, kept):
         assert outcome(pooler, user="md5_user") == "md5_user"
 
 
-def test_under_md5_looked_up_users_are_asked_as_the_unknown_ones(with_users):
-    settings = {"auth_type": "md5", "auth_user": SUPERUSER, "auth_dbname": "postgres"}
-    with Pooler(with_users, {"*": ""}, {SUPERUSER: "pw"}, **settings) as pooler:
-        for user in ("scram_user", "nobody"):
-            with Stranger(pooler.port, user) as stranger:
-                assert stranger.prove("wrong")[0] == "28P01"
-
-
 @pytest.mark.parametrize("looked_up", [False, True], ids=["file", "auth_query"])
 def test_a_missing_database_is_told_behind_the_password_alone(with_users, looked_up):
     users = {} if looked_up else {"scram_user": stored(with_users, "scram_user")}
@@ -227,16 +201,6 @@ def test_a_missing_database_is_told_behind_the_password_alone(with_users, looked
         with Stranger(pooler.port, "scram_user", "none") as client:
             assert client.prove(PASSWORD) == ("3D000", "no such database: none")
         assert outcome(pooler, "app") == "scram_user"
-
-
-def test_a_database_that_the_server_lacks_is_not_told_without_a_password(with_users):
-    settings = {**SCRAM, "auth_user": SUPERUSER, "workers": 2}
-    with Pooler(with_users, {"*": ""}, {}, **settings) as pooler:
-        told = []
-        for database in ("postgres", "nodb", "nodb"):
-            with Stranger(pooler.port, "scram_user", database) as stranger:
-                told.append(stranger.prove("wrong"))
-        assert told == [("28P01", 'password authentication failed for user "scram_user"')] * 3
 
 
 @pytest.mark.parametrize("limit", ["max_user_client_connections", "max_db_client_connections", "disabled"])
@@ -264,31 +228,6 @@ def test_what_a_server_says_of_auth_query_is_not_told(with_users):
                 assert "FATAL" in complaint and "secret_place" not in complaint
             assert 'relation "secret_place" does not exist' in pooler.log.read_text()
             assert pooler.log.read_text().count("new connection to server") == 1, "a failure costs no connection"
-
-
-# What takes long is not done on a worker's thread, however often strangers ask for it.
-def costly_secret(password, iterations):
-    """A SCRAM secret with many rounds."""
-    salt = b"0123456789abcdef"
-    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations)
-    stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()
-    keys = (stored_key, hmac.digest(salted, b"Server Key", "sha256"))
-    return f"SCRAM-SHA-256${iterations}:" + "$".join(
-        (base64.b64encode(salt).decode(), ":".join(base64.b64encode(key).decode() for key in keys))
-    )
-
-
-def test_passwords_in_clear_are_compared_with_secrets_elsewhere(server):
-    """On the worker it would take seconds of its time."""
-    users = {"bob": costly_secret(PASSWORD, 200_000)}
-    with Pooler(server, {"postgres": "user=postgres"}, users, auth_type="plain", workers=1) as pooler:
-        before = busy(pooler)
-        for number in range(20):
-            with Stranger(pooler.port, "bob" if number % 2 else "nobody") as stranger:
-                stranger.send(message(b"p", b"wrong\0"))
-                assert stranger.outcome()[0] == "28P01"
-        assert outcome(pooler, user="bob") == SUPERUSER
-        assert busy(pooler) - before < 0.1
 
 
 def test_many_passwords_are_derived_in_the_background(server):
