@@ -9,7 +9,7 @@ import pytest
 
 from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import Raw, query, values
+from tests.pooler.raw import Raw, query
 from tests.pooler.test_metrics import Measured, value
 
 READERS = "FROM pg_stat_activity WHERE application_name = 'howdah catalog'"
@@ -27,12 +27,6 @@ def noted(server):
     server.psql(f"SET ROLE app; CREATE TABLE noted (x text); {STEADY}", "noted")
     yield "noted"
     server.psql("DROP DATABASE noted WITH (FORCE)")
-
-
-def asked(client, sql):
-    """The values of an answer."""
-    client.send(query(sql))
-    return values(client.until(b"Z"))
 
 
 class Counting(Measured):
