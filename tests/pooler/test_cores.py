@@ -1,65 +1,38 @@
 """One database served by several workers: what they have in common, and the share of each."""
 
-import concurrent.futures
 import contextlib
 import re
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query, refusal, show
 
-ONE = {"d": "dbname=postgres"}
+# The catalog is read by a connection that is no pool's.
+BACKENDS = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'cored' AND application_name <> 'howdah catalog'"
 
 
-def on_workers(server, workers, size, **settings):
-    """A pooler whose database `d` is served by so many workers, with so many server connections."""
-    settings = {"workers": workers, "database_workers": workers, "default_pool_size": size, **settings}
-    return Pooler(server, ONE, max_client_conn=300, **settings)
-
-
-class Backends:
-    """How many connections of clients called `cored` the server has had at most while this lasted."""
-
-    def __init__(self, server):
-        self.server = server
-        self.most = 0
-        self.over = threading.Event()
-
-    def __enter__(self):
-        self.thread = threading.Thread(target=self.look)
-        self.thread.start()
-        return self
-
-    def __exit__(self, *exception):
-        self.over.set()
-        self.thread.join()
-
-    def look(self):
-        """Counts them again and again."""
-        with direct(self.server) as looker:
-            while not self.over.is_set():
-                # The catalog is read by a connection that is no pool's.
-                sql = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'cored' AND application_name <> 'howdah catalog'"
-                self.most = max(self.most, int(looker.value(sql)))
-
-
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cored(server):
-    """The server with a role of these tests, and a table that it writes to."""
-    server.psql("CREATE ROLE cored LOGIN SUPERUSER; CREATE TABLE cores (n int); INSERT INTO cores VALUES (0)")
-    return server
+    """The server with a role of these tests."""
+    server.psql("CREATE ROLE cored LOGIN")
+    yield server
+    server.psql("DROP ROLE cored")
 
 
-def clients(pooler, number, stack, **parameters):
-    """So many clients of the database."""
-    return [stack.enter_context(Raw(pooler.port, "d", user="cored", **parameters)) for _ in range(number)]
+@contextlib.contextmanager
+def on_workers(server, workers, size, clients, **settings):
+    """A pooler whose database `d` is served by so many workers with so many server connections, and clients of it."""
+    settings = {"workers": workers, "database_workers": workers, "default_pool_size": size, **settings}
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, {"d": "dbname=postgres"}, **settings))
+        yield pooler, [stack.enter_context(Raw(pooler.port, "d", user="cored")) for _ in range(clients)]
 
 
-def at_once(clients, work, seconds=2.0):
-    """Has each client do its work again and again; how often each of them has."""
+def at_once(server, crowd, work, seconds=2.0):
+    """Has each client do its work again and again: how often the slowest has, and the most server connections meanwhile."""
     end = time.monotonic() + seconds
 
     def run(client):
@@ -69,8 +42,11 @@ def at_once(clients, work, seconds=2.0):
             done += 1
         return done
 
-    with concurrent.futures.ThreadPoolExecutor(len(clients)) as crowd:
-        return list(crowd.map(run, clients))
+    with ThreadPoolExecutor(len(crowd)) as beside, direct(server) as looker:
+        done, most = [beside.submit(run, client) for client in crowd], 0
+        while not all(each.done() for each in done):
+            most = max(most, int(looker.value(BACKENDS)))
+        return min(each.result() for each in done), most
 
 
 def transaction(client):
@@ -78,72 +54,59 @@ def transaction(client):
     assert answer == "C:BEGIN Z:T T D:1 C:SELECT 1 Z:T C:COMMIT Z:I"
 
 
-def read(client):
-    assert client.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
+def mixed(client):
+    transaction(client)
+    assert client.value("SELECT 1") == "1"
+    assert client.ask(parse("", "SELECT 2"), bind(""), EXECUTE, SYNC) == "1 2 D:2 C:SELECT 1 Z:I"
 
 
-def prepared(client):
-    answer = client.ask(parse("", "SELECT 2"), bind(""), EXECUTE, SYNC)
-    assert answer == "1 2 D:2 C:SELECT 1 Z:I"
+@pytest.mark.parametrize(
+    ("workers", "size", "clients", "settings"),
+    [(4, 8, 40, {}), (8, 2, 10, {}), (4, 3, 12, {"max_db_connections": 3, "default_pool_size": 8})],
+    ids=["size", "more workers than connections", "shared limit"],
+)
+def test_all_workers_together_keep_within_the_size_of_a_pool_and_serve_everybody(
+    cored, workers, size, clients, settings
+):
+    with on_workers(cored, workers, size, clients, **settings) as (pooler, crowd):
+        least, most = at_once(cored, crowd, mixed)
+        assert least > 0 and most <= size
+        [row] = [row for row in pooler.show("POOLS") if row["database"] == "d"]
+        assert sum(int(row[state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested", "sv_login")) <= size
+        if not settings:
+            assert ("d", str(size)) in {(row["name"], row["pool_size"]) for row in pooler.show("DATABASES")}
 
 
-@pytest.mark.parametrize("mode", ["transaction", "session"])
-def test_all_workers_together_keep_within_the_size_of_a_pool(cored, mode):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8, pool_mode=mode))
-        if mode == "session":
+def test_in_session_mode_as_many_have_a_connection_as_there_are(cored):
+    def work(place):
+        with Raw(place, "d", user="cored") as client:
+            assert client.value("SELECT 1") == "1"
 
-            def work(client):
-                with Raw(pooler.port, "d", user="cored") as client:
-                    read(client)
-
-            with Backends(cored) as backends:
-                done = at_once([None] * 20, work)
-        else:
-            crowd = clients(pooler, 40, stack)
-            with Backends(cored) as backends:
-                done = at_once(crowd, transaction)
-        assert min(done) > 0
-        assert backends.most <= 8
-        rows = [row for row in pooler.show("POOLS") if row["database"] == "d"]
-        assert len(rows) == 1, "one pool, whichever workers have it"
-        assert sum(int(rows[0][state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested", "sv_login")) <= 8
-        [size] = {row["pool_size"] for row in pooler.show("DATABASES") if row["name"] == "d"}
-        assert size == "8"
+    with on_workers(cored, 3, 7, 0, pool_mode="session", query_wait_timeout="5") as (pooler, _):
+        least, most = at_once(cored, [pooler.port] * 20, work)
+        assert least > 0 and most <= 7
+        with contextlib.ExitStack() as stack:
+            for _ in range(7):
+                assert stack.enter_context(Raw(pooler.port, "d", user="cored")).value("SELECT 1") == "1"
 
 
 def test_workers_are_changed_by_a_reload_when_a_database_has_no_clients(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8))
-        with contextlib.ExitStack() as first:
-            crowd = clients(pooler, 12, first)
-            pooler.reload(database_workers=1)
-            with Backends(cored) as backends:
-                assert min(at_once(crowd, transaction, 1)) > 0
-            assert backends.most == 8, "each worker has its share as before"
+    with on_workers(cored, 4, 8, 12) as (pooler, crowd):
+        pooler.reload(database_workers=1)
+        least, most = at_once(cored, crowd, transaction, 1)
+        assert least > 0 and most == 8, "each worker has its share as before"
+        for client in crowd:
+            client.socket.close()
         wait_until(lambda: len(pooler.show("CLIENTS")) == 1)
         pooler.reload(default_pool_size=4)
-        with Backends(cored) as backends:
-            assert min(at_once(clients(pooler, 12, stack), transaction, 1)) > 0
-        assert backends.most <= 8
-
-
-def test_nobody_starves_where_there_are_more_workers_than_connections(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 8, 2))
-        crowd = clients(pooler, 10, stack)
-        kinds = [transaction, read, prepared]
-        work = {client: kinds[number % 3] for number, client in enumerate(crowd)}
-        with Backends(cored) as backends:
-            done = at_once(crowd, lambda client: work[client](client), 3)
-        assert backends.most <= 2
-        assert min(done) > 0, done
+        with contextlib.ExitStack() as stack:
+            crowd = [stack.enter_context(Raw(pooler.port, "d", user="cored")) for _ in range(12)]
+            least, most = at_once(cored, crowd, transaction, 1)
+        assert least > 0 and most <= 8
 
 
 def test_statements_have_the_same_names_on_all_workers(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 2, 4))
-        crowd = clients(pooler, 8, stack)
+    with on_workers(cored, 2, 4, 8) as (pooler, crowd):
         for client in crowd:
             assert client.ask(parse("s", "SELECT 7"), SYNC) == "1 Z:I"
 
@@ -151,7 +114,7 @@ def test_statements_have_the_same_names_on_all_workers(cored):
             answer = client.ask(query("BEGIN"), bind("s"), EXECUTE, SYNC, query("COMMIT"), units=3)
             assert answer == "C:BEGIN Z:T 2 D:7 C:SELECT 1 Z:T C:COMMIT Z:I"
 
-        assert min(at_once(crowd, work, 1)) > 0
+        assert at_once(cored, crowd, work, 1)[0] > 0
         [row] = [row for row in pooler.show("PREPARED") if row["database"] == "d"]
         assert int(row["server_parse_count"]) <= 4, "once for each connection"
         assert int(row["statements"]) == 1, "whichever worker has the client"
@@ -160,55 +123,41 @@ def test_statements_have_the_same_names_on_all_workers(cored):
 
 
 def test_a_pause_waits_for_all_workers(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8))
-        crowd = clients(pooler, 40, stack)
-        [holder] = clients(pooler, 1, stack)
+    with on_workers(cored, 4, 8, 41) as (pooler, [holder, *crowd]):
         assert holder.sql("BEGIN") == "C:BEGIN Z:T"
         with Raw(pooler.port, "pgbouncer") as console:
             console.send(query("PAUSE d"))
-            time.sleep(0.3)
+            wait_until(lambda: any(row["paused"] == "1" for row in pooler.show("DATABASES")))
             for client in crowd:
                 client.send(query("SELECT 1"))
+            assert not console.waiting(0.1)
             assert holder.sql("COMMIT") == "C:COMMIT Z:I"
             assert console.until(b"Z")[0] == (b"C", b"PAUSE\0")
+            assert not any(client.waiting(0) for client in crowd)
             assert console.sql("RESUME d") == "C:RESUME Z:I"
         for client in crowd:
             assert show(client.until(b"Z")) == "T D:1 C:SELECT 1 Z:I"
 
 
 def test_clients_of_all_workers_can_be_cancelled_and_killed(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8))
-        crowd = clients(pooler, 16, stack)
+    with on_workers(cored, 4, 8, 16) as (pooler, crowd):
         for client in crowd:
             client.send(query("SELECT pg_sleep(60)"))
         wait_until(lambda: int(pooler.show("POOLS")[0]["cl_active"]) == 8)
         for client in crowd:
             client.cancel(pooler.port)
         for client in crowd:
-            answer = client.until(b"Z")
-            assert any(kind == b"E" and b"57014" in body for kind, body in answer), answer
-            read(client)
+            assert "E:57014" in show(client.until(b"Z"))
+            assert client.value("SELECT 1") == "1"
         pooler.psql("KILL d", "pgbouncer")
         for client in crowd:
-            assert client.next()[0] == b"E"
-            assert client.next() is None
+            assert client.until(b"E") and client.is_closed()
 
 
 def test_the_limit_of_a_databases_clients_holds_over_all_workers(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8, max_db_client_connections=10))
-        crowd = clients(pooler, 10, stack)
+    with on_workers(cored, 4, 8, 10, max_db_client_connections=10) as (pooler, crowd):
         assert refusal(pooler.port, "d", "cored")[0] == "53300"
         crowd[3].socket.close()
         wait_until(lambda: len(pooler.show("CLIENTS")) == 10)
-        clients(pooler, 1, stack)
-
-
-def test_a_database_of_shared_limits_has_one_worker(cored):
-    with contextlib.ExitStack() as stack:
-        pooler = stack.enter_context(on_workers(cored, 4, 8, max_db_connections=3))
-        with Backends(cored) as backends:
-            assert min(at_once(clients(pooler, 12, stack), transaction, 1)) > 0
-        assert backends.most <= 3
+        with Raw(pooler.port, "d", user="cored") as client:
+            assert client.value("SELECT 1") == "1"
