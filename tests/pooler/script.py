@@ -9,7 +9,7 @@ and `@ in steps` has each answer waited for always. Messages:
     P: sql, P s: sql   Parse, under a name           d 1\n              CopyData
     B, B s, B s -> p   Bind, into a portal           d 1\n * 30         the same, so many times in one
     B s (7)            Bind with a text parameter    x sql              Parse, Bind and Execute without a name
-    D, D s, C s        Describe, Close               E, E 1, E p        Execute, one row, a portal
+    D, D s, C s        Describe, Close               E, E 1, E p, E p 1 Execute, of a row, of a portal
     Dp p, Cp p         the same of a portal          F                  FunctionCall: lo_creat
 """
 
@@ -45,7 +45,8 @@ def encoded(text):
         statement, portal, value = re.fullmatch(r"(\S*?)(?: ?-> (\S+))?(?: ?\((.*)\))?", rest).groups()
         return bind_text(statement, value, portal or "") if value is not None else bind(statement, portal or "")
     if kind == "E":
-        return execute(1) if rest == "1" else execute(portal=rest)
+        portal, _, rows = rest.rpartition(" ") if rest.endswith(" 1") or rest == "1" else (rest, "", "0")
+        return execute(int(rows), portal)
     if kind == "d":
         line, _, times = rest.partition(" * ")
         return message(b"d", line.encode().decode("unicode_escape").encode() * int(times or 1))

@@ -95,18 +95,6 @@ def test_a_batch_of_many_thousand_messages_before_one_sync_is_answered(pooler, c
     assert client.kinds(query("SELECT 1")) == "TDCZ"
 
 
-def test_a_copy_behind_many_thousand_messages_gets_its_data(pooler, client):
-    client.sql("CREATE TABLE IF NOT EXISTS flooded (a int); TRUNCATE flooded")
-    client.ask(parse("s", "SELECT 1"), SYNC)
-    copy = parse("", "COPY flooded FROM STDIN") + bind("") + EXECUTE
-    data = message(b"d", b"1\n") * 20_000 + message(b"c")
-    thread = send_meanwhile(client, *SLOW, ONE * 20_000, copy, data, ONE * 20_000, SYNC)
-    assert count(client, b"C", b"SELECT 1\0", 40_001) == 40_001
-    client.until(b"Z")
-    thread.join()
-    assert client.value("SELECT count(*) FROM flooded") == "20000"
-
-
 def test_units_that_are_not_waited_for_cost_the_pooler_the_same_each(pooler, client):
     units = 40_000
     client.sql("BEGIN")

@@ -5,7 +5,8 @@ import struct
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, execute, message, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query
+from tests.pooler.script import encoded
 
 LOCK = 4712
 # What functions do is put together, so that no text shows it.
@@ -47,11 +48,6 @@ CLEAN = "T D:postgres|0|real|NULL|0|0|0|0 C:SELECT 1 Z:I"
 LONG = f"/* {'x' * 200_000} */"
 
 
-def ran(*texts, name="", portal="", rows=0):
-    """Statements in the extended protocol."""
-    return [part for sql in texts for part in (parse(name, sql), bind(name, portal), execute(rows, portal))]
-
-
 def call(server, signature, *arguments):
     """A FunctionCall with these arguments as text."""
     number = int(server.psql(f"SELECT '{signature}'::regprocedure::oid"))
@@ -64,51 +60,35 @@ TAKES = "SELECT id, 1 / n FROM jobs WHERE pg_try_advisory_lock(id) ORDER BY n DE
 CUT = "x" * 63
 SETS = "SELECT set_config('statement_timeout', '77s', false)"
 HOW = {
-    "extended": lambda what: [*ran(f"SELECT hide('{what}')"), SYNC],
-    "named": lambda what: [*ran(f"SELECT hide('{what}')", name="h"), SYNC],
-    "a procedure": lambda what: [query(f"CALL hide_it('{what}')")],
-    "a DO": lambda what: [query(f"DO $$ BEGIN PERFORM hide('{what}'); END $$")],
-    "a trigger": lambda what: [query(f"INSERT INTO hiding VALUES ('{what}')")],
+    "extended": "x SELECT hide('{}') | S",
+    "named": "P h: SELECT hide('{}') | B h | E | S",
+    "a procedure": "Q CALL hide_it('{}')",
+    "a DO": "Q DO $$ BEGIN PERFORM hide('{}'); END $$",
+    "a trigger": "Q INSERT INTO hiding VALUES ('{}')",
     # As `fetchval` of drivers does.
-    "a portal that is not read to its end": lambda what: [*ran(f"SELECT hide('{what}')", rows=1), SYNC],
-    "a function that fails": lambda what: [query(f"SELECT fails_behind('{what}')")],
-    "a failing function of a block": lambda what: [
-        *(query("BEGIN"), query(f"SELECT fails_behind('{what}')"), query("ROLLBACK"))
-    ],
+    "a portal that is not read to its end": "P: SELECT hide('{}') | B | E 1 | S",
+    "a function that fails": "Q SELECT fails_behind('{}')",
+    "a failing function of a block": "Q BEGIN | Q SELECT fails_behind('{}') | Q ROLLBACK",
 }
-# Units of a client, which leaves where it has what it may keep.
+# Units of a client, which leaves where it has what it may keep, in the words of script.py.
 UNITS = {
-    **{f"a function: {what}": [query(f"SELECT hide('{what}')")] for what in WHATS},
-    **{f"{how}: {what}": make(what) for how, make in HOW.items() for what in ("lock", "statement", "role")},
-    "a portal that is closed early": [
-        *(query("BEGIN"), *ran("SELECT hide('table')", portal="C_1", rows=1), SYNC),
-        *(message(b"C", b"PC_1\0"), SYNC, query("COMMIT")),
-    ],
-    "a statement that fails": [query(TAKES)],
-    "a statement that fails, named": [*ran(TAKES, name="s"), SYNC],
-    "a statement that fails, in a block": [query("BEGIN"), *ran(TAKES), SYNC, query("ROLLBACK")],
-    "after others of its Query": [query(f"SELECT 1; {TAKES}")],
-    "before others of its Query": [query(f"SELECT pg_try_advisory_lock({LOCK}); SELECT 1 / 0")],
-    "in a unit with what fails": [*ran(f"SELECT pg_try_advisory_lock({LOCK})", "SELECT 1 / 0"), SYNC],
+    **{f"a function: {what}": f"Q SELECT hide('{what}')" for what in WHATS},
+    **{f"{how}: {what}": text.format(what) for how, text in HOW.items() for what in ("lock", "statement", "role")},
+    "a portal that is closed early": "Q BEGIN | P: SELECT hide('table') | B -> C_1 | E C_1 1 | S | Cp C_1 | S | Q COMMIT",
+    "a statement that fails": f"Q {TAKES}",
+    "a statement that fails, named": f"P s: {TAKES} | B s | E | S",
+    "a statement that fails, in a block": f"Q BEGIN | x {TAKES} | S | Q ROLLBACK",
+    "after others of its Query": f"Q SELECT 1; {TAKES}",
+    "before others of its Query": f"Q SELECT pg_try_advisory_lock({LOCK}); SELECT 1 / 0",
+    "in a unit with what fails": f"x SELECT pg_try_advisory_lock({LOCK}) | x SELECT 1 / 0 | S",
     # Portals of which PostgreSQL has another than the client's last Bind has asked for.
-    "a portal of a refused Bind": [
-        *(query("BEGIN"), parse("a", SETS), parse("b", "SELECT 1"), bind("a", "p"), SYNC, query("SAVEPOINT s")),
-        *(bind("b", "p"), SYNC, query("ROLLBACK TO s"), execute(portal="p"), SYNC, query("COMMIT")),
-    ],
-    "a portal whose name is cut": [
-        *(query("BEGIN"), parse("a", SETS), parse("b", "SELECT 1"), bind("b", f"{CUT}2")),
-        *(message(b"C", f"P{CUT}1\0".encode()), SYNC, bind("a", f"{CUT}1"), execute(portal=f"{CUT}2"), SYNC),
-        query("COMMIT"),
-    ],
-    "a portal that is fetched from": [
-        *(query("BEGIN"), parse("a", SETS), bind("a", "p"), SYNC, query("FETCH ALL FROM p"), query("COMMIT"))
-    ],
-    "the check of a domain": [
-        parse("q", "SELECT $1::checking"),
-        message(b"B", b"\0q\0" + struct.pack("!hhi", 0, 1, 1) + b"5" + struct.pack("!h", 0)),
-        SYNC,
-    ],
-    "a long text": [query(f"CREATE TEMP TABLE kept AS SELECT 'of A'::text AS x {LONG}")],
+    "a portal of a refused Bind": f"Q BEGIN | P a: {SETS} | P b: SELECT 1 | B a -> p | S | Q SAVEPOINT s"
+    " | B b -> p | S | Q ROLLBACK TO s | E p | S | Q COMMIT",
+    "a portal whose name is cut": f"Q BEGIN | P a: {SETS} | P b: SELECT 1 | B b -> {CUT}2 | Cp {CUT}1 | S"
+    f" | B a -> {CUT}1 | E {CUT}2 | S | Q COMMIT",
+    "a portal that is fetched from": f"Q BEGIN | P a: {SETS} | B a -> p | S | Q FETCH ALL FROM p | Q COMMIT",
+    "the check of a domain": "P q: SELECT $1::checking | B q (5) | S",
+    "a long text": f"Q CREATE TEMP TABLE kept AS SELECT 'of A'::text AS x {LONG}",
 }
 
 
@@ -143,7 +123,7 @@ def leave(client):
 @pytest.mark.parametrize("unit", UNITS)
 def test_what_a_unit_leaves_is_not_for_the_next_client(place, unit):
     pooler, other = place
-    parts = UNITS[unit]
+    parts = [encoded(text) for text in UNITS[unit].split(" | ")]
     with Raw(pooler.port) as client:
         # Where a connection that others share refuses it, it has left nothing either.
         assert client.ask(*parts, units=sum(part[:1] in (b"Q", b"S") for part in parts)).endswith("Z:I")
@@ -195,7 +175,7 @@ def test_what_a_client_is_known_to_have_is_its_own(ground):
             assert client.sql(f"SELECT 'long' {LONG}") == "T D:long C:SELECT 1 Z:I"
         takes = f"SELECT pg_try_advisory_lock({LOCK})"
         assert a.sql(f"{takes} {LONG}") == "T D:t C:SELECT 1 Z:I"
-        assert b.ask(*ran(takes, rows=1), SYNC) == "1 2 D:f s Z:I"
+        assert b.ask(*map(encoded, (f"P: {takes}", "B", "E 1", "S"))) == "1 2 D:f s Z:I"
         assert a.sql(f"SET my.tag = 'of A' {LONG}") == "C:SET Z:I"
         assert a.sql(f"DECLARE c CURSOR WITH HOLD FOR SELECT 'row' {LONG}") == "C:DECLARE CURSOR Z:I"
         assert b.value("SELECT coalesce(current_setting('my.tag', true), '')") == ""

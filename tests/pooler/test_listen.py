@@ -278,16 +278,6 @@ def test_who_was_closed_comes_back_at_once_and_keeps_no_connection(server, loss)
             assert [hear(client) for client in clients] == [[("c", "again")]] * len(clients)
 
 
-def test_a_reload_that_moves_the_database_is_told(server):
-    with Pooler(server) as pooler, Raw(pooler.port) as a, direct(server) as other:
-        a.sql("LISTEN c")
-        pooler.databases = {"*": "connect_query='SELECT 1'"}
-        pooler.reload()
-        kind, body = a.next()
-        assert (kind, raw.code(body)) == (b"E", "57P01") and a.is_closed()
-        wait_until(lambda: other.value(HUBS) == "0")
-
-
 def test_who_does_not_take_what_is_said_is_closed_and_holds_up_nobody(one, server):
     with Raw(one.port) as slow, Raw(one.port) as quick, direct(server) as other:
         slow.sql("LISTEN c")

@@ -89,9 +89,6 @@ b< 1 Z:I
 < 1 Z:I C:DEALLOCATE Z:I E:26000 Z:I
 b> B s | E | S | Q DEALLOCATE s
 b< 2 D:1 C:SELECT 1 Z:I C:DEALLOCATE Z:I
-DEALLOCATE of other names
-> Q DEALLOCATE missing || Q PREPARE p AS SELECT 3 || Q DEALLOCATE p || Q DEALLOCATE p || Q SELECT 'deallocate s'
-< E:26000 Z:I || C:PREPARE Z:I || C:DEALLOCATE Z:I || E:26000 Z:I || T D:deallocate s C:SELECT 1 Z:I
 DEALLOCATE behind a Close that was skipped finds its statement
 > P s: SELECT 1 | S || B none | C s | S | Q DEALLOCATE s
 < 1 Z:I || E:26000 Z:I C:DEALLOCATE Z:I
@@ -109,11 +106,6 @@ it stays when the one behind an error is skipped
 < E:26000 Z:I || 2 D:1 C:SELECT 1 Z:I || 3 Z:I || E:26000 Z:I || 1 2 D:1 C:SELECT 1 Z:I
 > P: SELEC | S || B | E | S
 < E:42601 Z:I || E:26000 Z:I
-what is skipped brings no statement back that a later unit has replaced
-> P: SELECT 1 | B | E | S || B missing | P: SELECT 2 | S | P: SELECT 3 | S || B | E | S
-< 1 2 D:1 C:SELECT 1 Z:I || E:26000 Z:I 1 Z:I || 2 D:3 C:SELECT 1 Z:I
-> B missing | Q SELECT 4 | S | P: SELECT 3 | S || B | E | S || B missing | C | S | Q SELECT 6 || B | E | S
-< E:26000 Z:I 1 Z:I || 2 D:3 C:SELECT 1 Z:I || E:26000 Z:I T D:6 C:SELECT 1 Z:I || E:26000 Z:I
 several units skip a Parse
 > P: SELECT 'first' | S | Dp nowhere | P: DELETE FROM t RETURNING 1 | S | Dp nowhere | P: SELECT 'third' | S | B | E | S
 < 1 Z:I E:34000 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
@@ -131,11 +123,6 @@ several units skip a Parse
 < 1 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
 > P: SELECT 'first' | S | Q SELECT 5 | Dp nowhere | Q SELECT 6 | S | B | E | S
 < 1 Z:I T D:5 C:SELECT 1 Z:I E:34000 Z:I E:26000 Z:I
-a statement whose unit failed before it is not run
-> x SELECT * FROM nowhere | x DELETE FROM t | S | B | E | S || x SELECT * FROM nowhere | x DELETE FROM t | H
-< E:42P01 Z:I E:26000 Z:I || E:42P01
-> S | B | E | S
-< Z:I E:26000 Z:I
 a Flush shows the error, and the rest of the unit is skipped
 > P: SELECT 'first' | B | E | S || P n: SELEC | H || P: SELECT 'skipped' | S || B | E | S || Dp nowhere | H
 < 1 2 D:first C:SELECT 1 Z:I || E:42601 || Z:I || 2 D:first C:SELECT 1 Z:I || E:34000
@@ -168,19 +155,6 @@ statements with a name in a failed transaction
 < 1 Z:I || C:BEGIN Z:T 1 E:22012 Z:E || E:25P02 Z:E || E:25P02 Z:E || 3 Z:E || E:26000 Z:E
 > P r: ROLLBACK | S || B r | E | S || B s | E | S
 < 1 Z:E || 2 C:ROLLBACK Z:I || E:26000 Z:I
-a Parse of a text that the server has is refused in a block that has just failed
-> P k: SELECT 2 | B k | E | S || Q BEGIN || Q SELECT 1/0 | P n: SELECT 2 | Q ROLLBACK | S | Q ROLLBACK
-< 1 2 D:2 C:SELECT 1 Z:I || C:BEGIN Z:T || E:22012 Z:E E:25P02 Z:E C:ROLLBACK Z:I
-> P n: SELECT 2 | B n | E | S || Q BEGIN || x SELECT 1/0 | S | P m: SELECT 2 | Q ROLLBACK | S | Q ROLLBACK
-< 1 2 D:2 C:SELECT 1 Z:I || C:BEGIN Z:T || 1 E:22012 Z:E E:25P02 Z:E C:ROLLBACK Z:I
-> P m: SELECT 2 | B m | E | S
-< 1 2 D:2 C:SELECT 1 Z:I
-a Parse that is refused in a block takes nothing from another name
-@ in steps
-> P k: INSERT INTO t VALUES (1) | S || Q BEGIN || Q SELECT 1/0 | P x: INSERT INTO t VALUES (1) | S || P k: ROLLBACK | S
-< 1 Z:I || C:BEGIN Z:T || E:22012 Z:E E:25P02 Z:E || E:42P05 Z:E
-> Q ROLLBACK
-< C:ROLLBACK Z:I
 # Portals
 
 a portal of a name that an earlier unit has used
@@ -198,9 +172,6 @@ a portal that is read row by row
 < C:BEGIN Z:T || 1 2 D:1 D:2 D:3 C:SELECT 3 Z:T || 1 2 D:1 s Z:T
 > E 1 | S || Q ROLLBACK
 < D:2 s Z:T || C:ROLLBACK Z:I
-a portal that is closed early
-> Q BEGIN || P: SELECT generate_series(1, 3) | B -> p | E p | Cp p | E p | S || Q ROLLBACK
-< C:BEGIN Z:T || 1 2 D:1 D:2 D:3 C:SELECT 3 3 E:34000 Z:E || C:ROLLBACK Z:I
 
 # Units that are ended by Flush before their Sync
 
@@ -328,15 +299,6 @@ extended, several
 < 1 2 G C:COPY 1 2 G C:COPY 0 3 Z:I
 > x COPY (SELECT 5) TO STDOUT | x COPY t FROM STDIN | d 1\n | c | S || Q SELECT count(*) FROM t
 < 1 2 H d c C:COPY 1 1 2 G C:COPY 1 Z:I || T D:8 C:SELECT 1 Z:I
-extended, reads around it
-> x COPY t FROM STDIN | d 1\n | c | x SELECT 7 | S || x SELECT 7 | x COPY t FROM STDIN | d 1\n | c | S
-< 1 2 G C:COPY 1 1 2 D:7 C:SELECT 1 Z:I || 1 2 D:7 C:SELECT 1 1 2 G C:COPY 1 Z:I
-> Q SELECT 8 | x SELECT 7 | S | x COPY t FROM STDIN | d 1\n | c | S | x SELECT 7 | S | Q SELECT 8
-< T D:8 C:SELECT 1 Z:I 1 2 D:7 C:SELECT 1 Z:I 1 2 G C:COPY 1 Z:I 1 2 D:7 C:SELECT 1 Z:I T D:8 C:SELECT 1 Z:I
-> P s: SELECT 8 | x COPY t FROM STDIN | S | d 1\n | c | C s | S
-< 1 1 2 G C:COPY 1 3 Z:I
-> x COPY t FROM STDIN | d 1\n | c | S | C s | B s | E | D s | S
-< 1 2 G C:COPY 1 Z:I 3 E:26000 Z:I
 in a transaction
 > Q BEGIN | x COPY t FROM STDIN | d 1\n | c | S | Q SELECT count(*) FROM t | Q COMMIT
 < C:BEGIN Z:T 1 2 G C:COPY 1 Z:T T D:1 C:SELECT 1 Z:T C:COMMIT Z:I

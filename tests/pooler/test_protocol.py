@@ -29,21 +29,6 @@ def test_a_statement_prepared_once_is_shared(server):
     assert (counts["client_parse_count"], counts["server_parse_count"], counts["statements"]) == ("3", "1", "1")
 
 
-def test_an_answer_that_the_server_is_not_asked_for_comes_behind_other_clients_units(one_server):
-    clients = [Raw(one_server.port) for _ in range(8)]
-    # The server knows the statement already, so that ParseComplete is told without asking it.
-    for number in range(3):
-        assert clients[0].kinds(parse(f"s{number}", "SELECT 5"), SYNC) == "1Z"
-    for _ in range(20):
-        for client in clients:
-            client.send(query("SELECT 1"), parse("p", "SELECT 5"), SYNC, raw.close("p"), SYNC)
-        for client in clients:
-            kinds = "".join(client.kinds() for _ in range(3))
-            assert kinds == "TDCZ1Z3Z"
-    for client in clients:
-        client.socket.close()
-
-
 def test_more_statements_than_a_server_keeps(server):
     with Pooler(server, default_pool_size=1, max_prepared_statements=3) as pooler, Raw(pooler.port) as client:
         for number in range(8):
