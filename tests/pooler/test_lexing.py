@@ -5,7 +5,8 @@ import contextlib
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, parse, query, show, startup
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, message, query, show, startup
+from tests.pooler.script import encoded
 
 LOCK = 4713
 LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK}"
@@ -14,7 +15,6 @@ DOES = f"set_config($$role$$, $$nosy$$, false), pg_advisory_lock_shared({LOCK})"
 ESCAPED = rf"SELECT '\'', {DOES} --'"
 PLAIN = rf"SELECT '\', {DOES} --'"
 OFF = "SET standard_conforming_strings = off"
-ON = "SET standard_conforming_strings = on"
 GROUND = """
 DROP TABLE IF EXISTS deferred; CREATE TABLE deferred (a int UNIQUE DEFERRABLE INITIALLY DEFERRED);
 CREATE OR REPLACE FUNCTION turn_off() RETURNS text LANGUAGE plpgsql AS
@@ -29,11 +29,6 @@ LETTERS = {
     "GBK": b"\x95\x5c",
     "GB18030": b"\x95\x5c",
 }
-
-
-def x(*statements):
-    """What runs these statements in the extended protocol, up to a Sync."""
-    return [part for sql in statements for part in (parse("", sql), bind(""), EXECUTE)]
 
 
 @pytest.fixture(scope="module")
@@ -81,11 +76,6 @@ def texts(sql):
     }
 
 
-def ran(answer):
-    """Whether a client was told that the hidden statement has run."""
-    return "|nosy|" in answer
-
-
 # Letters that hold a backslash
 
 
@@ -113,78 +103,52 @@ def test_an_encoding_that_is_being_set_hides_nothing(pooler):
         assert client.is_closed()
 
 
-# How backslashes are read, when that is under way
+# How backslashes are read, when that is under way. In the words of script.py; "ESCAPED" and "PLAIN" stand for the hidden
+# statement, as a Query and as a prepared one.
+UNDER_WAY = f"""
+Q {OFF} | ESCAPED
+x {OFF} | ESCAPED
+Q {OFF}; SELECT 1 | ESCAPED
+Q BEGIN | Q {OFF} | Q COMMIT | ESCAPED
+Q SELECT set_config('standard_conforming_strings', 'off', false) | ESCAPED
+Q SELECT turn_off() | ESCAPED
+Q DO $$ BEGIN {OFF}; END $$ | ESCAPED
+Q {OFF} || Q RESET standard_conforming_strings | PLAIN
+Q {OFF} || Q DISCARD ALL | PLAIN
+Q BEGIN || Q {OFF} || x ROLLBACK | S | PLAIN
+Q BEGIN || Q SAVEPOINT s || Q {OFF} || Q ROLLBACK TO s | PLAIN
+Q BEGIN || Q SET LOCAL standard_conforming_strings = off || Q COMMIT | PLAIN
+Q BEGIN || Q {OFF} || Q {FAILING} || Q COMMIT | PLAIN
+x {OFF} | x {FAILING} | S | PLAIN
+x {OFF} | x SELECT 1/0 | S | PLAIN
+x {OFF} | H || x SELECT 1/0 | S | PLAIN
+x {OFF} | H || x {FAILING} | S | PLAIN
+x {OFF} | H || x ROLLBACK | S | PLAIN
+"""
+# Prepared at one time, run at another.
+PREPARED = [
+    f"Q {OFF} || P s: {ESCAPED} | S || Q SET standard_conforming_strings = on || B s | E | S",
+    f"P s: {PLAIN} | S || Q {OFF} || B s | E | S",
+]
+ROWS = [
+    line.replace("ESCAPED", form.format(ESCAPED)).replace("PLAIN", form.format(PLAIN))
+    for line in UNDER_WAY.strip().splitlines()
+    for form in ("Q {}", "P s: {} | B s | E | S")
+]
 
-# Steps that are answered, what is sent with the hidden statement ahead of it, and the hidden statement.
-UNDER_WAY = {
-    "SET": ([], [query(OFF)], ESCAPED),
-    "SET, in the same unit": ([], x(OFF), ESCAPED),
-    "SET among others": ([], [query(f"{OFF}; SELECT 1")], ESCAPED),
-    "a transaction": ([], [query("BEGIN"), query(OFF), query("COMMIT")], ESCAPED),
-    "set_config": ([], [query("SELECT set_config('standard_conforming_strings', 'off', false)")], ESCAPED),
-    "a function": ([], [query("SELECT turn_off()")], ESCAPED),
-    "a DO": ([], [query(f"DO $$ BEGIN {OFF}; END $$")], ESCAPED),
-    "RESET": ([OFF], [query("RESET standard_conforming_strings")], PLAIN),
-    "DISCARD ALL": ([OFF], [query("DISCARD ALL")], PLAIN),
-    "ROLLBACK": (["BEGIN", OFF], [*x("ROLLBACK"), SYNC], PLAIN),
-    "ROLLBACK TO": (["BEGIN", "SAVEPOINT s", OFF], [query("ROLLBACK TO s")], PLAIN),
-    "COMMIT of a SET LOCAL": (["BEGIN", "SET LOCAL standard_conforming_strings = off"], [query("COMMIT")], PLAIN),
-    "a COMMIT that fails": (["BEGIN", OFF, FAILING], [query("COMMIT")], PLAIN),
-    "a Sync that fails": ([], [*x(OFF, FAILING), SYNC], PLAIN),
-    "an error in a unit": ([], [*x(OFF, "SELECT 1/0"), SYNC], PLAIN),
-}
 
-
-def units(parts):
-    """How many units these messages are."""
-    return sum(part[:1] in (b"Q", b"S") for part in parts)
-
-
-@pytest.mark.parametrize("form", ["query", "named"])
-@pytest.mark.parametrize("what", UNDER_WAY)
-def test_a_text_behind_what_changes_its_reading_hides_nothing(ground, pooler, what, form):
-    steps, ahead, hidden = UNDER_WAY[what]
-    behind = texts(hidden.encode())[form]
+@pytest.mark.parametrize("row", [*ROWS, *PREPARED])
+def test_a_text_behind_what_changes_its_reading_hides_nothing(ground, pooler, row):
     with Raw(pooler.port) as client, unharmed(pooler), direct(ground) as truth:
-        for step in steps:
-            assert client.sql(step) == truth.sql(step)
-        told = client.ask(*ahead, *behind, units=units(ahead + behind))
-        assert told == truth.ask(*ahead, *behind, units=units(ahead + behind))
-        assert ran(told)
-        for each in (client, truth):
-            each.send(message(b"X"))
-            assert each.is_closed()
-
-
-@pytest.mark.parametrize("ends", ["SELECT 1/0", FAILING, "ROLLBACK"])
-def test_a_text_behind_a_unit_that_undoes_its_set_hides_nothing(ground, pooler, ends):
-    """The SET was answered before."""
-    behind = [*x(ends), SYNC, *texts(PLAIN.encode())["query"]]
-    with Raw(pooler.port) as client, unharmed(pooler), direct(ground) as truth:
-        for each in (client, truth):
-            each.send(*x(OFF), message(b"H"))
-            assert show(each.until(b"C")) == "1 2 C:SET"
-        told = client.ask(*behind, units=2)
-        assert told == truth.ask(*behind, units=2)
-        assert ran(told)
-        for each in (client, truth):
-            each.send(message(b"X"))
-            assert each.is_closed()
-
-
-# Prepared at one time, run at another
-
-
-@pytest.mark.parametrize("before, after, hidden", [(OFF, ON, ESCAPED), (ON, OFF, PLAIN)], ids=["off, on", "on, off"])
-def test_a_prepared_statement_is_what_it_was_when_it_was_prepared(ground, pooler, before, after, hidden):
-    with Raw(pooler.port) as client, unharmed(pooler), direct(ground) as truth:
-        for each in (client, truth):
-            assert each.sql(before) == "C:SET Z:I"
-            assert each.ask(parse("s", hidden), SYNC) == "1 Z:I"
-            assert each.sql(after) == "C:SET Z:I"
-        told = client.ask(bind("s"), EXECUTE, SYNC)
-        assert told == truth.ask(bind("s"), EXECUTE, SYNC)
-        assert ran(told)
+        for step in row.split(" || "):
+            told = []
+            for each in (client, truth):
+                parts = [encoded(text) for text in step.split(" | ")]
+                each.send(*parts)
+                ends = [b"C"] if step.endswith("| H") else [b"Z"] * sum(part[:1] in (b"Q", b"S") for part in parts)
+                told.append(show([answer for end in ends for answer in each.until(end)]))
+            assert told[0] == told[1]
+        assert "|nosy|" in told[0], "the hidden statement has run"
         for each in (client, truth):
             each.send(message(b"X"))
             assert each.is_closed()
