@@ -87,15 +87,6 @@ def messages(data):
     return found, data[at:]
 
 
-def text_of(kind, body):
-    """The text of a Query or Parse; none of other messages."""
-    if kind == b"Q":
-        return body.rstrip(b"\0").decode(errors="replace")
-    if kind == b"P":
-        return body.split(b"\0", 2)[1].decode(errors="replace")
-    return None
-
-
 def unread(near):
     """How many bytes the process at the other end of a TCP connection of this machine has not read yet."""
     here, there = near.getsockname()[1], near.getpeername()[1]
@@ -219,10 +210,6 @@ class Link:
         self._answered = 0
         self._struck = False
 
-    def texts(self):
-        """The texts of the statements that were sent over it."""
-        return [text for text in (text_of(*each) for each in self.said) if text is not None]
-
     def asks(self, marker):
         """How often something was sent over it that holds this text."""
         return sum(marker.encode() in body for _, body in self.said)
@@ -242,23 +229,17 @@ class Link:
         with self.net.changed:
             self._kept = self._kept or b""
 
-    def release(self, *more, size=None):
-        """Passes on what was kept, with more behind it, as one piece, or in pieces of so many bytes that are read one by
-        one; then all that comes.
-        """
+    def release(self, *more):
+        """Passes on what was kept, with more behind it, as one piece; then all that comes."""
         with self._speaking:
             with self.net.changed:
                 kept, self._kept = (self._kept or b"") + b"".join(more), None
-            self.say(kept, size=size)
+            self.say(kept)
 
-    def say(self, *parts, size=None):
+    def say(self, *parts):
         """Says something in the server's place."""
-        data = b"".join(parts)
         with self._speaking, contextlib.suppress(OSError):
-            for at in range(0, len(data), size or max(len(data), 1)):
-                self.near.sendall(data[at : at + size] if size else data)
-                if size:
-                    await_reader(self.near)
+            self.near.sendall(b"".join(parts))
 
     def cut(self):
         """Ends it on the pooler's side by RST; the server's session ends in good order."""
@@ -321,7 +302,7 @@ class Link:
                             self._kept += more
                         self.net.changed.notify_all()
                     if not kept:
-                        self.say(more, size=self.net.size)
+                        self.say(more)
         with self.net.changed:
             self.net.changed.wait_for(lambda: self._kept is None or self.closed)
             self.closed = True
@@ -353,39 +334,23 @@ class Errand:
                 pass
         end(self.near)
 
-    def drop(self):
-        """Its connection ends by RST, though the server has not got it."""
-        reset(self.near)
-
-    @property
-    def is_open(self):
-        """Whether the pooler keeps the connection that carries it open."""
-        with contextlib.suppress(BlockingIOError):
-            return self.near.recv(1, socket.MSG_DONTWAIT | socket.MSG_PEEK) != b""
-        return True
-
 
 class Interposer(Listener):
     """A port that leads to a server. Give it to a `Pooler` in the server's place."""
 
-    def __init__(self, server, delay=0, size=None):
+    def __init__(self, server, delay=0):
         super().__init__()
         self.server = server
         self.tree = server.tree
         self.password = server.password
         # What comes from a server is held back for so many seconds, and joined.
         self.delay = delay
-        # It is passed on in pieces of so many bytes.
-        self.size = size
         self.links = []
         # The sockets of connections that are passed on and not looked at.
         self.beside = []
-        # Cancel requests; kept until they are delivered or dropped when `keeps_cancels`.
+        # Cancel requests; kept until they are delivered when `keeps_cancels`.
         self.errands = []
         self.keeps_cancels = False
-        # With this, new connections are told so and closed; how many were.
-        self.refusal = None
-        self.refused = 0
         # Asked about each message of the pooler's (link, type, body): bytes to say instead of passing the unit that it
         # begins or is part of on to the server; ReadyForQuery is added.
         self.instead = None
@@ -411,12 +376,6 @@ class Interposer(Listener):
                 self.changed.notify_all()
             if not kept:
                 errand.deliver()
-        elif self.refusal:
-            near.sendall(self.refusal)
-            end(near)
-            with self.changed:
-                self.refused += 1
-                self.changed.notify_all()
         elif CATALOG in first:
             self._aside(near, first)
         else:
