@@ -1,5 +1,5 @@
-"""What holds for the files of the pooler: they use each other in one direction, the core asks nothing of a system, and
-records stay small enough to be read. The packages of Python use each other in one direction, too.
+"""What holds for the files of the pooler: they and their folders use each other in one direction, the core asks nothing of
+a system, and records stay small enough to be read. The packages of Python use each other in one direction, too.
 """
 
 import ast
@@ -99,6 +99,49 @@ def test_packages_of_python_use_each_other_in_one_direction() -> None:
     assert not upward
 
 
+# The folders of the pooler's core, from bottom to top: each uses those before it.
+FOLDERS = [
+    "error",
+    "config",
+    "model",
+    "replay",
+    "monitor",
+    "catalog",
+    "metrics",
+    "state",
+    "router",
+    "pools",
+    "succession",
+    "frontend",
+    "pipeline",
+    "backend",
+    "admin",
+    "reactor",
+]
+
+# The uses of a file by one of a lower folder that remain. This number only ever falls.
+UPWARD = 5
+
+
+def upward(graph: dict[str, set[str]], folders: list[str]) -> list[str]:
+    """The uses of a file by one of a lower folder."""
+    place = {folder: number for number, folder in enumerate(folders)}
+
+    def goes_up(user: str, used: str) -> bool:
+        below, above = (place.get(module.split("::")[0]) for module in (user, used))
+        return below is not None and above is not None and below < above
+
+    uses = ((user, used) for user, all_used in sorted(graph.items()) for used in sorted(all_used))
+    return [f"{user} -> {used}" for user, used in uses if goes_up(user, used)]
+
+
+def test_folders_of_the_core_use_those_below_them() -> None:
+    folder = ROOT / "crates/pooling/src"
+    assert {path.name for path in folder.iterdir() if path.is_dir()} == set(FOLDERS), "each folder has its place"
+    found = upward(imports(folder), FOLDERS)
+    assert len(found) <= UPWARD, "the uses against the order of the folders:\n" + "\n".join(found)
+
+
 SYSTEM = re.compile(
     r"\b(?:std::net::(?:Tcp|Udp|ToSocketAddrs)|std::os::unix::net|std::fs\b|std::thread|thread::|std::env|std::process"
     r"|Instant::now|SystemTime::now|mio::|nix::|rustix::|rustls|socket2)"
@@ -150,6 +193,12 @@ def test_fields_are_counted() -> None:
         "pub struct A<'a> {\n    /// One: it.\n    pub one: u8,\n    two: Vec<&'a u8>,\n}\nstruct B(u8);\nstruct C;\n"
     )
     assert records(text) == {"A": 2}
+
+
+def test_a_use_against_the_order_is_found() -> None:
+    assert upward({"low::a": {"low::b", "top::c", "beside"}, "top::c": {"low::a"}}, ["low", "top"]) == [
+        "low::a -> top::c"
+    ]
 
 
 def test_a_circle_is_found() -> None:

@@ -2,10 +2,10 @@
 //! messages to clients and servers.
 //!
 //! - [`model`] has the rules about sessions, statements and connections, as plain values without their owners.
-//! - [`state`] is the state of a worker: its clients, server connections and pools. Six folders change it, each of
-//!   which uses only those before it in this list: [`pipeline`], [`router`], [`pools`] and [`backend`] below,
-//!   [`frontend`] above them, [`reactor`] on top. [`reactor::work::work`] takes events and the time, and does all work
-//!   that they cause.
+//! - [`state`] is the state of a worker: its clients, server connections and pools, and the lists of its work. Folders
+//!   change it, of which each uses those before it in this list: [`router`], [`pools`], [`frontend`], [`pipeline`],
+//!   [`backend`], [`admin`] and, on top, [`reactor`]. `tests/test_layers.py` has the whole order, and counts the few uses
+//!   against it. [`reactor::work::work`] takes events and the time, and does all work that they cause.
 //! - [`io`] has the traits of sockets, TLS and the network, [`shared::Outside`] that of threads and files.
 //!   `howdah-pooler` implements them by the system, simulations in [`memory`], driven [`by_hand`].
 //! - [`config`] has the settings in force, [`admin`] the console, [`metrics`] the counts. [`monitor`], [`catalog`] and

@@ -16,6 +16,7 @@ use balancer::ServerId;
 use wire::scram::Secret;
 use wire::startup::CancelKey;
 
+use crate::admin::measured::Measured;
 use crate::admin::order::{Answer, Order};
 use crate::catalog::Library;
 use crate::common::{Commons, PoolName};
@@ -25,7 +26,6 @@ use crate::derive::Secrets;
 use crate::homes::Homes;
 use crate::io::{Listening, Wake};
 use crate::metrics::Stats;
-use crate::metrics::measured::Measured;
 use crate::monitor::{Board, Met};
 use crate::replay::Bell;
 use crate::resolve::Resolver;

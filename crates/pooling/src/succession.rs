@@ -13,7 +13,7 @@ pub mod inherited;
 use std::fmt;
 use std::os::fd::BorrowedFd;
 
-use crate::reactor::moves;
+use crate::pools::moves;
 use crate::state::Core;
 use crate::state::adopted::Described;
 use crate::state::client::Client;

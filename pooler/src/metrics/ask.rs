@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use pooling::metrics::measured::Measured;
+use pooling::admin::measured::Measured;
 use pooling::shared::{Message, Shared};
 
 /// Asks every worker what it has counted; those that do not answer within `limit` are missing.

@@ -12,10 +12,10 @@ use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::text::{Kind, Page};
+use pooling::admin::measured::Measured;
 use pooling::admin::seen::{Part, PoolSeen, pool_parts};
 use pooling::error::Blame;
 use pooling::metrics::Times;
-use pooling::metrics::measured::Measured;
 use pooling::metrics::shapes::{Shape, whole_shapes};
 use pooling::monitor::{Board, ServerSeen};
 use pooling::shared::Shared;

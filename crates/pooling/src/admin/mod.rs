@@ -4,11 +4,12 @@
 //! clients of the console, puts the result together. PAUSE and similar commands go to the workers again and again until
 //! no statement or transaction is under way.
 
-pub mod account;
 pub mod ask;
 pub mod command;
 pub mod console;
 pub mod extended;
+pub mod measure;
+pub mod measured;
 pub mod obey;
 pub mod order;
 pub mod pools;
@@ -18,6 +19,8 @@ pub mod seen;
 pub mod session;
 pub mod show;
 pub mod snapshot;
+pub mod succeed;
+pub mod suspend;
 
 pub use command::Command;
 pub use seen::{Part, PoolSeen, Snapshot, pool_parts, whole_pools};

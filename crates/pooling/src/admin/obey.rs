@@ -7,18 +7,14 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::admin::command::Command;
 use crate::admin::order::{Answer, Look, Order};
 use crate::admin::seen::Snapshot;
-use crate::admin::{pools, result, snapshot};
-use crate::backend::{close, hub_asks};
+use crate::admin::{measure, pools, result, snapshot, suspend};
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::metrics::ask;
 use crate::pause::{is_paused, names};
-use crate::pools::{configure, free, grow, welcome};
-use crate::reactor::{sockets, suspend, turns};
+use crate::pools::{close, configure, free, grow, leave, welcome};
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::State;
+use crate::state::{Core, sockets, turns};
 use crate::sync::lock;
 
 /// The time between two looks of a PAUSE.
@@ -88,7 +84,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
         Order::Look(look) => Answer::Seen(match look {
             Look::Whole => snapshot::snapshot(core),
             Look::Pools => Snapshot { pools: pools::pools_seen(core), ..Snapshot::default() },
-            Look::Shapes => Snapshot { shapes: ask::shapes(core), ..Snapshot::default() },
+            Look::Shapes => Snapshot { shapes: measure::shapes(core), ..Snapshot::default() },
         }),
         Order::Pause(database) => Answer::Left(pause(core, database.as_deref())),
         Order::Suspend => Answer::Left(suspend::suspend(core)),
@@ -105,7 +101,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             let servers = servers_of(core, &pools);
             close::retire(core, &servers);
             for key in pools {
-                hub_asks::retire_hub(core, key);
+                close::retire_hub(core, key);
                 welcome::forget(core, key);
                 grow::grow(core, key);
             }
@@ -162,7 +158,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
         close::close_server(core, server, "KILL");
     }
     for key in pools {
-        hub_asks::retire_hub(core, key);
+        close::retire_hub(core, key);
         if let Some(pool) = core.pools.get_mut(key.0) {
             pool.limits.paused = true;
         }

@@ -7,13 +7,12 @@ use wire::backend;
 use wire::sqlstate;
 
 use crate::admin::command::Command;
-use crate::admin::{ask, result};
+use crate::admin::{ask, result, succeed};
 use crate::config::Config;
 use crate::config::settings::WITHOUT_EFFECT;
 use crate::error::Error;
 use crate::log::{self, Event};
 use crate::pause::mark_paused;
-use crate::reactor::succeed;
 use crate::shared::{Message, Shared};
 use crate::state::{Core, suspension};
 use crate::sync::lock;

@@ -9,9 +9,8 @@ use wire::frontend::{self, tag};
 
 use crate::admin::{extended, run};
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::reactor::sockets;
-use crate::state::Core;
+use crate::pools::leave;
+use crate::state::{Core, sockets};
 
 /// The length of the longest message to the console.
 const MAX_MESSAGE: usize = 65_536;

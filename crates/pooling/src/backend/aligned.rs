@@ -10,15 +10,13 @@ use crate::model::vars::Vars;
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
-use crate::backend::close;
-use crate::backend::verify::asked;
 use crate::error::{Cause, Error};
-use crate::frontend::{enter, leave, looked_up};
-use crate::pools::{checkin, checkout, free};
-use crate::reactor::turns;
-use crate::state::Core;
+use crate::frontend::verify::asked;
+use crate::frontend::{enter, looked_up};
+use crate::pools::{checkin, checkout, close, free, leave};
 use crate::state::client::State as ClientState;
 use crate::state::server::Residue;
+use crate::state::{Core, turns};
 
 /// The number of other server connections that a statement gets which could not be sent.
 const STRIKES: u8 = 20;

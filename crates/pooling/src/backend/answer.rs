@@ -9,13 +9,12 @@ use wire::frame::HEADER;
 use wire::{Header, header};
 
 use crate::backend::effects::{self, End};
-use crate::backend::replies::{emit_invented, sink};
-use crate::backend::{copies, counts, errors, hub_asks, ready, settle};
-use crate::frontend::{lookup, order, shapes};
-use crate::pools::{free, welcome};
-use crate::reactor::turns;
-use crate::state::Core;
+use crate::backend::{errors, hub_asks, ready};
+use crate::frontend::replies::{emit_invented, sink};
+use crate::frontend::{copies, lookup, order, shapes};
+use crate::pools::{counts, free, settle, welcome};
 use crate::state::server::Residue;
+use crate::state::{Core, turns};
 
 /// The length of the longest message that must be seen whole.
 const WHOLE: usize = 64 * 1024 * 1024;

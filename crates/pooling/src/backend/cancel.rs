@@ -21,17 +21,15 @@ use crate::model::request::Request;
 use crate::model::turn::{After, Turn};
 use wire::startup::CancelKey;
 
-use crate::backend::connect;
 use crate::config::SslMode;
 use crate::error::Error;
-use crate::frontend::{leave, prepared};
+use crate::frontend::prepared;
 use crate::io::Io;
-use crate::pipeline::{connection, retry};
-use crate::pools::checkin;
-use crate::reactor::{sockets, turns};
+use crate::pipeline::retry;
+use crate::pools::{checkin, connect, leave, pipelines};
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::server::{Server, State};
+use crate::state::{Core, sockets, turns};
 use crate::sync::lock;
 
 /// The time after a statement for which its server may get the cancel request first: its process has not had the
@@ -89,7 +87,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
         return cancel_on_server(core, server_key, Some(asker));
     }
     prepared::take_back(core, server_key, place);
-    connection::disown(core, server_key, place);
+    pipelines::disown(core, server_key, place);
     retry::answer_unit(core, key, &Error::Cancelled);
     answer_asker(core, asker);
     turns::later(core, After::Stop(server_key));

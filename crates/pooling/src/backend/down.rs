@@ -5,8 +5,7 @@ use std::time::Duration;
 use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::router::reroute;
+use crate::pools::{leave, reroute};
 use crate::state::Core;
 use crate::state::client::Client;
 

@@ -6,15 +6,14 @@ use wire::backend::{self, Report};
 use wire::sqlstate;
 
 use crate::backend::effects::{self, End};
-use crate::backend::replies::{shown_name, write_renamed};
-use crate::backend::{copies, settle};
 use crate::error::{Cause, Severity};
-use crate::frontend::{order, shapes};
+use crate::frontend::replies::{shown_name, write_renamed};
+use crate::frontend::{copies, order, shapes};
 use crate::pipeline::receive;
-use crate::reactor::turns;
+use crate::pools::settle;
 use crate::router::route;
-use crate::state::Core;
 use crate::state::cluster::SERIALIZABLE;
+use crate::state::{Core, turns};
 
 /// Works on an error from a server.
 pub fn answer_error(

@@ -10,19 +10,18 @@ use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
-use crate::backend::close::{self, SERVER_CLOSED};
-use crate::backend::replies::undo;
-use crate::backend::{aligned, cancel, connect, hub, hub_asks, relay};
+use crate::backend::{aligned, cancel, hub, hub_asks, relay};
 use crate::config::PoolMode;
 use crate::error::{Cause, Error, Severity};
-use crate::frontend::{leave, looked_up};
+use crate::frontend::looked_up;
+use crate::frontend::replies::undo;
 use crate::monitor::Met;
 use crate::pipeline::retry;
-use crate::pools::checkin;
-use crate::reactor::turns;
+use crate::pools::close::{self, SERVER_CLOSED};
+use crate::pools::{checkin, connect, leave};
 use crate::router::{fingerprints, freshness, members};
-use crate::state::Core;
 use crate::state::server::{Apart, Server, State};
+use crate::state::{Core, tell, turns};
 
 /// Ends a server connection that is lost or cannot go on: its client gets the error that fits its unit.
 pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
@@ -186,7 +185,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
         let unsynced = client.input.unsynced;
         for unit in 0..units {
             if unit > 0 || !failed {
-                leave::tell(core, key, &error, Severity::Error);
+                tell::error(core, key, &error, Severity::Error);
             }
             core.clients
                 .get_mut(key.0)
@@ -194,7 +193,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
                 .for_each(|client| backend::write_ready_for_query(client.io.out(), Status::Idle));
         }
         if (unsynced || units == 0) && (units > 0 || !failed) {
-            leave::tell(core, key, &error, Severity::Error);
+            tell::error(core, key, &error, Severity::Error);
         }
     }
     let Some(client) = core.clients.get_mut(key.0) else { return };

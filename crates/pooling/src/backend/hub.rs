@@ -23,14 +23,12 @@ use wire::frame::{self, HEADER};
 use wire::{Header, frontend};
 
 use crate::backend::hub_asks::{self, TEXT, channel_told};
-use crate::backend::{close, connect};
-use crate::frontend::{leave, messages};
-use crate::pools::limits;
-use crate::reactor::{sockets, turns};
+use crate::frontend::messages;
+use crate::pools::{close, connect, leave, limits};
 use crate::router::members;
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::State;
+use crate::state::{Core, sockets, turns};
 
 /// The length of the longest text with a LISTEN that does not pin.
 const LONGEST: usize = 1024;

@@ -9,11 +9,10 @@ use wire::backend::{Status, tag};
 use wire::frame::{Fields, HEADER};
 use wire::frontend;
 
-use crate::reactor::{sockets, turns};
 use crate::router::members;
-use crate::state::Core;
 use crate::state::client::Client;
-use crate::state::server::{Apart, Server, State};
+use crate::state::server::{Server, State};
+use crate::state::{Core, sockets, turns};
 
 /// The place at which the channel and the payload of a NotificationResponse begin.
 pub const TEXT: usize = HEADER + size_of::<i32>();
@@ -96,13 +95,6 @@ pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
     let client = core.servers.get(key.0).and_then(|server| server.holder()).and_then(|key| core.clients.get(key.0));
     let Some(ears) = client.and_then(|client| client.ears.as_ref()) else { return false };
     channel_told(body).is_some_and(|channel| ears.hears(channel) != Hears::No)
-}
-
-/// Has the hub of a pool closed: the database leads elsewhere, or may.
-pub fn retire_hub(core: &mut Core, pool: PoolKey) {
-    for (_, server) in core.servers.iter_mut() {
-        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
-    }
 }
 
 /// Notes the end of a client's unit outside a transaction: its LISTENs count, unless it has failed; with `last`, none

@@ -3,14 +3,13 @@
 use crate::model::keys::ServerKey;
 use crate::model::turn::After;
 
-use crate::backend::{align, hub, relay};
+use crate::backend::{hub, relay};
 use crate::io::Peer;
 use crate::log::{self, Level};
-use crate::pools::{grow, welcome};
-use crate::reactor::turns;
-use crate::router::{fingerprints, freshness, members, reroute, roles};
-use crate::state::Core;
+use crate::pools::{align, grow, reroute, roles, welcome};
+use crate::router::{fingerprints, freshness, members};
 use crate::state::server::Apart;
+use crate::state::{Core, turns};
 
 /// Notes that a server has accepted the pooler's login: the clients that wait for it go on.
 pub fn logged_in(core: &mut Core, key: ServerKey) {

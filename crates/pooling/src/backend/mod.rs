@@ -1,14 +1,8 @@
 //! Server connections: how they are made, brought in line with a client, read, cancelled and lost.
 
-pub mod addresses;
-pub mod align;
 pub mod aligned;
 pub mod answer;
 pub mod cancel;
-pub mod close;
-pub mod connect;
-pub mod copies;
-pub mod counts;
 pub mod down;
 pub mod effects;
 pub mod errors;
@@ -18,6 +12,3 @@ pub mod hub_asks;
 pub mod logged_in;
 pub mod ready;
 pub mod relay;
-pub mod replies;
-pub mod settle;
-pub mod verify;

@@ -9,16 +9,16 @@ use crate::model::vars::Tracked;
 use balancer::Tried;
 use wire::backend::{self, Status};
 
-use crate::backend::replies::{emit_invented, undo};
-use crate::backend::{align, aligned, counts, hub_asks};
+use crate::backend::{aligned, hub_asks};
 use crate::config::PoolMode;
 use crate::error::Error;
+use crate::frontend::replies::{emit_invented, undo};
 use crate::pipeline::receive;
-use crate::reactor::turns;
+use crate::pools::{align, counts};
 use crate::router::freshness;
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server};
+use crate::state::{Core, turns};
 
 /// Works on the ReadyForQuery that ends a unit on a server.
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {

@@ -12,16 +12,13 @@ use crate::model::relay::Relay;
 use crate::model::turn::{Step, Turn};
 use wire::backend::{self, Status};
 
-use crate::backend::{close, connect};
 use crate::error::{Cause, Error};
-use crate::frontend::leave;
-use crate::pools::limits;
-use crate::reactor::{sockets, turns};
+use crate::pools::{close, connect, leave, limits};
 use crate::router::members;
 use crate::state::client::State as ClientState;
 use crate::state::login::Introduction;
 use crate::state::server::State;
-use crate::state::{Core, cancel};
+use crate::state::{Core, cancel, sockets, turns};
 
 /// Gives a client with a proven identity a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {

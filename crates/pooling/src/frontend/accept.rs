@@ -10,15 +10,14 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 use crate::model::turn::Turn;
 
-use crate::frontend::leave;
 use crate::io::{Io, Socket};
-use crate::reactor::{sockets, turns};
+use crate::pools::leave;
 use crate::seat::Seat;
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
 use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
+use crate::state::{Core, sockets, turns};
 
 /// Accepts the connections that have arrived.
 pub fn accept(core: &mut Core) {

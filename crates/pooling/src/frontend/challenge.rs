@@ -12,13 +12,12 @@ use wire::scram::{self, Binding, Secret};
 use crate::config::AuthType;
 use crate::derive::Job;
 use crate::error::Error;
-use crate::frontend::leave;
 use crate::io::Cipher;
 use crate::password::{self, Exchange, Plain, Stored};
-use crate::reactor::{sockets, turns};
-use crate::state::Core;
+use crate::pools::leave;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
+use crate::state::{Core, sockets, turns};
 
 /// Goes on with a login when the stored password of the user is known.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {

@@ -12,18 +12,17 @@ use wire::backend::{self, Status};
 use wire::sqlstate;
 
 use crate::admin::session;
-use crate::backend::{relay, verify};
+use crate::backend::relay;
 use crate::config::{self, AuthType};
 use crate::error::Error;
-use crate::frontend::leave;
+use crate::frontend::verify;
 use crate::homes::{CONSOLE, Place};
-use crate::pools::{size, upkeep, welcome};
-use crate::reactor::{sockets, turns};
+use crate::pools::{leave, upkeep, welcome};
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, Identity, State};
 use crate::state::login::{Introduction, Proven};
-use crate::state::{Core, cancel};
+use crate::state::{Core, cancel, size, sockets, turns};
 use crate::sync::lock;
 
 /// Sends a client to another worker.

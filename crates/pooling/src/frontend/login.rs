@@ -11,16 +11,15 @@ use crate::model::keys::{ClientKey, WorkerId};
 use crate::model::relay::Replication;
 use wire::startup::Startup;
 
-use crate::admin::account;
 use crate::config::{self, AuthType};
 use crate::error::Error;
 use crate::frontend::{challenge, lookup};
 use crate::hba::{Method, Visitor};
 use crate::io::Peer;
 use crate::password::Stored;
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::login::{Introduction, Login, Lookup};
+use crate::state::{Core, account};
 
 /// Begins a client's login; gives the worker that the client must go to for it, if it is another one.
 pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Result<Option<WorkerId>, Error> {

@@ -6,13 +6,12 @@ use crate::model::turn::Turn;
 use wire::{frame, frontend};
 
 use crate::error::Error;
-use crate::frontend::{challenge, leave};
+use crate::frontend::challenge;
 use crate::password::Stored;
-use crate::pools::{checkin, free};
-use crate::reactor::{sockets, turns};
-use crate::state::Core;
+use crate::pools::{checkin, free, leave};
 use crate::state::login::Phase;
 use crate::state::server::Residue;
+use crate::state::{Core, sockets, turns};
 
 /// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {

@@ -10,9 +10,9 @@ use crate::model::keys::{ClientKey, ServerKey, WorkerId};
 
 use crate::error::Error;
 use crate::password::Stored;
-use crate::pools::{checkout, size};
-use crate::state::Core;
+use crate::pools::checkout;
 use crate::state::login::{Login, Lookup, Phase};
+use crate::state::{Core, size};
 use crate::sync::lock;
 
 /// The most pools for look-ups in databases that no client has proven to exist.

@@ -400,7 +400,7 @@ pub fn pass_on(client: &mut Client, server: Option<&mut Server>, left: &[u8]) ->
 /// Gives a client an answer of the pooler's own, in its turn.
 fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u8]>>, closed: Option<Rc<Held>>) {
     if server.exchange.requests.is_empty() && !server.exchange.failed {
-        if let Some(out) = crate::backend::replies::sink(server, Some(client)) {
+        if let Some(out) = crate::frontend::replies::sink(server, Some(client)) {
             backend::write_empty(out, tag);
         }
     } else {

@@ -2,16 +2,17 @@
 
 pub mod accept;
 pub mod challenge;
+pub mod copies;
 pub mod deallocate;
 pub mod enter;
-pub mod forward;
-pub mod leave;
 pub mod login;
 pub mod looked_up;
 pub mod lookup;
 pub mod messages;
 pub mod order;
 pub mod prepared;
+pub mod replies;
 pub mod shapes;
 pub mod startup;
 pub mod statements;
+pub mod verify;

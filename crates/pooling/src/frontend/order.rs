@@ -7,11 +7,10 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::mark::Mark;
 use crate::model::request::Request;
 use crate::model::turn::{Step, Turn};
-use crate::reactor::{moves, turns};
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
 use crate::state::traveller::Bound;
+use crate::state::{Core, turns};
 use wire::backend::Status;
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
@@ -20,8 +19,7 @@ use wire::frontend::{self, tag};
 pub fn awaits_answer(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
     let client = core.clients.get(key.0)?;
     let next = next(client, tag, left.get(HEADER..).unwrap_or_default());
-    if client.moves_to == Some(Bound::Pool) && !matches!(next, Next::Copy | Next::End) && moves::may_change_pool(client)
-    {
+    if client.moves_to == Some(Bound::Pool) && !matches!(next, Next::Copy | Next::End) && client.may_change_pool() {
         turns::give_turn(core, Turn::Client(key));
         return Some(Step::Stop);
     }

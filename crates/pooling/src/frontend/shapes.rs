@@ -11,9 +11,9 @@
 
 use std::rc::Rc;
 
-use crate::backend::replies::NO_STATEMENT;
 use crate::error::{Error, Severity};
 use crate::frontend::prepared;
+use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::statements::{self, There};
 use crate::model::extent::{Said, Unit};
 use crate::model::held::Held;

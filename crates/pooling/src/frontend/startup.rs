@@ -6,12 +6,12 @@ use crate::model::turn::{Step, Turn};
 use wire::startup::{self, CancelKey, Packet};
 
 use crate::error::Error;
-use crate::frontend::{enter, leave, login};
+use crate::frontend::{enter, login};
 use crate::io::TLS_HANDSHAKE;
-use crate::reactor::turns;
+use crate::pools::leave;
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::client::State;
+use crate::state::{Core, turns};
 use crate::sync::lock;
 
 /// Works on the first packets of a client, up to its startup packet.

@@ -15,7 +15,7 @@ use crate::model::statement::{Name, Statement, reading, reads_alike};
 use wire::backend::Status;
 use wire::frontend::{self, tag};
 
-use crate::backend::replies::NO_UNNAMED;
+use crate::frontend::replies::NO_UNNAMED;
 use crate::router::{fingerprints, members};
 use crate::state::Core;
 use crate::state::client::Client;

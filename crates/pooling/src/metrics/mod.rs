@@ -3,8 +3,6 @@
 //! Each worker counts the traffic of its own pools, without locks. The page for Prometheus and the console ask every
 //! worker by a message and add the answers up.
 
-pub mod ask;
-pub mod measured;
 pub mod shapes;
 mod stats;
 mod times;

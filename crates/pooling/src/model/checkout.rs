@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::model::keys::ServerKey;
+use crate::model::turn::Step;
 
 /// The number of clients that may go before the one that has waited longest.
 const PASSES: u8 = 16;
@@ -121,6 +122,14 @@ impl Checkout {
         if let Hold::Pipelined(server, before) = self.hold {
             self.hold = if before > units { Hold::Pipelined(server, before - units) } else { Hold::Nothing };
         }
+    }
+
+    /// Makes the client wait until its units in flight are answered, if there are any: units of one client are answered
+    /// in order, and the next may not follow them down their pipelined connection.
+    pub fn wait_for_own(&mut self) -> Option<Step> {
+        self.pipelined()?;
+        self.behind_own = true;
+        Some(Step::Stop)
     }
 
     /// Leaves the pipelined connection: its units in flight are not waited for any more.

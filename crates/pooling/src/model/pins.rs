@@ -3,7 +3,7 @@
 //!
 //! Each pin has its reasons. The pooler counts none of what causes them (a temporary table is dropped by a function, a
 //! lock is released by a trigger): when a statement may have ended one, the server is asked what is left
-//! ([`Pins::is_in_doubt`], `backend/settle.rs`). The exception is a cursor WITH HOLD, which is the common case, since
+//! ([`Pins::is_in_doubt`], `pools/settle.rs`). The exception is a cursor WITH HOLD, which is the common case, since
 //! drivers open one for each large result: its end is a statement of its own.
 
 use std::time::{Duration, Instant};

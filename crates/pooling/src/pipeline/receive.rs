@@ -10,15 +10,14 @@ use balancer::Tried;
 use wire::backend::{Report, Status};
 use wire::sqlstate;
 
-use crate::backend::counts;
-use crate::backend::replies::{emit_invented, shown_name, write_renamed};
+use crate::frontend::replies::{emit_invented, shown_name, write_renamed};
 use crate::pipeline::retry;
-use crate::reactor::turns;
+use crate::pools::counts;
 use crate::router::{freshness, members};
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::cluster::{SERIALIZABLE, UNLOGGED};
 use crate::state::server::Residue;
+use crate::state::{Core, turns};
 
 /// The most times that a unit is retried after an error by the fault of the pooler or a neighbour.
 const RETRIES: u8 = 8;

@@ -6,12 +6,12 @@ use crate::model::turn::Turn;
 use wire::backend::{self, Status};
 
 use crate::error::{Cause, Error, Severity};
-use crate::frontend::{leave, prepared};
+use crate::frontend::prepared;
 use crate::monitor::Met;
-use crate::pipeline::{connection, spill};
-use crate::reactor::turns;
+use crate::pipeline::spill;
+use crate::pools::{leave, pipelines};
 use crate::router::{freshness, members};
-use crate::state::Core;
+use crate::state::{Core, tell, turns};
 
 /// The most times that a unit is retried which was at the head when its server died.
 const ATTEMPTS: u8 = 1;
@@ -79,7 +79,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
         if failed {
             // The client has got an error already.
             prepared::take_back(core, key, 0);
-            connection::disown(core, key, 0);
+            pipelines::disown(core, key, 0);
             end_unit(core, head);
         } else if forwarded && in_message {
             leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
@@ -109,7 +109,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     {
         retry_units(core, key, client, 0);
     }
-    connection::end(core, key);
+    pipelines::end(core, key);
 }
 
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
@@ -117,13 +117,13 @@ fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
     let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
     pipeline.drop_answer();
     prepared::take_back(core, key, 0);
-    let Some(client_key) = connection::disown(core, key, 0) else { return };
+    let Some(client_key) = pipelines::disown(core, key, 0) else { return };
     answer_unit(core, client_key, error);
 }
 
 /// Answers a unit of a client, the first that it has in its pipelined connection, with an error.
 pub fn answer_unit(core: &mut Core, client_key: ClientKey, error: &Error) {
-    leave::tell(core, client_key, error, Severity::Error);
+    tell::error(core, client_key, error, Severity::Error);
     end_unit(core, client_key);
 }
 

@@ -21,16 +21,13 @@ use crate::model::request::Request;
 use crate::model::turn::{After, Step, Turn};
 use wire::backend::Status;
 
-use crate::backend::align;
 use crate::frontend::{messages, shapes};
-use crate::pipeline::{connection, room};
-use crate::pools::checkout;
-use crate::reactor::turns;
+use crate::pools::{align, checkout, pipelines, room};
 use crate::router::fingerprints;
 use crate::router::unit::{self, Way};
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
+use crate::state::{Core, turns};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
 /// then the client needs a connection of its own.
@@ -44,7 +41,7 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     }
     if !core.pools.get(pool_key.0)?.limits.pipelining {
         // Earlier units are in a pipelined connection still, when the configuration has changed.
-        return connection::behind_own(core, key);
+        return core.clients.get_mut(key.0)?.checkout.wait_for_own();
     }
     let holder = client.checkout.server();
     // While a cancel request of its client is on its way, a checked out connection stays its own.
@@ -61,7 +58,7 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     };
     if unit.as_ref().is_some_and(|unit| unit.uses_unnamed() && prepares_in_flight(core, key)) {
         // Which statement that is, the answer shows.
-        return connection::behind_own(core, key);
+        return core.clients.get_mut(key.0)?.checkout.wait_for_own();
     }
     let way = unit.as_ref().map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
     match (&unit, way) {
@@ -74,7 +71,7 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
             if let Way::Unpipelined(why) = way {
                 unit::count_unpipelined(core, pool_key, why);
             }
-            if let Some(step) = connection::behind_own(core, key) {
+            if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
                 return Some(step);
             }
             core.clients.get_mut(key.0)?.checkout.needs_own = true;
@@ -110,7 +107,7 @@ fn share(
     if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
         return Some(Step::Stop);
     }
-    connection::behind_own(core, key).or_else(|| queue_to_share(core, key, pool_key, turn))
+    core.clients.get_mut(key.0)?.checkout.wait_for_own().or_else(|| queue_to_share(core, key, pool_key, turn))
 }
 
 /// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it; if it is
@@ -122,7 +119,7 @@ fn send_on_own(
     fingerprint: Option<Rc<Fingerprint>>,
     (alone, writes): (bool, bool),
 ) -> Option<Step> {
-    if let Some(step) = connection::behind_own(core, key) {
+    if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
         return Some(step);
     }
     // A unit that may be retried runs in a read-only transaction: a wrong guess fails, and has done nothing.
@@ -135,7 +132,7 @@ fn send_on_own(
     }
     let client = core.clients.get_mut(key.0)?;
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
-    connection::open(core, server, alone);
+    pipelines::open(core, server, alone);
     let sent = send_down(core, key, server, unit, fingerprint, writes);
     turns::later(core, After::Share(pool));
     sent
@@ -183,7 +180,7 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
     let target = align::target(core, key)?;
     if core.servers.get(server.0)?.known.session.meets(&target) {
-        connection::open(core, server, false);
+        pipelines::open(core, server, false);
         return Some(server);
     }
     // The session of the connection is brought in line first: until then it is checked out, and this client waits for

@@ -5,9 +5,8 @@ use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::Turn;
 
 use crate::config::PoolMode;
-use crate::reactor::turns;
-use crate::state::Core;
 use crate::state::server::Residue;
+use crate::state::{Core, turns};
 
 /// Whether a client has left state on its connection that no other has: it must not get another one unnoticed.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {

@@ -4,13 +4,10 @@ use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::turn::{After, Turn};
 use balancer::Want;
 
-use crate::backend::align;
-use crate::frontend::leave;
-use crate::pools::{checks, order, welcome};
-use crate::reactor::turns;
+use crate::pools::{align, checks, leave, order, welcome};
 use crate::router::{choose, members};
-use crate::state::Core;
 use crate::state::client::State as ClientState;
+use crate::state::{Core, turns};
 
 /// The number of idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;

@@ -2,7 +2,7 @@
 
 use crate::model::keys::ServerKey;
 
-use crate::backend::align;
+use crate::pools::align;
 use crate::state::Core;
 use crate::state::server::{Server, State};
 

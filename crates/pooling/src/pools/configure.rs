@@ -2,12 +2,10 @@
 
 use crate::model::keys::{PoolKey, ServerKey};
 
-use crate::backend::{close, hub_asks};
 use crate::config::Database;
 use crate::io::Peer;
-use crate::pools::{free, grow, size, upkeep, welcome};
-use crate::router::reroute;
-use crate::state::Core;
+use crate::pools::{close, free, grow, reroute, upkeep, welcome};
+use crate::state::{Core, size};
 
 /// Gives a pool the sizes in the configuration. Its waiting clients choose a server again if the database has become
 /// one on several servers, or on one.
@@ -40,7 +38,7 @@ pub fn take_config(core: &mut Core) {
         resize_pool(core, key);
         if moved || secured_otherwise {
             close::retire(core, &servers);
-            hub_asks::retire_hub(core, key);
+            close::retire_hub(core, key);
             welcome::forget(core, key);
             // An attempt that failed before may succeed now.
             if let Some(pool) = core.pools.get_mut(key.0) {

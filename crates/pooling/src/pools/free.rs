@@ -3,15 +3,12 @@
 use crate::model::keys::{PoolKey, ServerKey};
 use wire::backend::Status;
 
-use crate::backend::{align, close, settle};
 use crate::config::PoolMode;
-use crate::pipeline::connection;
-use crate::pools::{checkin, checkout, checks, grow, limits, waiting};
-use crate::reactor::turns;
+use crate::pools::{align, checkin, checkout, checks, close, grow, limits, pipelines, settle, waiting};
 use crate::router::fingerprints;
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::server::State;
+use crate::state::{Core, turns};
 
 /// Works on a server connection that may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {
@@ -21,7 +18,7 @@ pub fn free(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get(key.0) else { return };
     let used = !matches!(server.state(), State::Preparing(_));
     match server.state() {
-        State::Pipelined(pipeline) if pipeline.units.is_empty() => connection::end(core, key),
+        State::Pipelined(pipeline) if pipeline.units.is_empty() => pipelines::end(core, key),
         State::Active(None) => (),
         State::Active(_) if may_be_given_back(core, key) => checkin::detach(core, key),
         State::Preparing(_) => (),

@@ -4,11 +4,9 @@ use crate::model::keys::PoolKey;
 use crate::model::quota::Limit;
 use crate::model::turn::After;
 
-use crate::backend::connect;
-use crate::pools::{limits, size, waiting, welcome};
-use crate::reactor::turns;
+use crate::pools::{connect, limits, waiting, welcome};
 use crate::router::members;
-use crate::state::Core;
+use crate::state::{Core, size, turns};
 
 /// Opens connections for waiting clients, as far as the limits allow.
 pub fn grow(core: &mut Core, key: PoolKey) {

@@ -13,13 +13,12 @@ use crate::model::keys::{PoolKey, ServerKey, WorkerId};
 use crate::model::limits::{Use, Waiter};
 use crate::model::quota::{Limit, Quota};
 
-use crate::backend::close;
 use crate::permit::Permit;
-use crate::pools::{size, waiting};
+use crate::pools::{close, waiting};
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::{Server, State};
+use crate::state::{Core, size};
 use crate::sync::lock;
 
 /// The time that a client waits before its pool gets a connection at the cost of a pool that has more.

@@ -8,8 +8,7 @@
 
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
-use crate::backend::align;
-use crate::pipeline::room;
+use crate::pools::{align, room};
 use crate::state::Core;
 
 /// The number of waiting clients that are looked at, of each queue.

@@ -8,20 +8,17 @@ use std::time::{Duration, Instant};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::totals::Totals;
 
-use crate::backend::close;
 use crate::common::PoolName;
 use crate::config::{Database, PoolMode, Seconds};
 use crate::error::Error;
-use crate::frontend::leave;
 use crate::metrics::Stats;
-use crate::pools::{limits, size};
-use crate::router::reroute;
+use crate::pools::{close, leave, limits, reroute};
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::{Name, Pool};
 use crate::state::server::Server;
 use crate::state::traveller::Bound;
+use crate::state::{Core, size};
 use crate::sync::lock;
 
 /// The time for which such a pool is kept: it remembers a failure, and spares the next client a new connection.

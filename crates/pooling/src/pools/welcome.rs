@@ -13,17 +13,14 @@ use crate::model::turn::After;
 use crate::model::vars::Vars;
 use balancer::{ServerId, Standing, Tried, Want};
 
-use crate::backend::connect;
 use crate::common::Welcome;
 use crate::config::DefaultRole;
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::pools::limits;
-use crate::reactor::turns;
+use crate::pools::{connect, leave, limits};
 use crate::router::members::{self, ACCESS, SHUN};
-use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
+use crate::state::{Core, turns};
 
 /// Whether sessions of a pool of clients may write.
 fn may_write(core: &Core, home: &Pool) -> bool {

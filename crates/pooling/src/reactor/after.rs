@@ -9,11 +9,10 @@ use std::time::Duration;
 use crate::model::keys::PoolKey;
 use crate::model::turn::After;
 
-use crate::backend::{aligned, cancel, close, down, gone, hub, logged_in};
-use crate::frontend::{enter, leave, looked_up};
-use crate::pools::{free, grow, order};
+use crate::backend::{aligned, cancel, down, gone, hub, logged_in};
+use crate::frontend::{enter, looked_up};
+use crate::pools::{close, free, grow, leave, order, roles};
 use crate::reactor::feed;
-use crate::router::roles;
 use crate::state::Core;
 
 /// Does the work that was put off.

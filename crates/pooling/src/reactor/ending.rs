@@ -5,13 +5,13 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 use wire::backend::Status;
 
+use crate::admin::suspend;
 use crate::config::PoolMode;
 use crate::error::{Error, Severity};
-use crate::frontend::leave;
-use crate::reactor::suspend;
+use crate::pools::leave;
 use crate::shared::Ending;
-use crate::state::Core;
 use crate::state::client::{self, Client, State as ClientState};
+use crate::state::{Core, tell};
 use crate::sync::lock;
 
 /// Closes the clients that have nothing under way: the pooler ends. Clients of the console may stay.
@@ -46,7 +46,7 @@ pub fn say_goodbye(core: &mut Core) {
     let hears = |client: &Client| client.is_ready() || client.is_on_console();
     let keys = core.clients.iter().filter(|(_, client)| hears(client)).map(|(key, _)| ClientKey(key));
     for key in keys.collect::<Vec<_>>() {
-        if leave::is_within_message(core, key) {
+        if tell::is_within_message(core, key) {
             continue;
         }
         if let Some(client) = core.clients.get_mut(key.0) {

@@ -4,13 +4,14 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{Step, Turn};
 
 use crate::admin::session;
-use crate::backend::{answer, connect, hub, relay};
-use crate::frontend::{challenge, forward, startup};
+use crate::backend::{answer, hub, relay};
+use crate::frontend::{challenge, startup};
 use crate::pipeline::spill;
-use crate::reactor::turns;
-use crate::state::Core;
+use crate::pools::connect;
+use crate::reactor::forward;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
+use crate::state::{Core, turns};
 
 /// Works on a server's input; gives the number of bytes that are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {

@@ -1,11 +1,10 @@
 //! The messages of other threads to this worker.
 
-use crate::admin::obey;
+use crate::admin::{measure, obey};
 use crate::backend::cancel;
-use crate::frontend::{accept, challenge, leave};
-use crate::metrics;
-use crate::pools::{configure, grow, limits, upkeep};
-use crate::reactor::{after, ending, moves};
+use crate::frontend::{accept, challenge};
+use crate::pools::{configure, grow, leave, limits, moves, upkeep};
+use crate::reactor::{after, ending};
 use crate::shared::Message;
 use crate::state::Core;
 use crate::succession::adopt;
@@ -30,7 +29,7 @@ pub fn read_messages(core: &mut Core) {
             }
             Message::Answer(number, answer) => obey::console_answer(core, number, *answer),
             // The asker may have given up.
-            Message::Measure(asker) => drop(asker.send(metrics::ask::measure(core))),
+            Message::Measure(asker) => drop(asker.send(measure::measure(core))),
             Message::Resolved(host, changed) => configure::resolved(core, &host, changed),
             Message::MakeRoom(limit, asker) => limits::make_room_for_another(core, limit, asker),
             Message::Room(limit) => grow::grow_under(core, &limit),

@@ -5,13 +5,14 @@ use std::io;
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{HIGH_WATER, Turn};
 
-use crate::backend::{connect, gone, hub_asks};
-use crate::frontend::{enter, leave};
+use crate::backend::{gone, hub_asks};
+use crate::frontend::enter;
 use crate::io::{Event, Got};
-use crate::reactor::{after, depart, feed, sockets, turns};
-use crate::state::Core;
+use crate::pools::{connect, depart, leave};
+use crate::reactor::{after, feed};
 use crate::state::client::{self, Client};
 use crate::state::server::Server;
+use crate::state::{Core, sockets, turns};
 
 /// The number of bytes that are read at once.
 pub const READ: usize = 65_536;
@@ -161,7 +162,7 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
         Got::Closed(error) => {
             // TLS that could not be agreed on will not be the next time.
             server.life.refused |= error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
-            let why = error.map_or(crate::backend::close::SERVER_CLOSED.to_owned(), |error| error.to_string());
+            let why = error.map_or(crate::pools::close::SERVER_CLOSED.to_owned(), |error| error.to_string());
             gone::server_gone(core, key, &why);
         }
     }

@@ -9,20 +9,20 @@ use crate::model::totals::Totals;
 use wire::backend::Status;
 use wire::sqlstate;
 
-use crate::admin::obey;
 use crate::admin::show::a_second;
-use crate::backend::{addresses, cancel, close, down, gone, hub, relay};
+use crate::admin::{obey, suspend};
+use crate::backend::{cancel, down, gone, hub, relay};
 use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
-use crate::frontend::{accept, leave, looked_up};
+use crate::frontend::{accept, looked_up};
 use crate::homes::CONSOLE;
-use crate::pools::{checks, grow, limits, upkeep, waiting, welcome};
-use crate::reactor::{depart, ending, sockets, suspend};
-use crate::router::{fingerprints, reroute};
-use crate::state::Core;
+use crate::pools::{addresses, checks, close, depart, grow, leave, limits, reroute, upkeep, waiting, welcome};
+use crate::reactor::ending;
+use crate::router::fingerprints;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::Pool;
 use crate::state::server::State;
+use crate::state::{Core, sockets};
 use crate::succession;
 
 /// The time for which a closed client may take its last output.

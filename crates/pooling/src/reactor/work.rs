@@ -19,13 +19,11 @@ use crate::model::vars::Tracked;
 
 use crate::frontend::accept;
 use crate::io::{Event, Listening, Network};
-use crate::pipeline::{connection, stall};
-use crate::reactor::door::DOOR;
+use crate::pools::{pipelines, reroute};
 use crate::reactor::read::{self, READ};
-use crate::reactor::{after, mail, tick};
-use crate::router::reroute;
+use crate::reactor::{after, mail, stall, tick};
 use crate::shared::Shared;
-use crate::state::door::{Door, Strangers};
+use crate::state::door::{DOOR, Door, Strangers};
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
 
 /// The time between two checks of time limits.
@@ -98,7 +96,7 @@ pub fn next_moment(core: &Core) -> Instant {
 /// Whether servers and clients that want this core are to go first: then more of their messages have come, and are
 /// worked on with fewer wakeups. On a core that no other process wants it changes nothing.
 pub fn gathers(core: &Core) -> bool {
-    connection::in_flight(core) >= GATHER
+    pipelines::in_flight(core) >= GATHER
 }
 
 /// Does the work that is due at this time, with these events.
@@ -135,7 +133,7 @@ pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) 
         stall::look_for_stalls(core);
     }
     if !core.schedule.unflushed.is_empty() {
-        connection::flush(core);
+        pipelines::flush(core);
     }
     if core.router.replayed || core.router.replay_due.is_some() {
         reroute::look_at_replay(core);

@@ -7,10 +7,9 @@ use balancer::ServerId;
 
 use crate::common::PoolName;
 use crate::monitor::Met;
-use crate::pools::size;
-use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
+use crate::state::{Core, size};
 
 /// The pool of the server for writes; none while there is no primary.
 pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {

@@ -4,7 +4,5 @@ pub mod choose;
 pub mod fingerprints;
 pub mod freshness;
 pub mod members;
-pub mod reroute;
-pub mod roles;
 pub mod route;
 pub mod unit;

@@ -15,7 +15,6 @@ use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
 use crate::config::{DefaultRole, PoolMode, Routing, Value};
-use crate::pipeline::connection;
 use crate::router::choose::{self, Sort, serves, want};
 use crate::router::{members, unit};
 use crate::state::Core;
@@ -49,7 +48,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
                 && let Kind::Pooler(command) = fingerprint.verdict.kind
                 && tag == tag::QUERY
             {
-                if let Some(step) = connection::behind_own(core, key) {
+                if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
                     return Some(step);
                 }
                 answer_ourselves(core, key, command, routing, cluster);
@@ -77,7 +76,7 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
         let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
-        return if serves { None } else { connection::behind_own(core, key) };
+        return if serves { None } else { core.clients.get_mut(key.0)?.checkout.wait_for_own() };
     }
     core.clients.get_mut(key.0)?.route.owed.writes = sort.writes;
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }

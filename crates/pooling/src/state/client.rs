@@ -9,6 +9,7 @@ use crate::model::checkout::Checkout;
 use crate::model::client::{Discard, Input, Prepared, Session};
 use crate::model::keys::PoolKey;
 use crate::model::relay::Relay;
+use crate::model::session::Unfollowed;
 use balancer::Tried;
 use classify::Role;
 use wire::startup::CancelKey;
@@ -272,6 +273,32 @@ impl Client {
     /// Whether nothing of the client is under way but a message that has not been worked on.
     pub fn asks_nothing(&self) -> bool {
         self.has_no_server() && self.checkout.waits().is_none() && self.input.discard == Discard::No
+    }
+
+    /// Whether nothing of the client's is under way, and it may leave this process.
+    pub fn may_travel(&self) -> bool {
+        self.may_change_pool()
+            && self.io.rest.is_empty()
+            && self.io.pending() == 0
+            && self.route.waiting_since.is_none()
+            && !self.io.hangup
+    }
+
+    /// Whether nothing of the client's is under way, and it may go to another pool of its worker, with what it has sent
+    /// and nobody has worked on.
+    pub fn may_change_pool(&self) -> bool {
+        self.is_ready()
+            && self.asks_nothing()
+            && !self.checkout.behind_own
+            && self.input.is_between_units()
+            && !self.input.suspended
+            && self.session.unfollowed == Unfollowed::Nothing
+            && !self.session.pins.any()
+            && self.input.words.is_none()
+            && self.ears.is_none()
+            && self.relay.is_none()
+            && self.session.pending.is_empty()
+            && self.input.console_waits.is_none()
     }
 
     /// Whether no server works for the client.

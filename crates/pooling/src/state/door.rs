@@ -10,6 +10,9 @@ use crate::model::keys::{ClientKey, WorkerId};
 use crate::io::Kind;
 use crate::io::{Listening, Socket, Watcher};
 
+/// The kind of token by which events name the listeners.
+pub const DOOR: usize = 2;
+
 /// The number of connections that are accepted at most before others get their turns.
 pub const BATCH: usize = 64;
 

@@ -1,7 +1,9 @@
 //! The state of a worker: its clients, server connections and pools, and their phases.
 //!
-//! All types are defined here; the folders beside this one change them.
+//! All types are defined here; the folders above this one change them, by the lists of work in `turns.rs` and the sockets
+//! in `sockets.rs`.
 
+pub mod account;
 pub mod adopted;
 pub mod arrival;
 pub mod cancel;
@@ -12,8 +14,12 @@ pub mod fingerprints;
 pub mod login;
 pub mod pool;
 pub mod server;
+pub mod size;
+pub mod sockets;
 pub mod suspension;
+pub mod tell;
 pub mod traveller;
+pub mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;

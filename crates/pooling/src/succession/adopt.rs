@@ -9,7 +9,7 @@ use crate::model::vars::{Tracked, Vars};
 use classify::parameter;
 use wire::startup::CancelKey;
 
-use crate::reactor::moves;
+use crate::pools::moves;
 use crate::replay::Owed;
 use crate::state::Core;
 use crate::state::adopted::{Adopted, CONSISTENCIES, Definition, ROLES, value_of};

@@ -3,12 +3,10 @@
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::Turn;
 
-use crate::backend::close;
 use crate::monitor::Refreshed;
-use crate::pools::{checkout, welcome};
-use crate::reactor::turns;
-use crate::state::Core;
+use crate::pools::{checkout, close, welcome};
 use crate::state::client::Client;
+use crate::state::{Core, turns};
 
 /// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
 /// a home because another server may. Those that go to another pool go there.

@@ -8,22 +8,20 @@ use balancer::ServerId;
 use wire::backend::Status;
 use wire::login::{Error, Event, Login, Terms};
 
-use crate::backend::addresses;
 use crate::config::{Config, Database, HostOrder};
 use crate::credentials;
 use crate::error::{self, Cause};
-use crate::frontend::leave;
 use crate::io::{Io, Socket};
 use crate::link::Link;
 use crate::log::{self, Level};
 use crate::monitor::Met;
 use crate::monitor::address::Address;
 use crate::permit::Permit;
-use crate::reactor::{sockets, turns};
+use crate::pools::{addresses, leave};
 use crate::resolve::Found;
 use crate::router::members;
-use crate::state::Core;
 use crate::state::server::{Apart, Server};
+use crate::state::{Core, sockets, turns};
 use crate::sync::lock;
 
 /// The purpose of a connection.

@@ -9,15 +9,14 @@ use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 use wire::{Header, header};
 
-use crate::backend::{copies, hub};
+use crate::backend::hub;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
-use crate::frontend::{deallocate, leave, order, shapes};
+use crate::frontend::{copies, deallocate, order, shapes};
 use crate::pipeline::send;
-use crate::pools::{checkout, free};
-use crate::reactor::{sockets, turns};
+use crate::pools::{checkout, free, leave};
 use crate::router::route;
-use crate::state::Core;
+use crate::state::{Core, sockets, turns};
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;

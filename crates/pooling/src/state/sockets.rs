@@ -6,8 +6,7 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{After, HIGH_WATER, Turn};
 
 use crate::io::Io;
-use crate::reactor::turns;
-use crate::state::Core;
+use crate::state::{Core, turns};
 
 /// The token by which events name a connection; the listeners and the mailbox have the numbers between.
 fn token_of(turn: Turn) -> usize {

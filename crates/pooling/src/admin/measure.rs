@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::admin::measured::Measured;
 use crate::admin::pools;
-use crate::metrics::measured::Measured;
 use crate::metrics::shapes::Shape;
 use crate::model::fingerprint::Why;
 use crate::model::keys::PoolKey;

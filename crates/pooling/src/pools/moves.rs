@@ -5,47 +5,19 @@ use std::rc::Rc;
 
 use crate::model::held::Held;
 use crate::model::keys::ClientKey;
-use crate::model::session::{Sets, Unfollowed};
+use crate::model::session::Sets;
 use crate::model::statement::Carried;
 use crate::model::turn::Turn;
 use crate::model::vars::Vars;
 
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::pools::{size, upkeep, welcome};
-use crate::reactor::{sockets, turns};
+use crate::pools::{leave, upkeep, welcome};
 use crate::router::fingerprints;
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::client::{Client, State};
 use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
+use crate::state::{Core, size, sockets, turns};
 use crate::sync::lock;
-
-/// Whether nothing of a client's is under way, and it may leave this process.
-pub fn may_travel(client: &Client) -> bool {
-    may_change_pool(client)
-        && client.io.rest.is_empty()
-        && client.io.pending() == 0
-        && client.route.waiting_since.is_none()
-        && !client.io.hangup
-}
-
-/// Whether nothing of a client's is under way, and it may go to another pool of its worker, with what it has sent and
-/// nobody has worked on.
-pub fn may_change_pool(client: &Client) -> bool {
-    client.is_ready()
-        && client.asks_nothing()
-        && !client.checkout.behind_own
-        && client.input.is_between_units()
-        && !client.input.suspended
-        && client.session.unfollowed == Unfollowed::Nothing
-        && !client.session.pins.any()
-        && client.input.words.is_none()
-        && client.ears.is_none()
-        && client.relay.is_none()
-        && client.session.pending.is_empty()
-        && client.input.console_waits.is_none()
-}
 
 /// Takes a client out of this worker, with its whole session.
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {

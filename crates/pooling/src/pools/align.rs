@@ -12,11 +12,10 @@ use crate::model::vars::Vars;
 use wire::backend::Status;
 use wire::frontend;
 
-use crate::reactor::sockets;
 use crate::router::members;
-use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::{Residue, Server};
+use crate::state::{Core, sockets};
 
 /// Undoes the effects of a function beside settings. DISCARD ALL would also drop the prepared statements, and must be a
 /// statement alone. The count of prepared statements, those of SQL and those of the protocol, says whether `DEALLOCATE

@@ -9,9 +9,8 @@ use classify::{Reasons, parameter};
 use wire::backend::Status;
 use wire::frontend;
 
-use crate::reactor::sockets;
-use crate::state::Core;
 use crate::state::server::State;
+use crate::state::{Core, sockets};
 
 /// In the order of the reasons that pins ask about. Whatever a temporary schema holds depends on it.
 const QUESTION: &str = "SELECT \

@@ -2,8 +2,8 @@ use std::collections::BTreeMap;
 
 use crate::admin::seen::PoolSeen;
 use crate::error::Blame;
+use crate::metrics::Stats;
 use crate::metrics::shapes::Shape;
-use crate::metrics::stats::Stats;
 
 /// The counts of one worker.
 #[derive(Debug, Clone, Default)]

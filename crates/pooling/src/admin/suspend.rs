@@ -11,13 +11,11 @@ use crate::model::turn::Turn;
 
 use crate::backend::gone;
 use crate::error::Error;
-use crate::frontend::leave;
-use crate::pools::free;
-use crate::reactor::turns;
+use crate::pools::{free, leave};
 use crate::shared::Message;
-use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::suspension::{Plan, Suspension, end, is_suspended, of_client, of_server};
+use crate::state::{Core, turns};
 use crate::sync::lock;
 
 /// Holds the connections at rest; gives the number of the others, which are closed when their time is over.

@@ -5,16 +5,15 @@ use std::sync::atomic::Ordering;
 
 use crate::model::keys::ClientKey;
 
-use crate::admin::account;
 use crate::error::Error;
-use crate::io::Kind;
-use crate::io::MOST_HANDED;
+use crate::io::{Kind, MOST_HANDED};
 use crate::log::{self, Level};
-use crate::reactor::{depart, door, moves};
+use crate::pools::{depart, moves};
 use crate::shared::{Ending, Message};
 use crate::state::adopted::Row;
+use crate::state::door::DOOR;
 use crate::state::traveller::Traveller;
-use crate::state::{Core, suspension};
+use crate::state::{Core, account, suspension};
 use crate::succession::answer::{answer_to_takeover, send_with, write_plain_rows, write_rows};
 use crate::succession::inherited::AFTERWARDS;
 use crate::sync::lock;
@@ -73,7 +72,8 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     if let Some(client) = core.clients.get_mut(key.0) {
         write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
     }
-    door::replace_door(core, own.into_iter().collect()).map_err(|error| Error::HandOver(error.to_string()))?;
+    let replaced = core.entrance.door.replace(&*core.reactor.network, DOOR, own.into_iter().collect());
+    replaced.map_err(|error| Error::HandOver(error.to_string()))?;
     core.shared.succession.handed_over.store(true, Ordering::Relaxed);
     if let Some(metrics) = lock(&core.shared.succession.metrics).take() {
         metrics.waker.wake();

@@ -9,7 +9,8 @@
 use crate::model::keys::ServerKey;
 
 use crate::monitor::Met;
-use crate::router::{members, reroute};
+use crate::pools::reroute;
+use crate::router::members;
 use crate::state::Core;
 
 /// Notes that the server of a new connection is a standby: if it is taken for the primary, clients that wait for the

@@ -1,10 +1,9 @@
 //! Pipelined connections: opened, ended, and flushed at the end of a turn.
 
 use crate::model::keys::{ClientKey, ServerKey};
-use crate::model::turn::{After, Step, Turn};
+use crate::model::turn::{After, Turn};
 
-use crate::reactor::{sockets, turns};
-use crate::state::Core;
+use crate::state::{Core, sockets, turns};
 
 /// Gives up the answer of the unit in this place; gives its client.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
@@ -29,15 +28,6 @@ pub fn forget_client(core: &mut Core, key: ClientKey) {
     turns::later(core, After::Stop(server_key));
     // The client may have been the slow reader that held the pipelined connection.
     turns::give_turn(core, Turn::Server(server_key));
-}
-
-/// Makes a client wait until its units in flight are answered: units of one client are answered in order, and the next
-/// may not follow them down their pipelined connection.
-pub fn behind_own(core: &mut Core, key: ClientKey) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    client.checkout.pipelined()?;
-    client.checkout.behind_own = true;
-    Some(Step::Stop)
 }
 
 /// Makes a pipelined connection of a server connection that no client uses.

@@ -1,12 +1,11 @@
 //! How server connections are closed.
 
-use crate::model::keys::ServerKey;
+use crate::model::keys::{PoolKey, ServerKey};
 
 use crate::error::Cause;
 use crate::pipeline::retry;
-use crate::reactor::sockets;
-use crate::state::Core;
-use crate::state::server::State;
+use crate::state::server::{Apart, State};
+use crate::state::{Core, sockets};
 
 /// Closes these server connections, each when no client uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {
@@ -16,6 +15,13 @@ pub fn retire(core: &mut Core, servers: &[ServerKey]) {
         if matches!(server.state(), State::Idle) {
             close_server(core, key, "the connection had been marked to be closed");
         }
+    }
+}
+
+/// Has the hub of a pool closed: the database leads elsewhere, or may.
+pub fn retire_hub(core: &mut Core, pool: PoolKey) {
+    for (_, server) in core.servers.iter_mut() {
+        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
     }
 }
 

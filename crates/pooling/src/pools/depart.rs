@@ -2,9 +2,8 @@
 
 use crate::model::keys::ClientKey;
 
-use crate::frontend::leave;
-use crate::pools::upkeep;
-use crate::reactor::moves::{self, may_change_pool, may_travel};
+use crate::pools::moves;
+use crate::pools::{leave, upkeep};
 use crate::state::Core;
 use crate::state::adopted::{Described, Row};
 use crate::state::client::Client;
@@ -15,8 +14,8 @@ use crate::sync::lock;
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key.0) else { return false };
     match client.moves_to {
-        Some(Bound::Pool) if may_change_pool(client) => change_pool(core, key),
-        _ if !may_travel(client) => false,
+        Some(Bound::Pool) if client.may_change_pool() => change_pool(core, key),
+        _ if !client.may_travel() => false,
         Some(Bound::Successor) => leave_for_successor(core, key),
         _ => false,
     }

@@ -1,20 +1,16 @@
-//! How clients are told of errors, and how they leave.
+//! How clients are refused what they wait for, and how they leave.
 
 use std::io;
 
 use crate::model::client::Discard;
-use crate::model::exchange::Passing;
 use crate::model::keys::ClientKey;
-use crate::model::relay::Relay;
 use crate::model::turn::{After, Turn};
 use wire::backend::Status;
 
 use crate::error::{Error, Severity};
-use crate::pipeline::connection;
-use crate::pools::checkin;
-use crate::reactor::{sockets, turns};
-use crate::state::Core;
+use crate::pools::{checkin, pipelines};
 use crate::state::client::State as ClientState;
+use crate::state::{Core, sockets, tell, turns};
 use crate::sync::lock;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
@@ -36,7 +32,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
         client.input.discard = Discard::Unit;
         error.write(client.io.out(), Severity::Error);
     }
-    note(core, key, error);
+    tell::note(core, key, error);
     if let Some(pool) =
         core.clients.get(key.0).and_then(|client| client.route.pool).and_then(|key| core.pools.get_mut(key.0))
     {
@@ -52,26 +48,12 @@ pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
     if matches!(client.state(), ClientState::Closing) {
         return;
     }
-    if is_within_message(core, key) {
+    if tell::is_within_message(core, key) {
         // The client would take the error for the rest of the message.
         return close_client(core, key, &error.to_string());
     }
-    tell(core, key, error, Severity::Fatal);
+    tell::error(core, key, error, Severity::Fatal);
     end_client(core, key, &error.to_string());
-}
-
-/// Whether a client has got the beginning of a message of its server, and not the end.
-pub fn is_within_message(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
-    let within = |relay: &Relay| !relay.is_between_messages();
-    if matches!(client.state(), ClientState::Relay) {
-        return client.relay.as_deref().is_some_and(within);
-    }
-    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return false };
-    match server.pipeline() {
-        Some(pipeline) => server.exchange.passing.0 > 0 && pipeline.forwarded && pipeline.head() == Some(key),
-        None => matches!(server.exchange.passing, (1.., Some(Passing::On))),
-    }
 }
 
 /// Closes a client as soon as the rest of its output is sent.
@@ -130,7 +112,7 @@ fn drop_client(core: &mut Core, key: ClientKey) {
 fn leave(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.checkout.stop_waiting();
-    connection::forget_client(core, key);
+    pipelines::forget_client(core, key);
     let Some(client) = core.clients.get_mut(key.0) else { return };
     let pool_key = client.route.pool.take();
     let home = client.route.home.take();
@@ -163,19 +145,4 @@ fn leave(core: &mut Core, key: ClientKey) {
     // The statement goes on until the server notices; no other client can use that connection.
     let why = "the client disconnected during a statement or a transaction";
     turns::later(core, if usable { After::Free(server_key) } else { After::Close(server_key, why) });
-}
-
-/// Sends a client an error of the pooler's own.
-pub fn tell(core: &mut Core, key: ClientKey, error: &Error, severity: Severity) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
-    error.write(client.io.out(), severity);
-    note(core, key, error);
-}
-
-/// Counts and logs an error of the pooler's own.
-fn note(core: &mut Core, key: ClientKey, error: &Error) {
-    *core.lifecycle.errors.entry((error.sqlstate().to_owned(), error.blame())).or_default() += 1;
-    if core.config.settings.log_pooler_errors {
-        crate::warning!(of core.name_client(key); "{} {error}", error.sqlstate());
-    }
 }
