@@ -33,8 +33,6 @@ pub struct Checkout {
     pub told_to_wait: bool,
     /// Whether the client's last message cannot follow its units in flight, and waits until they are answered.
     pub behind_own: bool,
-    /// Whether the client has waited for room in a pipelined connection, and its turn has come.
-    pub may_share: bool,
     /// Whether the unit at the front of its input needs a connection to itself.
     pub needs_own: bool,
     /// Whether the statement that it waits to send is to run in a read-only transaction.

@@ -11,9 +11,10 @@
 
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use crate::model::client::Discard;
-use crate::model::extent::{self, Said, Unread, extent};
+use crate::model::extent::{self, Said};
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::pipeline::Unit;
@@ -24,18 +25,25 @@ use wire::backend::Status;
 use crate::frontend::{messages, shapes};
 use crate::pools::{align, checkout, pipelines, room};
 use crate::router::fingerprints;
-use crate::router::unit::{self, Way};
+use crate::router::unit::{self, Front, Way};
 use crate::state::client::Client;
 use crate::state::server::Server;
 use crate::state::{Core, turns};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
 /// then the client needs a connection of its own.
-pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
+///
+/// The unit is `front`, if it has been read for the choice of a server. A client whose `turn` has come, after it has waited
+/// so long, goes before those that wait.
+pub fn pipeline<'a>(
+    core: &mut Core,
+    key: ClientKey,
+    input: &'a [u8],
+    front: Option<Front<'a>>,
+    turn: Option<Duration>,
+) -> Option<Step> {
     let client = core.clients.get_mut(key.0)?;
     let pool_key = client.route.pool?;
-    // The turn is for this unit: the next unit chooses its server itself.
-    let turn = std::mem::take(&mut client.checkout.may_share);
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
@@ -51,16 +59,15 @@ pub fn pipeline(core: &mut Core, key: ClientKey, input: &[u8]) -> Option<Step> {
     if holder.is_some_and(|holder| !core.servers.get(holder.0).is_some_and(untouched)) {
         return None;
     }
-    let unit = match extent(input) {
-        Ok(unit) => Some(unit),
-        Err(Unread::More) => return Some(Step::More),
-        Err(Unread::Never) => None,
+    let Some(Front { unit, may_share, runs }) = front.or_else(|| Front::read(core, key, pool_key, input, false)) else {
+        return Some(Step::More);
     };
+    let unit = unit.filter(|_| may_share);
     if unit.as_ref().is_some_and(|unit| unit.uses_unnamed() && prepares_in_flight(core, key)) {
         // Which statement that is, the answer shows.
         return core.clients.get_mut(key.0)?.checkout.wait_for_own();
     }
-    let way = unit.as_ref().map_or(Way::Unpipelined(Why::Protocol), |unit| unit::way(core, key, pool_key, unit));
+    let way = if may_share { unit::way(core, key, pool_key, runs) } else { Way::Unpipelined(Why::Protocol) };
     match (&unit, way) {
         (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => {
             share(core, key, pool_key, unit, fingerprint, turn)
@@ -94,20 +101,20 @@ fn share(
     pool_key: PoolKey,
     unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
-    turn: bool,
+    turn: Option<Duration>,
 ) -> Option<Step> {
     let client = core.clients.get(key.0)?;
-    let turn = turn || client.checkout.pipelined().is_some();
+    let goes_first = turn.is_some() || client.checkout.pipelined().is_some();
     let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharing.is_empty());
-    if (turn || !queue)
+    if (goes_first || !queue)
         && let Some(server) = choose(core, key, pool_key)
     {
-        return send_down(core, key, server, unit, fingerprint, false);
+        return send_down(core, key, server, unit, fingerprint, (false, turn.unwrap_or_default()));
     }
     if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
         return Some(Step::Stop);
     }
-    core.clients.get_mut(key.0)?.checkout.wait_for_own().or_else(|| queue_to_share(core, key, pool_key, turn))
+    core.clients.get_mut(key.0)?.checkout.wait_for_own().or_else(|| queue_to_share(core, key, pool_key, goes_first))
 }
 
 /// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it; if it is
@@ -133,7 +140,7 @@ fn send_on_own(
     let client = core.clients.get_mut(key.0)?;
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
     pipelines::open(core, server, alone);
-    let sent = send_down(core, key, server, unit, fingerprint, writes);
+    let sent = send_down(core, key, server, unit, fingerprint, (writes, Duration::ZERO));
     turns::later(core, After::Share(pool));
     sent
 }
@@ -192,14 +199,14 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     None
 }
 
-/// Sends a unit down a pipelined connection.
+/// Sends a unit down a pipelined connection, which its client has waited for so long.
 fn send_down(
     core: &mut Core,
     key: ClientKey,
     server_key: ServerKey,
     unit: &extent::Unit<'_>,
     fingerprint: Option<Rc<Fingerprint>>,
-    writes: bool,
+    (writes, waited): (bool, Duration),
 ) -> Option<Step> {
     let now = core.now;
     let client = core.clients.get_mut(key.0)?;
@@ -247,7 +254,7 @@ fn send_down(
     if !pipeline.alone
         && let Some(pool) = core.pools.get_mut(pool_key.0)
     {
-        pool.counts.stats.waited(place, std::mem::take(&mut core.pipelines.waited));
+        pool.counts.stats.waited(place, waited);
         pool.queue.served = Some(now);
     }
     let size = unit.bytes.len();

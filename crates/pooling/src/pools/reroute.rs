@@ -20,7 +20,6 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         let Some(since) = client.checkout.stop_waiting() else { continue };
         client.route.waiting_since = Some(since);
         client.checkout.needs_own = false;
-        client.checkout.may_share = false;
         if let Some(id) = id {
             client.route.tried.add(id);
         }

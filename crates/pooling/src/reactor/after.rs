@@ -4,8 +4,6 @@
 //! these changes the owner of something, and the loop over the input would go on with outdated values. Such work is put
 //! on a list and done after the input, and each piece of it first looks at the state at that time.
 
-use std::time::Duration;
-
 use crate::model::keys::PoolKey;
 use crate::model::turn::After;
 
@@ -75,12 +73,8 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
         let waited = core.now.saturating_duration_since(since);
         // If the client finds no room, it has waited since then all the same.
         client.route.waiting_since = Some(since);
-        client.checkout.may_share = true;
-        core.pipelines.waited = waited;
-        feed::feed_client(core, key, &[]);
-        core.pipelines.waited = Duration::ZERO;
+        feed::feed_client(core, key, &[], Some(waited));
         if let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) {
-            client.checkout.may_share = false;
             if client.checkout.waits().is_none() {
                 client.route.waiting_since = None;
             }

@@ -1,5 +1,7 @@
 //! Received bytes are given to the part that reads them, by the state of the connection.
 
+use std::time::Duration;
+
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{Step, Turn};
 
@@ -47,7 +49,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
 }
 
 /// Works on a client's input; gives the number of bytes that are done with.
-fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
+fn client_input(core: &mut Core, key: ClientKey, input: &[u8], mut turn: Option<Duration>) -> usize {
     if let Some(pool) = core.clients.get(key.0).and_then(|c| c.route.pool).and_then(|key| core.pools.get_mut(key.0)) {
         pool.counts.totals.received += input.len() as u64;
     }
@@ -58,7 +60,7 @@ fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
             State::Startup => startup::startup_input(core, key, left),
             State::Login(..) => challenge::password_input(core, key, left),
             State::Proven(_) | State::Greeting => Step::Stop,
-            State::Ready => forward::ready_input(core, key, left),
+            State::Ready => forward::ready_input(core, key, left, turn.take()),
             State::Relay => relay::relay_to_server(core, key, left),
             State::Console => session::console_input(core, key, left),
             State::Closing | State::Cancels => Step::Took(left.len()),
@@ -71,11 +73,12 @@ fn client_input(core: &mut Core, key: ClientKey, input: &[u8]) -> usize {
     at.min(input.len())
 }
 
-/// Works on new bytes of a client, after its earlier ones; bytes that must wait are kept.
-pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
+/// Works on new bytes of a client, after its earlier ones; bytes that must wait are kept. The `turn` is for its next unit:
+/// the client has waited so long for room in a pipelined connection, and there is some.
+pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8], turn: Option<Duration>) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.io.rest.is_empty() {
-        let taken = client_input(core, key, fresh);
+        let taken = client_input(core, key, fresh, turn);
         if let (Some(client), Some(left)) = (core.clients.get_mut(key.0), fresh.get(taken..))
             && !left.is_empty()
         {
@@ -85,7 +88,7 @@ pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8]) {
     } else {
         let mut held = std::mem::take(&mut client.io.rest);
         held.extend_from_slice(fresh);
-        let taken = client_input(core, key, &held);
+        let taken = client_input(core, key, &held, turn);
         if let Some(client) = core.clients.get_mut(key.0) {
             held.drain(..taken.min(held.len()));
             if client.io.rest.is_empty() {

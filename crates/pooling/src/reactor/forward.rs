@@ -1,5 +1,7 @@
 //! The messages of clients, passed on to their servers.
 
+use std::time::Duration;
+
 use crate::model::client::Discard;
 use crate::model::exchange::Copying;
 use crate::model::keys::ClientKey;
@@ -16,6 +18,7 @@ use crate::frontend::{copies, deallocate, order, shapes};
 use crate::pipeline::send;
 use crate::pools::{checkout, free, leave};
 use crate::router::route;
+use crate::router::unit::Front;
 use crate::state::{Core, sockets, turns};
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
@@ -27,8 +30,9 @@ const SYNCS_OF_LINES: usize = 1000;
 /// The longest name of a statement or portal.
 const NAME: usize = 4096;
 
-/// Works on the input of a client that has been greeted.
-pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+/// Works on the input of a client that has been greeted. If its `turn` in a pipelined connection has come, that is the time
+/// that it has waited.
+pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8], turn: Option<Duration>) -> Step {
     if let Some(step) = rest_of_message(core, key, left).or_else(|| behind_own_errand(core, key)) {
         return step;
     }
@@ -47,9 +51,7 @@ pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     {
         return step;
     }
-    // The last judgement is of that unit only: a later unit may be as long, and of another client in the same place.
-    core.router.judged = None;
-    let step = finds_connection(core, key, head.tag, left)
+    let step = finds_connection(core, key, head.tag, left, turn)
         .or_else(|| needs_no_server(core, key, head, left))
         .or_else(|| is_discarded(core, key, head, left))
         .or_else(|| is_not_there_yet(core, key, head, left));
@@ -153,20 +155,22 @@ fn is_of_copy(tag: u8) -> bool {
 
 /// Chooses a server of the cluster for the unit at the front of a client's input, and sends it down a pipelined
 /// connection if it may go there.
-fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
+fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn: Option<Duration>) -> Option<Step> {
     let client = core.clients.get(key.0)?;
     let may_be_read = matches!(tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
     let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
-    if client.checkout.server().is_none()
-        && client.route.home.is_some()
-        && begins
-        && let Some(step) = route::find_server(core, key, tag, left)
-    {
-        return Some(step);
+    let mut front = None;
+    // A client whose turn has come has its server.
+    if let Some(home) = route::routes(core, client).filter(|_| begins && turn.is_none()) {
+        let Some(read) = Front::read(core, key, home, left, true) else { return Some(Step::More) };
+        if let Some(step) = route::find_server(core, key, tag, left, &read) {
+            return Some(step);
+        }
+        front = Some(read);
     }
     let client = core.clients.get(key.0)?;
     let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
-    if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left) } else { None }
+    if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left, front, turn) } else { None }
 }
 
 /// Answers messages that end the connection, or that need no server.

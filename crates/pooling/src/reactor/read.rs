@@ -73,7 +73,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
     }
     // Earlier bytes come first: the client may have had to wait for a server.
     if client_may_go_on(core, key) && core.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
-        feed::feed_client(core, key, &[]);
+        feed::feed_client(core, key, &[], None);
     }
     if !client_may_go_on(core, key) {
         return;
@@ -82,7 +82,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
     match client.io.read(scratch) {
         Got::Bytes(count) => {
             if let Some(bytes) = scratch.get(..count) {
-                feed::feed_client(core, key, bytes);
+                feed::feed_client(core, key, bytes, None);
             }
             if core.clients.get(key.0).is_some_and(|client| client.io.readable) {
                 turns::give_turn(core, Turn::Client(key));

@@ -6,7 +6,7 @@
 //! When no server will do, the client waits in the home until one does or `query_wait_timeout` is over.
 
 use crate::model::client::Discard;
-use crate::model::extent::{self, Unit, Unread, extent, judged};
+use crate::model::extent;
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::{Step, Turn};
 use balancer::Want;
@@ -16,35 +16,31 @@ use wire::frontend::tag;
 
 use crate::config::{DefaultRole, PoolMode, Routing, Value};
 use crate::router::choose::{self, Sort, serves, want};
-use crate::router::{members, unit};
+use crate::router::members;
+use crate::router::unit::{self, Front};
 use crate::state::Core;
+use crate::state::client::Client;
 
-/// The unit at the front of an input, for the choice of a server. `Never` if its end cannot be known before it is sent.
-fn reach(input: &[u8]) -> Result<Unit<'_>, Unread> {
-    match extent(input) {
-        Err(Unread::Never) => judged(input),
-        found => found,
-    }
+/// The pool of a cluster that a client's next unit is to be given a server of, if it is.
+pub fn routes(core: &Core, client: &Client) -> Option<PoolKey> {
+    let home = client.route.home?;
+    core.pools.get(home.0)?.cluster_of.cluster?;
+    (client.checkout.server().is_none() && client.input.discard == Discard::No).then_some(home)
 }
 
 /// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has been
 /// found; otherwise the next step for the input.
-pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
-    let home = client.route.home?;
+pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8], front: &Front<'_>) -> Option<Step> {
+    let home = core.clients.get(key.0)?.route.home?;
     let pool = core.pools.get(home.0)?;
     let cluster = pool.cluster_of.cluster?;
-    if client.checkout.server().is_some() || client.checkout.may_share || client.input.discard != Discard::No {
-        return None;
-    }
     let routing = *core.router.clusters.get(cluster)?.routing();
     let session = pool.limits.mode == PoolMode::Session;
     let serializable = is_serializable(core, key, home);
-    let sort = match reach(input) {
-        Err(Unread::More) => return Some(Step::More),
-        Ok(unit) => {
-            let judged = unit::judge(core, key, home, &unit);
-            if let [fingerprint] = &judged[..]
+    let sort = match &front.unit {
+        Some(unit) => {
+            let runs = front.runs.as_deref().unwrap_or_default();
+            if let [fingerprint] = runs
                 && let Kind::Pooler(command) = fingerprint.verdict.kind
                 && tag == tag::QUERY
             {
@@ -54,10 +50,10 @@ pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Op
                 answer_ourselves(core, key, command, routing, cluster);
                 return Some(Step::Took(unit.bytes.len()));
             }
-            Sort::of(&judged, serializable)
+            Sort::of(runs, serializable)
         }
         // Later messages of the unit may write: the first one gives only the request of its comment.
-        Err(Unread::Never) => {
+        None => {
             let first = extent::first(input).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
             let judged = first.and_then(|message| unit::runs(core, key, home, &message).ok()).unwrap_or_default();
             Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }

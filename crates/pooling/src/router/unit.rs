@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::model::extent::{Said, Unit};
+use crate::model::extent::{Said, Unit, Unread, extent, judged};
 use crate::model::fingerprint::{Fingerprint, Statements, Why};
 use crate::model::keys::{ClientKey, PoolKey};
 
@@ -20,11 +20,37 @@ pub enum Way {
     Unpipelined(Why),
 }
 
-/// The way in which a unit may be sent.
-pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Way {
-    let judged = core.router.judged.take().filter(|(of, size, _)| *of == key && *size == unit.bytes.len());
-    let fingerprints = match judged.map_or_else(|| runs(core, key, pool, unit), |(_, _, fingerprints)| Ok(fingerprints))
-    {
+/// The unit at the front of a client's input, which is cut and judged once.
+pub struct Front<'a> {
+    /// The unit; none if its end cannot be known before it is sent.
+    pub unit: Option<Unit<'a>>,
+    /// Whether it may go down a pipelined connection, as far as its messages show.
+    pub may_share: bool,
+    /// The statements that it prepares and runs.
+    pub runs: Result<Statements, Why>,
+}
+
+impl<'a> Front<'a> {
+    /// The unit at the front of an input; none if more of it must come. For the choice of a server in a cluster a longer
+    /// one is waited for than goes down a pipelined connection: a write may stand at its end.
+    pub fn read(core: &mut Core, key: ClientKey, pool: PoolKey, input: &'a [u8], in_cluster: bool) -> Option<Self> {
+        let shared = extent(input);
+        let may_share = shared.is_ok();
+        let unit = match shared {
+            Err(Unread::Never) if in_cluster => judged(input),
+            read => read,
+        };
+        match unit {
+            Ok(unit) => Some(Self { runs: runs(core, key, pool, &unit), unit: Some(unit), may_share }),
+            Err(Unread::Never) => Some(Self { unit: None, may_share, runs: Err(Why::Protocol) }),
+            Err(Unread::More) => None,
+        }
+    }
+}
+
+/// The way in which a unit of these statements may be sent.
+pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, runs: Result<Statements, Why>) -> Way {
+    let fingerprints = match runs {
         Ok(fingerprints) => fingerprints,
         Err(why) => return Way::Unpipelined(why),
     };
@@ -101,11 +127,4 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> 
         }
     }
     Ok(fingerprints)
-}
-
-/// The statements of a whole unit; none if they are not known. The last ones are kept for when the unit is sent.
-pub fn judge(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Statements {
-    let Ok(fingerprints) = runs(core, key, pool, unit) else { return Statements::new() };
-    core.router.judged = Some((key, unit.bytes.len(), fingerprints.clone()));
-    fingerprints
 }

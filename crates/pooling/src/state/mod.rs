@@ -24,13 +24,12 @@ pub mod turns;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustc_hash::FxHashSet;
 
 use crate::model::busy_poll::BusyPoll;
 use crate::model::cancel::Repeat;
-use crate::model::fingerprint::Statements;
 use crate::model::hub::Hubs;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::slots::Slots;
@@ -95,9 +94,6 @@ pub struct Router {
     pub replayed: bool,
     /// The knowledge about statements, by database.
     pub fingerprints: BTreeMap<Rc<str>, Fingerprints>,
-    /// The client, the length and the statements of the last unit that was judged, for the second time that they are
-    /// needed.
-    pub judged: Option<(ClientKey, usize, Statements)>,
 }
 
 /// The server connections that several clients use at once.
@@ -107,8 +103,6 @@ pub struct Pipelines {
     pub hubs: Hubs,
     /// Server connections that are pipelined connections.
     pub active: Vec<ServerKey>,
-    /// The time that the client being served has waited for room in a pipelined connection.
-    pub waited: Duration,
 }
 
 /// The orders to the worker, and its reports about itself.
