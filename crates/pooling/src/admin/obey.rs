@@ -14,7 +14,7 @@ use crate::pools::{close, configure, free, grow, leave, welcome};
 use crate::shared::Message;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::State;
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 use crate::sync::lock;
 
 /// The time between two looks of a PAUSE.
@@ -49,7 +49,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
         command => result::result(core, asked.client, command, asked.answers),
     }
     sockets::flush_client(core, asked.client);
-    turns::give_turn(core, crate::model::turn::Turn::Client(asked.client));
+    core.schedule.give_turn(crate::model::turn::Turn::Client(asked.client));
 }
 
 /// Asks the questions again that are not finished.

@@ -13,9 +13,9 @@ use crate::backend::gone;
 use crate::error::Error;
 use crate::pools::{free, leave};
 use crate::shared::Message;
+use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::suspension::{Plan, Suspension, end, is_suspended, of_client, of_server};
-use crate::state::{Core, turns};
 use crate::sync::lock;
 
 /// Holds the connections at rest; gives the number of the others, which are closed when their time is over.
@@ -65,12 +65,12 @@ fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
 fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
     for &key in clients {
         if core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.input.suspended)) {
-            turns::give_turn(core, Turn::Client(key));
+            core.schedule.give_turn(Turn::Client(key));
         }
     }
     for &key in servers {
         if core.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.life.suspended)) {
-            turns::give_turn(core, Turn::Server(key));
+            core.schedule.give_turn(Turn::Server(key));
         }
     }
 }

@@ -14,9 +14,9 @@ use crate::error::{Cause, Error};
 use crate::frontend::verify::asked;
 use crate::frontend::{enter, looked_up};
 use crate::pools::{checkin, checkout, close, free, leave};
+use crate::state::Core;
 use crate::state::client::State as ClientState;
 use crate::state::server::Residue;
-use crate::state::{Core, turns};
 
 /// The number of other server connections that a statement gets which could not be sent.
 const STRIKES: u8 = 20;
@@ -37,19 +37,19 @@ fn is_strike(code: &str) -> bool {
 pub fn aligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.exchange.own_error.is_some() || server.status != Status::Idle {
-        turns::later(core, After::Unaligned(key));
+        core.schedule.later(After::Unaligned(key));
         return;
     }
     let Some(target) = server.end_alignment() else { return };
     (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
     let Some(client_key) = server.client() else {
-        turns::later(core, After::Free(key));
+        core.schedule.later(After::Free(key));
         return;
     };
     let Some(client) = core.clients.get_mut(client_key.0) else { return };
     if !client.is_ready() {
         let greets = matches!(client.state(), ClientState::Greeting);
-        turns::later(core, if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
+        core.schedule.later(if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
         return;
     }
     client.checkout.strikes = 0;
@@ -63,7 +63,7 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
             client.session.vars.set(place, theirs);
         }
     }
-    turns::give_turn(core, Turn::Client(client_key));
+    core.schedule.give_turn(Turn::Client(client_key));
 }
 
 /// An alignment has failed.
@@ -82,7 +82,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
             Some(client) => ask_elsewhere(core, client, Cause { sqlstate: report.code, why: report.message }),
             None => (),
         }
-        turns::later(core, After::Grow(pool));
+        core.schedule.later(After::Grow(pool));
         return;
     }
     if let Some(key) = client {
@@ -118,7 +118,7 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, mut cause: Cause) {
     match client.state() {
         ClientState::Greeting => enter::greet(core, key),
         ClientState::Login(..) => drop(checkout::acquire(core, key, false)),
-        _ => turns::give_turn(core, Turn::Client(key)),
+        _ => core.schedule.give_turn(Turn::Client(key)),
     }
 }
 

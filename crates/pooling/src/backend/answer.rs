@@ -1,6 +1,6 @@
 //! The answers of servers, passed on to their clients.
 
-use crate::model::exchange::{Passing, Ran};
+use crate::model::exchange::{Copying, Passing, Ran};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 use crate::model::turn::Step;
@@ -11,10 +11,11 @@ use wire::{Header, header};
 use crate::backend::effects::{self, End};
 use crate::backend::{errors, hub_asks, ready};
 use crate::frontend::replies::{emit_invented, sink};
-use crate::frontend::{copies, lookup, order, shapes};
-use crate::pools::{counts, free, settle, welcome};
+use crate::frontend::{lookup, order, shapes};
+use crate::pools::counts::count_request;
+use crate::pools::{free, settle, welcome};
 use crate::state::server::Residue;
-use crate::state::{Core, turns};
+use crate::state::{Core, answering, turns};
 
 /// The length of the longest message that must be seen whole.
 const WHOLE: usize = 64 * 1024 * 1024;
@@ -25,8 +26,9 @@ const HELD: usize = 16 * 1024;
 
 /// Works on the messages of a server on a connection that is logged in.
 pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
-    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
-    let client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else {
+        return Step::Took(left.len());
+    };
     if server.exchange.passing.0 > 0 {
         let count = server.exchange.passing.0.min(left.len());
         server.exchange.passing.0 -= count;
@@ -97,9 +99,10 @@ fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: 
     answered(core, key, head.tag);
     // The rest of the message may come when another client has the connection.
     let astray = is_astray(core, key, head.tag);
-    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else {
+        return Step::Took(left.len());
+    };
     let on = !ours && server.client().is_some() && !astray;
-    let client = server.client().and_then(|client| core.clients.get_mut(client.0));
     if let (true, Some(out)) = (on, sink(server, client)) {
         out.extend_from_slice(left);
     }
@@ -127,62 +130,56 @@ fn answer(
         tag::DATA_ROW if ours => return row_of_ours(core, key, body),
         _ => (),
     }
-    if is_astray(core, key, tag) || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(core, key, body) {
+    if is_astray(core, key, tag) {
         return Ok(());
-    }
-    let pipeline = core.servers.get(key.0).is_some_and(|server| server.is_pipelined());
-    if tag == tag::COMMAND_COMPLETE {
-        let command = backend::command_complete(body)?;
-        note_end(core, key, ours, command);
-        if !pipeline {
-            effects::leaves(core, key, End::Command(command));
-        }
-    }
-    if matches!(tag, tag::PORTAL_SUSPENDED | tag::EMPTY_QUERY_RESPONSE) {
-        note_end(core, key, ours, b"");
-    }
-    if tag == tag::PORTAL_SUSPENDED && !pipeline {
-        effects::leaves(core, key, End::Suspended);
-    }
-    if tag == tag::BIND_COMPLETE && !pipeline {
-        effects::leaves(core, key, End::Bound);
-    }
-    if tag == tag::COPY_IN_RESPONSE {
-        copies::takes_copy(core, key);
     }
     if matches!(tag, tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA) {
         shapes::described(core, key, tag, body)?;
     }
+    let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
+    if tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(client.as_deref(), body) {
+        return Ok(());
+    }
+    let end = match tag {
+        tag::COMMAND_COMPLETE => Some(End::Command(backend::command_complete(body)?)),
+        tag::PORTAL_SUSPENDED => Some(End::Suspended),
+        tag::BIND_COMPLETE => Some(End::Bound),
+        _ => None,
+    };
+    // For the counts by shape.
+    match (tag, end) {
+        (_, Some(End::Command(command))) if !ours => server.exchange.ran.end(command),
+        (tag::PORTAL_SUSPENDED | tag::EMPTY_QUERY_RESPONSE, _) if !ours => server.exchange.ran.end(b""),
+        _ => (),
+    }
+    if let Some(end) = end.filter(|_| !server.is_pipelined()) {
+        effects::leaves(server, client.as_deref_mut(), &core.pipelines.hubs, end);
+    }
+    if tag == tag::COPY_IN_RESPONSE {
+        server.exchange.copying = Copying::Open { syncs: 0, early: true };
+        order::look_again(server, client.as_deref_mut(), &mut core.schedule);
+    }
+    let asked = server.exchange.requests.front();
+    // The server should have refused a name that it knows: its statements are not the expected ones, and other clients'
+    // statements may have another text there now.
+    let is_lost = tag == tag::PARSE_COMPLETE && matches!(asked, Some(Request::Parse { taken: Some(_), .. }));
     // A notification is its client's, whatever is asked for it meanwhile.
     let hidden = ours && tag != tag::NOTIFICATION_RESPONSE
         || matches!(
-            (tag, core.servers.get(key.0).and_then(|server| server.exchange.requests.front())),
+            (tag, asked),
             (tag::PARSE_COMPLETE, Some(Request::Parse { hidden: true, .. }))
                 | (tag::CLOSE_COMPLETE, Some(Request::Evict(..)))
                 | (tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA, Some(Request::Check(_)))
         );
-    if !hidden && let Some(server) = core.servers.get_mut(key.0) {
-        let client = server.client().and_then(|client| core.clients.get_mut(client.0));
-        if let Some(out) = sink(server, client) {
-            out.extend_from_slice(message);
-        }
+    if !hidden && let Some(out) = sink(server, client) {
+        out.extend_from_slice(message);
     }
-    let taken = core.servers.get(key.0).and_then(|server| server.exchange.requests.front());
-    if tag == tag::PARSE_COMPLETE && matches!(taken, Some(Request::Parse { taken: Some(_), .. })) {
-        // The server should have refused a name that it knows: its statements are not the expected ones, and other
-        // clients' statements may have another text there now.
+    if is_lost {
         turns::doom(core, key, "the server has lost prepared statements");
-        return Ok(());
+    } else {
+        answered(core, key, tag);
     }
-    answered(core, key, tag);
     Ok(())
-}
-
-/// Notes the end of a statement, with its tag if it has one, for the counts by shape.
-fn note_end(core: &mut Core, key: ServerKey, ours: bool, tag: &[u8]) {
-    if let Some(server) = core.servers.get_mut(key.0).filter(|_| !ours) {
-        server.exchange.ran.end(tag);
-    }
 }
 
 /// Notes the value of a parameter that a server reports: its client has it from now on, unless the change is not the
@@ -195,7 +192,7 @@ fn parameter_status(
     ours: bool,
 ) -> Result<(), wire::Error> {
     let (name, value) = backend::parameter_status_bytes(body)?;
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
     let mut place = core.parameters.tracked.place(name);
     match (place, std::str::from_utf8(value)) {
         (Some(place), Ok(value)) => server.known.session.vars.set(place, value),
@@ -203,7 +200,7 @@ fn parameter_status(
         (Some(unsaid), Err(_)) => {
             server.known.session.vars.take(unsaid);
             server.known.residue = server.known.residue.max(Residue::Settings);
-            if let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) {
+            if let Some(client) = client {
                 client.session.vars.take(unsaid);
             }
             place = None;
@@ -216,14 +213,12 @@ fn parameter_status(
     // In a pipelined connection no client has changed it: the server's configuration has changed.
     let shared = server.is_pipelined();
     let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
     // A change that an error undoes is the client's, even where a statement of the pooler's at the end of its unit met
     // the error.
     let failed = server.exchange.failed;
     let ours = ours && !failed;
-    if let (false, Some(client)) =
-        (ours || shared || kept, server.client().and_then(|client| core.clients.get_mut(client.0)))
-    {
+    if let (false, Some(client)) = (ours || shared || kept, client) {
         // A parameter that is reset gets the value that the client started with, and the client gets a report of that.
         let started = match place {
             Some(place) => client.session.startup.0.get(place).is_some(),
@@ -276,35 +271,34 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
 
 /// Notes that the request at the head has been answered, if this type of message answers it.
 fn answered(core: &mut Core, key: ServerKey, tag: u8) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    if server.exchange.is_answered_by(tag) {
-        let was_full = server.exchange.requests.are_full();
-        let done = server.exchange.requests.pop_front();
-        if !server.is_pipelined()
-            && let Some(done @ Request::Execute(_)) = &done
-        {
-            let since = Some(core.now);
-            let ran = std::mem::replace(&mut server.exchange.ran, Ran { since, ..Ran::default() });
-            counts::count_request(core, key, done, &ran);
+    let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
+    if !server.exchange.is_answered_by(tag) {
+        return;
+    }
+    let was_full = server.exchange.requests.are_full();
+    let done = server.exchange.requests.pop_front();
+    if let (false, Some(done @ Request::Execute(_))) = (server.is_pipelined(), &done) {
+        let ran = std::mem::replace(&mut server.exchange.ran, Ran { since: Some(core.now), ..Ran::default() });
+        if let Some(client) = client.as_deref() {
+            let pool = core.pools.get(server.pool.0);
+            count_request(&mut core.lifecycle.shapes, pool, (server, client), done, (&ran, core.now));
         }
-        let Some(server) = core.servers.get_mut(key.0) else { return };
-        server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
-        server.exchange.head_is_done();
-        if let Some(Request::Parse { statement: Some(statement), copy: copy @ 1.., .. }) = &done {
-            server.known.statements.is_made(statement, *copy);
-        }
-        if tag == tag::PARSE_COMPLETE
-            && let Some(pool) = core.pools.get_mut(server.pool.0)
-        {
-            pool.counts.totals.prepared.server_parses += 1;
-        }
-        let client = server.client().and_then(|client| core.clients.get_mut(client.0));
-        emit_invented(server, client);
-        let has_room = was_full && !server.exchange.requests.are_full();
-        let is_last = server.exchange.requests.is_empty();
-        if has_room || is_last || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
-            order::look_again(core, key);
-        }
+    }
+    server.exchange.has_set |= done.as_ref().is_some_and(Request::may_set);
+    server.exchange.head_is_done();
+    if let Some(Request::Parse { statement: Some(statement), copy: copy @ 1.., .. }) = &done {
+        server.known.statements.is_made(statement, *copy);
+    }
+    if tag == tag::PARSE_COMPLETE
+        && let Some(pool) = core.pools.get_mut(server.pool.0)
+    {
+        pool.counts.totals.prepared.server_parses += 1;
+    }
+    emit_invented(server, client.as_deref_mut());
+    let has_room = was_full && !server.exchange.requests.are_full();
+    let is_last = server.exchange.requests.is_empty();
+    if has_room || is_last || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
+        order::look_again(server, client, &mut core.schedule);
     }
 }
 

@@ -29,7 +29,7 @@ use crate::pipeline::retry;
 use crate::pools::{checkin, connect, leave, pipelines};
 use crate::shared::Message;
 use crate::state::server::{Server, State};
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 use crate::sync::lock;
 
 /// The time after a statement for which its server may get the cancel request first: its process has not had the
@@ -90,7 +90,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
     pipelines::disown(core, server_key, place);
     retry::answer_unit(core, key, &Error::Cancelled);
     answer_asker(core, asker);
-    turns::later(core, After::Stop(server_key));
+    core.schedule.later(After::Stop(server_key));
 }
 
 /// Has the server stop the units of a pipelined connection, if no client waits for any of them.
@@ -210,10 +210,10 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
     }
     target.cancels.repeats = false;
     if std::mem::take(&mut target.cancels.frees) {
-        turns::later(core, After::Free(target_key));
+        core.schedule.later(After::Free(target_key));
     } else if let Some(key) = target.holder() {
         // The client's alignment may wait for this, or its next unit.
         core.clients.get_mut(key.0).into_iter().for_each(|client| client.checkout.behind_own = false);
-        turns::give_turn(core, Turn::Client(key));
+        core.schedule.give_turn(Turn::Client(key));
     }
 }

@@ -1,6 +1,6 @@
 //! The effects that completed statements have on their session.
 
-use crate::model::keys::ServerKey;
+use crate::model::hub::Hubs;
 use crate::model::request::Request;
 use crate::model::session::SELECTED;
 use crate::model::session::{Outcome, Unfollowed};
@@ -8,8 +8,8 @@ use classify::configure::Argument;
 use classify::{Discard as Discards, Kind, Reasons, Verdict};
 
 use crate::backend::hub_asks;
-use crate::state::Core;
-use crate::state::server::Residue;
+use crate::state::client::Client;
+use crate::state::server::{Residue, Server};
 
 /// The extent to which a statement has run.
 #[derive(Clone, Copy)]
@@ -27,8 +27,7 @@ pub enum End<'a> {
 /// Notes the state that the request at the head may have left in its session, now that it has run: to its end, to the
 /// last row that was asked for, or into an error, which undoes neither locks of the session nor statements that a
 /// function has prepared.
-pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+pub fn leaves(server: &mut Server, client: Option<&mut Client>, hubs: &Hubs, end: End<'_>) {
     let verdict = match server.exchange.requests.front() {
         Some(Request::Query(verdict, _)) => verdict.clone(),
         Some(Request::Execute(Some(statement)) | Request::Bind(Some(statement))) => statement.verdict(),
@@ -48,7 +47,7 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     };
     server.known.residue = server.known.residue.max(residue);
     server.life.retire |= known.is_some_and(|verdict| verdict.lasting);
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let Some(client) = client else { return };
     client.session.unfollowed = client.session.unfollowed.max(Unfollowed::by(known));
     let place = server.exchange.finished;
     if matches!(end, End::Command(_) | End::Suspended) {
@@ -62,11 +61,11 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
-            command_complete(core, key, text, known, place);
+            command_complete(server, client, hubs, text, known, place);
         }
         // It has set all that it sets, though its client may ask for more rows: there are none.
         End::Suspended if known.is_some_and(|verdict| verdict.is_call) => {
-            command_complete(core, key, SELECTED, known, place);
+            command_complete(server, client, hubs, SELECTED, known, place);
         }
         End::Suspended => client.session.pins.finished(b"", known),
         // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
@@ -78,12 +77,16 @@ pub fn leaves(core: &mut Core, key: ServerKey, end: End<'_>) {
 }
 
 /// Notes the effects on the session of the command in this place of its text, which has finished with this tag.
-fn command_complete(core: &mut Core, key: ServerKey, text: &[u8], verdict: Option<&Verdict>, place: usize) {
-    let listener = core.servers.get(key.0).and_then(|server| server.holder());
+fn command_complete(
+    server: &mut Server,
+    client: &mut Client,
+    hubs: &Hubs,
+    text: &[u8],
+    verdict: Option<&Verdict>,
+    place: usize,
+) {
     let kind = verdict.and_then(|verdict| verdict.kind_of(place));
-    let heard = listener.is_some_and(|listener| hub_asks::is_heard(core, listener, text, kind));
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let heard = server.holder().is_some_and(|listener| hub_asks::is_heard(hubs, listener, client, text, kind));
     match client.session.pending.finished(text, kind) {
         Outcome::Noted => (),
         Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),

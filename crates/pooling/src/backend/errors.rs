@@ -13,7 +13,7 @@ use crate::pipeline::receive;
 use crate::pools::settle;
 use crate::router::route;
 use crate::state::cluster::SERIALIZABLE;
-use crate::state::{Core, turns};
+use crate::state::{Core, answering, turns};
 
 /// Works on an error from a server.
 pub fn answer_error(
@@ -48,23 +48,23 @@ pub fn answer_error(
         receive::error(core, key, message, &report);
         return Ok(());
     }
-    copies::send_syncs(core, key, copying.failed());
-    effects::leaves(core, key, End::Error);
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
+    if let Some(client) = client.as_deref_mut() {
+        copies::send_syncs(server, client, copying.failed());
+    }
+    effects::leaves(server, client.as_deref_mut(), &core.pipelines.hubs, End::Error);
     server.exchange.forgets_statement(&mut server.known.statements, &report);
-    let Some((server, client)) = core.answered_pair(key) else { return Ok(()) };
+    let Some(client) = client else { return Ok(()) };
     let refused = matches!(server.exchange.requests.front(), Some(Request::Refuse))
         && matches!(&*report.code, sqlstate::INVALID_SQL_STATEMENT_NAME | sqlstate::INVALID_CURSOR_NAME);
     if refused || shapes::is_of_other_columns(server, client, &report) {
         shapes::CHANGED.write(client.io.out(), Severity::Error);
-        order::look_again(core, key);
-        return Ok(());
+    } else if let Some((internal, shown)) = shown_name(&server.exchange.requests, client, &report.code) {
+        write_renamed(client.io.out(), message, &internal, &shown);
+    } else {
+        client.io.out().extend_from_slice(message);
     }
-    match shown_name(&server.exchange.requests, client, &report.code) {
-        Some((internal, shown)) => write_renamed(client.io.out(), message, &internal, &shown),
-        None => client.io.out().extend_from_slice(message),
-    }
-    order::look_again(core, key);
+    order::look_again(server, Some(client), &mut core.schedule);
     Ok(())
 }
 

@@ -21,7 +21,7 @@ use crate::pools::close::{self, SERVER_CLOSED};
 use crate::pools::{checkin, connect, leave};
 use crate::router::{fingerprints, freshness, members};
 use crate::state::server::{Apart, Server, State};
-use crate::state::{Core, tell, turns};
+use crate::state::{Core, answering, tell};
 
 /// Ends a server connection that is lost or cannot go on: its client gets the error that fits its unit.
 pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
@@ -61,7 +61,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
             lost(core, key, cause);
         }
     }
-    turns::later(core, After::Grow(pool_key));
+    core.schedule.later(After::Grow(pool_key));
 }
 
 /// A server has not let the pooler in.
@@ -138,7 +138,9 @@ impl Loss {
 /// Ends a server connection that was lost, with a client or without one.
 fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of its statements is unknown: a later read must see them if they were committed.
-    freshness::note_loss(core, key);
+    if let Some((server, Some(client))) = answering(&mut core.servers, &mut core.clients, key) {
+        freshness::note_loss(server, client, &core.pools, &core.router);
+    }
     let Some(server) = core.servers.get_mut(key.0) else { return };
     // The client has sent these Syncs, and the server has not got them.
     let syncs = server.exchange.copying.lost();
@@ -200,5 +202,5 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     if client.input.unsynced {
         client.input.discard = Discard::ToSync;
     }
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }

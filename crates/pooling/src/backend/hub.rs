@@ -154,7 +154,7 @@ fn has_hub(core: &mut Core, home: PoolKey, had_since: Option<Instant>) -> bool {
         return false;
     }
     listening.wanted = Some(now);
-    turns::later(core, After::Hub(home));
+    core.schedule.later(After::Hub(home));
     true
 }
 
@@ -238,7 +238,7 @@ fn hub_answered(core: &mut Core, home: PoolKey) {
     for key in listeners {
         let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
         if ears.is_some_and(|ears| ears.heard(&channel)) {
-            turns::give_turn(core, Turn::Client(key));
+            core.schedule.give_turn(Turn::Client(key));
         }
     }
 }
@@ -290,7 +290,7 @@ pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     for key in lost.map(|listening| listening.hub.everybody()).unwrap_or_default() {
         if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
             ears.lose();
-            turns::give_turn(core, Turn::Client(key));
+            core.schedule.give_turn(Turn::Client(key));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::model::channels::{Ask, Hears};
 use crate::model::client::Discard;
+use crate::model::hub::Hubs;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::turn::After;
 use classify::Kind;
@@ -12,7 +13,7 @@ use wire::frontend;
 use crate::router::members;
 use crate::state::client::Client;
 use crate::state::server::{Server, State};
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 
 /// The place at which the channel and the payload of a NotificationResponse begin.
 pub const TEXT: usize = HEADER + size_of::<i32>();
@@ -73,7 +74,7 @@ pub fn tell_news(core: &mut Core, key: ClientKey) {
     }
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.ears.as_ref().is_some_and(|ears| ears.fault().is_some()) {
-        turns::later(core, After::Deaf(key));
+        core.schedule.later(After::Deaf(key));
     } else if client.io.pending() == 0 {
         client.take_news();
         sockets::flush_client(core, key);
@@ -81,20 +82,17 @@ pub fn tell_news(core: &mut Core, key: ClientKey) {
 }
 
 /// Whether a LISTEN that has finished is done by the hub.
-pub fn is_heard(core: &Core, key: ClientKey, tag: &[u8], kind: Option<&Kind>) -> bool {
+pub fn is_heard(hubs: &Hubs, key: ClientKey, client: &Client, tag: &[u8], kind: Option<&Kind>) -> bool {
     let (b"LISTEN", Some(Kind::Listen(channel))) = (tag, kind) else { return false };
-    let by_hub = |client: &&Client| client.ears.as_ref().is_some_and(|ears| ears.hears(channel) != Hears::No);
-    let Some(home) = core.clients.get(key.0).filter(by_hub).and_then(|client| client.route.home) else {
-        return false;
-    };
-    core.pipelines.hubs.get(&home).is_some_and(|listening| listening.hub.is_heard(channel, key))
+    let listening = client.route.home.and_then(|home| hubs.get(&home));
+    client.ears.as_ref().is_some_and(|ears| ears.hears(channel) != Hears::No)
+        && listening.is_some_and(|listening| listening.hub.is_heard(channel, key))
 }
 
 /// Whether a notification on a client's own connection comes to the client by the hub.
-pub fn is_told_otherwise(core: &Core, key: ServerKey, body: &[u8]) -> bool {
-    let client = core.servers.get(key.0).and_then(|server| server.holder()).and_then(|key| core.clients.get(key.0));
-    let Some(ears) = client.and_then(|client| client.ears.as_ref()) else { return false };
-    channel_told(body).is_some_and(|channel| ears.hears(channel) != Hears::No)
+pub fn is_told_otherwise(client: Option<&Client>, body: &[u8]) -> bool {
+    let ears = client.and_then(|client| client.ears.as_ref());
+    ears.zip(channel_told(body)).is_some_and(|(ears, channel)| ears.hears(channel) != Hears::No)
 }
 
 /// Notes the end of a client's unit outside a transaction: its LISTENs count, unless it has failed; with `last`, none

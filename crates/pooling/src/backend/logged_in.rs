@@ -8,8 +8,8 @@ use crate::io::Peer;
 use crate::log::{self, Level};
 use crate::pools::{align, grow, reroute, roles, welcome};
 use crate::router::{fingerprints, freshness, members};
+use crate::state::Core;
 use crate::state::server::Apart;
-use crate::state::{Core, turns};
 
 /// Notes that a server has accepted the pooler's login: the clients that wait for it go on.
 pub fn logged_in(core: &mut Core, key: ServerKey) {
@@ -65,7 +65,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
             align::run_connect_query(core, key, &query);
         }
         None if asks => (),
-        None => turns::later(core, After::Free(key)),
+        None => core.schedule.later(After::Free(key)),
     }
     welcome::greet_by(core, pool_key, welcome, vars);
     // While a server is down there is one attempt at a time; now the others follow.

@@ -1,5 +1,7 @@
 //! The end of a unit: its effects on the session, and the clients that learn of them.
 
+use std::time::Instant;
+
 use crate::model::client::Discard;
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
@@ -12,25 +14,34 @@ use wire::backend::{self, Status};
 use crate::backend::{aligned, hub_asks};
 use crate::config::PoolMode;
 use crate::error::Error;
+use crate::frontend::order;
 use crate::frontend::replies::{emit_invented, undo};
 use crate::pipeline::receive;
-use crate::pools::{align, counts};
+use crate::pools::align;
+use crate::pools::counts::count_request;
 use crate::router::freshness;
 use crate::state::client::Client;
+use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server};
-use crate::state::{Core, turns};
+use crate::state::{Core, answering, turns};
 
 /// Works on the ReadyForQuery that ends a unit on a server.
 pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) -> Result<(), wire::Error> {
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
     server.status = status;
     let Some((ended, unanswered)) = server.exchange.end_unit() else {
         turns::doom(core, key, "broken protocol: ReadyForQuery that nothing asked for");
         return Ok(());
     };
-    counts::count_last(core, key, &ended, &unanswered);
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
-    let mut client = server.client().and_then(|client| core.clients.get_mut(client.0));
+    if !server.is_pipelined() {
+        let ran = std::mem::take(&mut server.exchange.ran);
+        if let Some(client) = client.as_deref() {
+            // Behind an error, the first request without an answer is the one that has failed.
+            let last = unanswered.first().filter(|_| ran.error.is_some()).unwrap_or(&ended);
+            let pool = core.pools.get(server.pool.0);
+            count_request(&mut core.lifecycle.shapes, pool, (server, client), last, (&ran, core.now));
+        }
+    }
     undo(server, false, client.as_deref_mut(), unanswered);
     server.settle_definition();
     let failed = std::mem::take(&mut server.exchange.failed);
@@ -42,9 +53,9 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
                 && std::mem::take(&mut client.checkout.behind_own)
                 && let Some(key) = server.client()
             {
-                turns::give_turn(core, Turn::Client(key));
+                core.schedule.give_turn(Turn::Client(key));
             }
-            turns::later(core, After::Free(key));
+            core.schedule.later(After::Free(key));
         }
         Request::Align => aligned::aligned(core, key),
         Request::Clean if server.exchange.requests.is_empty() && std::mem::take(&mut server.known.lost_count) => {
@@ -54,17 +65,17 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
             if let Some(target) = server.end_reset() {
                 (server.known.session.sets, server.known.session.read_only) = (target.sets, target.read_only);
             }
-            turns::later(core, After::Free(key));
+            core.schedule.later(After::Free(key));
         }
         Request::Clean | Request::Connect => (),
-        Request::Lookup => turns::later(core, After::LookedUp(key)),
+        Request::Lookup => core.schedule.later(After::LookedUp(key)),
         Request::Role => {
             let (is_standby, is_last) = (server.known.was_standby, server.exchange.requests.is_empty());
             if is_standby {
-                turns::later(core, After::Standby(key));
+                core.schedule.later(After::Standby(key));
             }
             if is_last {
-                turns::later(core, After::Free(key));
+                core.schedule.later(After::Free(key));
             }
         }
         _ if server.is_pipelined() => receive::ready(core, key, message, status),
@@ -91,13 +102,12 @@ fn leave_anything(server: &mut Server, client: Option<&mut Client>) {
 
 /// Notes the end of a client's unit on its connection: `ready` is the message that the client gets for it.
 fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
         return refuse_block(core, key);
     }
-    let Some(client_key) = server.client() else { return };
-    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    let Some(client) = client else { return };
     let tracked = &core.parameters.tracked;
     // A Query ends its unit without a Sync, also one that messages of the extended protocol have begun.
     if ready.is_some() && server.exchange.requests.is_empty() {
@@ -115,8 +125,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         transaction_ended(server, client, tracked, failed);
     }
     // A unit that ends within a transaction may have committed another before.
-    freshness::note_commit(core, key);
-    let Some((server, client)) = core.answered_pair(key) else { return };
+    freshness::note_commit(server, client, &core.pools, &core.router);
     match ready {
         Some(message) => {
             if status == Status::Idle {
@@ -129,21 +138,18 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
         None => (),
     }
     emit_invented(server, Some(client));
-    let behind_own = std::mem::take(&mut client.checkout.behind_own).then_some(server.client()).flatten();
-    count_unit(core, key, status);
-    if let Some(client) = behind_own {
-        turns::give_turn(core, Turn::Client(client));
-    }
-    turns::later(core, After::Free(key));
+    order::look_again(server, Some(client), &mut core.schedule);
+    count_unit(server, client, core.pools.get_mut(server.pool.0), core.now, status);
+    core.schedule.later(After::Free(key));
 }
 
 /// Closes a client that has opened a transaction block in statement pooling.
 fn refuse_block(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     // No further message of the server is passed on.
     server.life.doomed = Some(Error::NoBlocks.to_string());
     let Some(client_key) = server.client() else { return };
-    if let Some(client) = core.clients.get_mut(client_key.0) {
+    if let Some(client) = client {
         // A client that reads the end of its BEGIN takes the error behind that for another result. The client has mostly not
         // got the end yet, since the server sends it together with the ReadyForQuery. It stays where something stands behind
         // it, such as a changed parameter or the warning for a second BEGIN.
@@ -153,7 +159,7 @@ fn refuse_block(core: &mut Core, key: ServerKey) {
             client.io.retract(&end);
         }
     }
-    turns::later(core, After::Expel(client_key, Box::new(Error::NoBlocks)));
+    core.schedule.later(After::Expel(client_key, Box::new(Error::NoBlocks)));
 }
 
 /// Sets again, within the transaction, the parameters that its client has reset in it. Whether the client gets the end
@@ -188,11 +194,8 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
 }
 
 /// Counts a unit that has ended, and the transaction with it.
-fn count_unit(core: &mut Core, key: ServerKey, status: Status) {
-    let now = core.now;
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(client) = server.client().and_then(|client| core.clients.get_mut(client.0)) else { return };
-    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+fn count_unit(server: &mut Server, client: &mut Client, pool: Option<&mut Pool>, now: Instant, status: Status) {
+    if let Some(pool) = pool {
         pool.counts.totals.queries += 1;
         client.deeds.queries += 1;
         let span = now.saturating_duration_since(client.times.request_since);

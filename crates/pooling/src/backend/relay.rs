@@ -18,7 +18,7 @@ use crate::router::members;
 use crate::state::client::State as ClientState;
 use crate::state::login::Introduction;
 use crate::state::server::State;
-use crate::state::{Core, cancel, sockets, turns};
+use crate::state::{Core, cancel, sockets};
 
 /// Gives a client with a proven identity a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
@@ -81,8 +81,8 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
     client.route.waiting_since = None;
     client.times.request_since = core.now;
     sockets::flush_client(core, client_key);
-    turns::give_turn(core, Turn::Client(client_key));
-    turns::give_turn(core, Turn::Server(key));
+    core.schedule.give_turn(Turn::Client(client_key));
+    core.schedule.give_turn(Turn::Server(key));
 }
 
 /// Passes on bytes of a replication client.

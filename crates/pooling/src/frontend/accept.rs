@@ -17,7 +17,7 @@ use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
 use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 
 /// Accepts the connections that have arrived.
 pub fn accept(core: &mut Core) {
@@ -82,7 +82,7 @@ pub fn take_in(core: &mut Core, arrival: Arrival) {
     }
     client.input.suspended = core.is_suspended();
     core.clients.insert(client);
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
     if is_stranger {
         core.entrance.strangers.order.push_back(key);
         limit_strangers(core);

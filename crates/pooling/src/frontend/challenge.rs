@@ -17,7 +17,7 @@ use crate::password::{self, Exchange, Plain, Stored};
 use crate::pools::leave;
 use crate::state::client::State;
 use crate::state::login::{Challenge, Derivation, Login, MAX_PASSWORD, Phase, Proven};
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 
 /// Goes on with a login when the stored password of the user is known.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
@@ -207,7 +207,7 @@ pub fn derived(core: &mut Core, key: ClientKey, secret: &Secret) {
         leave::fatal(core, key, &refusal);
     }
     sockets::flush_client(core, key);
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }
 
 fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right: bool) -> Result<(), Error> {
@@ -235,5 +235,5 @@ fn prove(core: &mut Core, key: ClientKey, login: Login, stored: Stored) {
     let Login { introduction, own_account, client_key, .. } = login;
     let secret = stored.text().cloned();
     client.pass_to(State::Proven(Box::new(Proven { introduction, secret, client_key, own_account, place: None })));
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }

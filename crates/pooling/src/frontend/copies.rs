@@ -2,19 +2,10 @@
 //! behind the error that has ended the COPY: so it gets them when such an error has come.
 
 use crate::model::exchange::Copying;
-use crate::model::keys::ServerKey;
 use crate::model::request::Request;
 
-use crate::frontend::order;
-use crate::state::Core;
+use crate::state::client::Client;
 use crate::state::server::Server;
-
-/// Notes that a server takes in a COPY.
-pub fn takes_copy(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    server.exchange.copying = Copying::Open { syncs: 0, early: true };
-    order::look_again(core, key);
-}
 
 /// Ends a COPY whose client has sent a message that is no part of one: either the COPY has failed already, and the server
 /// ignores this, or the client has broken the protocol.
@@ -24,9 +15,8 @@ pub fn fail_copy(server: &mut Server) {
 }
 
 /// Sends the Syncs that a client has sent behind its last line of a COPY that has failed.
-pub fn send_syncs(core: &mut Core, key: ServerKey, count: usize) {
-    let Some((server, client)) = core.answered_pair(key).filter(|_| count > 0) else { return };
-    client.input.unsynced = false;
+pub fn send_syncs(server: &mut Server, client: &mut Client, count: usize) {
+    client.input.unsynced &= count == 0;
     for _ in 0..count {
         wire::frontend::write_sync(server.io.out());
         server.exchange.requests.push_back(Request::Sync);

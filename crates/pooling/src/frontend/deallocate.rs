@@ -6,7 +6,9 @@ use crate::frontend::messages;
 use crate::model::client::Discard;
 use crate::model::keys::ClientKey;
 use crate::model::turn::Step;
-use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::server::Server;
+use crate::state::{Core, served};
 use classify::Kind;
 use wire::Header;
 use wire::backend::{self, Status};
@@ -16,27 +18,30 @@ use wire::frontend::tag;
 /// The longest text that is looked at.
 const LONGEST: usize = 512;
 
-/// Answers a Query that frees one of its client's statements.
-pub fn frees_statement(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+/// The text of a Query that may free one of its client's statements.
+pub fn may_free<'a>(client: &Client, server: Option<&Server>, head: Header, left: &'a [u8]) -> Option<&'a [u8]> {
     // A Close that is skipped behind an error has closed nothing.
-    let has_none =
-        client.prepared.statements.is_empty() && server.is_none_or(|server| server.exchange.requests.is_empty());
+    let has_none = client.prepared.statements.is_empty() && is_answered(server);
     if head.tag != tag::QUERY || !client.prepared.renamed || has_none {
         return None;
     }
     let sql = left.get(HEADER..head.total())?.strip_suffix(b"\0")?;
     let may_free = sql.len() <= LONGEST && memchr::memchr2_iter(b'd', b'D', sql).any(|at| is_word(sql, at));
-    if !may_free || client.input.unsynced || client.input.discard != Discard::No {
-        return None;
-    }
+    (may_free && !client.input.unsynced && client.input.discard == Discard::No).then_some(sql)
+}
+
+/// Whether a client's server has answered all, if it has one.
+fn is_answered(server: Option<&Server>) -> bool {
+    server.is_none_or(|server| server.exchange.requests.is_empty())
+}
+
+/// Answers a Query of this text that frees one of its client's statements.
+pub fn frees_statement(core: &mut Core, key: ClientKey, sql: &[u8], head: Header) -> Option<Step> {
     let verdict = messages::look_at(core, key, sql).filter(|verdict| verdict.statements == 1)?;
     let Kind::Deallocate(Some(name)) = &verdict.kind else { return None };
-    let client = core.clients.get_mut(key.0)?;
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    let is_answered = server.is_none_or(|server| server.exchange.requests.is_empty());
-    if client.checkout.pipelined().is_some() || !is_answered {
+    let (client, server) = served(&mut core.clients, &mut core.servers, key)?;
+    let server = server.as_deref();
+    if client.checkout.pipelined().is_some() || !is_answered(server) {
         client.checkout.behind_own = true;
         return Some(Step::Stop);
     }

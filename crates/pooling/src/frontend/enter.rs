@@ -22,7 +22,7 @@ use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, Identity, State};
 use crate::state::login::{Introduction, Proven};
-use crate::state::{Core, cancel, size, sockets, turns};
+use crate::state::{Core, cancel, size, sockets};
 use crate::sync::lock;
 
 /// Sends a client to another worker.
@@ -134,7 +134,7 @@ fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(),
     } else {
         pool.queue.greeting.push(key);
         client.route.waiting_since = Some(core.now);
-        turns::later(core, After::Grow(pool_key));
+        core.schedule.later(After::Grow(pool_key));
     }
     sockets::flush_client(core, key);
     Ok(())
@@ -174,7 +174,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     let Some(welcome) = pool.greetings.welcome.clone() else {
         // It has been forgotten meanwhile.
         pool.queue.greeting.push(key);
-        return turns::later(core, After::Grow(home));
+        return core.schedule.later(After::Grow(home));
     };
     let Some(pool) = core.pools.get(home.0) else { return };
     let told: Vec<&str> =
@@ -206,7 +206,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     client.times.request_since = core.now;
     upkeep::place(core, key);
     sockets::flush_client(core, key);
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }
 
 /// The value of a switch that a SET from a startup packet gives it, as servers report it.

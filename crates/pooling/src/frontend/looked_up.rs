@@ -11,7 +11,7 @@ use crate::password::Stored;
 use crate::pools::{checkin, free, leave};
 use crate::state::login::Phase;
 use crate::state::server::Residue;
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 
 /// Asks the server that was checked out to a client for its password.
 pub fn lookup(core: &mut Core, key: ClientKey) {
@@ -104,5 +104,5 @@ fn end_lookup(core: &mut Core, key: ClientKey, stored: Option<Stored>) {
         leave::fatal(core, key, &refusal);
     }
     sockets::flush_client(core, key);
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }

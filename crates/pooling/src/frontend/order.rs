@@ -3,51 +3,47 @@
 
 use crate::config::PoolMode;
 use crate::model::gate::{Before, Next, Order, order};
-use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::mark::Mark;
 use crate::model::request::Request;
-use crate::model::turn::{Step, Turn};
+use crate::model::slots::Slots;
+use crate::model::turn::Turn;
+use crate::router::members;
 use crate::state::client::Client;
+use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::state::traveller::Bound;
-use crate::state::{Core, turns};
+use crate::state::{Router, Schedule};
 use wire::backend::Status;
-use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
-/// Holds a client back whose next message depends on an answer that has not come.
-pub fn awaits_answer(core: &mut Core, key: ClientKey, tag: u8, left: &[u8]) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
-    let next = next(client, tag, left.get(HEADER..).unwrap_or_default());
-    if client.moves_to == Some(Bound::Pool) && !matches!(next, Next::Copy | Next::End) && client.may_change_pool() {
-        turns::give_turn(core, Turn::Client(key));
-        return Some(Step::Stop);
-    }
-    let server_key = client.checkout.server()?;
-    let before = before(core, key, core.servers.get(server_key.0)?);
-    let order = order(before, next);
-    if order == Order::Send {
-        return None;
-    }
-    let server = core.servers.get_mut(server_key.0)?;
+/// Holds a client back whose next message depends on an answer of its server that has not come; whether it does.
+pub fn awaits_answer(
+    client: &mut Client,
+    server: &mut Server,
+    pools: &Slots<Pool>,
+    router: &Router,
+    next: Next,
+) -> bool {
+    let order = order(before(client, server, pools, router), next);
     if order == Order::HoldAndFlush && server.exchange.requests.are_to_be_flushed() {
         wire::frame::write(server.io.out(), tag::FLUSH, |_| ());
     }
-    core.clients.get_mut(key.0)?.checkout.behind_own = true;
-    Some(Step::Stop)
+    client.checkout.behind_own |= order != Order::Send;
+    order != Order::Send
 }
 
 /// Lets a client go on that waits for the answer to a part of what it has sent. In a pipelined connection only whole
 /// units wait.
-pub fn look_again(core: &mut Core, key: ServerKey) {
-    let Some(client_key) = core.servers.get(key.0).and_then(|server| server.holder()) else { return };
-    if core.clients.get_mut(client_key.0).is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
-        turns::give_turn(core, Turn::Client(client_key));
+pub fn look_again(server: &Server, client: Option<&mut Client>, schedule: &mut Schedule) {
+    if let Some((key, client)) = server.holder().zip(client)
+        && std::mem::take(&mut client.checkout.behind_own)
+    {
+        schedule.give_turn(Turn::Client(key));
     }
 }
 
 /// The kind of a client's next message.
-fn next(client: &Client, tag: u8, body: &[u8]) -> Next {
+pub fn next(client: &Client, tag: u8, body: &[u8]) -> Next {
     match tag {
         tag::QUERY | tag::FUNCTION_CALL => Next::Query,
         tag::PARSE if body.first() == Some(&0) => Next::Parse,
@@ -68,27 +64,22 @@ fn next(client: &Client, tag: u8, body: &[u8]) -> Next {
 }
 
 /// What a client's next message finds before it.
-fn before(core: &Core, key: ClientKey, server: &Server) -> Before {
-    let Some(client) = core.clients.get(key.0) else { return Before::NOTHING };
+fn before(client: &Client, server: &Server, pools: &Slots<Pool>, router: &Router) -> Before {
     let requests = &server.exchange.requests;
     // Behind an error the server reads on to the Sync of the unit, and answers nothing before it.
     if server.exchange.skips_to_sync() {
         return Before::NOTHING;
-    }
-    let any = Before::UNIT.when(client.input.unsynced)
-        | Before::MANY.when(requests.are_full() && !server.exchange.copying.is_open())
-        | Before::RESET.when(resets(client, server))
-        | Before::DECIDES.when(repeats_cancel(server) || decides(core, client, server));
-    if let Some(pipeline) = server.pipeline() {
-        let names = pipeline.units.iter().any(|unit| unit.client == Some(key) && !unit.names.is_empty());
-        return any | Before::NAMES.when(names);
     }
     // A statement that is uncertain is prepared again, which a failed transaction refuses.
     let names = requests.has(Mark::Names) || server.status == Status::Failed && !requests.is_empty();
     let in_block = server.status != Status::Idle || requests.may_hold_transaction();
     // What the client says next is void if names before it have failed.
     let own = matches!(requests.back(), Some(Request::HiddenSync | Request::Restore { .. } | Request::Settle));
-    any | Before::REQUEST.when(!requests.is_empty())
+    Before::UNIT.when(client.input.unsynced)
+        | Before::MANY.when(requests.are_full() && !server.exchange.copying.is_open())
+        | Before::RESET.when(resets(client, server))
+        | Before::DECIDES.when(repeats_cancel(server) || decides(client, server, pools, router))
+        | Before::REQUEST.when(!requests.is_empty())
         | Before::OWN.when(own)
         | Before::ALONE.when(requests.has(Mark::Alone))
         | server.exchange.copy_before()
@@ -115,21 +106,15 @@ fn repeats_cancel(server: &Server) -> bool {
 
 /// Whether the end of a unit decides about the next one: where it may open a transaction block, in statement pooling; on a
 /// replica, since the next may write where no transaction is open; and where the client goes to another pool.
-fn decides(core: &Core, client: &Client, server: &Server) -> bool {
-    let leaves = client.moves_to == Some(Bound::Pool);
-    if leaves && client.checkout.pipelined().is_some() {
-        return true;
-    }
+fn decides(client: &Client, server: &Server, pools: &Slots<Pool>, router: &Router) -> bool {
     let requests = &server.exchange.requests;
-    let Some(pool) = core.pools.get(server.pool.0) else { return false };
-    if !requests.back().is_some_and(Request::ends_clients_unit) {
+    let Some(pool) = pools.get(server.pool.0).filter(|_| requests.back().is_some_and(Request::ends_clients_unit))
+    else {
         return false;
-    }
-    let elsewhere = pool.cluster_of.home.is_some_and(|(home, id)| {
-        let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
-        let view = cluster.and_then(|place| core.router.clusters.get(place));
-        view.is_some_and(|view| view.view().primary() != Some(id))
-    });
+    };
+    let leaves = client.moves_to == Some(Bound::Pool);
+    let place = members::place_of(pools, router, server.pool);
+    let elsewhere = place.is_some_and(|(id, view)| view.view().primary() != Some(id));
     match pool.limits.mode {
         PoolMode::Session => false,
         PoolMode::Statement if requests.has(Mark::LeavesOpen) => true,

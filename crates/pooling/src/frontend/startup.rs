@@ -10,8 +10,8 @@ use crate::frontend::{enter, login};
 use crate::io::TLS_HANDSHAKE;
 use crate::pools::leave;
 use crate::shared::Message;
+use crate::state::Core;
 use crate::state::client::State;
-use crate::state::{Core, turns};
 use crate::sync::lock;
 
 /// Works on the first packets of a client, up to its startup packet.
@@ -102,7 +102,7 @@ fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
     match acceptor.clone().accept(before, held) {
         Ok(session) => {
             client.io.begin_tls(session);
-            turns::give_turn(core, Turn::Client(key));
+            core.schedule.give_turn(Turn::Client(key));
         }
         Err(error) => leave::close_client(core, key, &format!("TLS: {error}")),
     }

@@ -1,23 +1,26 @@
 //! The answers of servers on pipelined connections: cut apart at each ReadyForQuery, and given to the client of each
 //! unit.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::model::keys::{ClientKey, ServerKey};
-use crate::model::pipeline::Unit;
+use crate::model::pipeline::{Pipeline, Unit};
+use crate::model::slots::Slots;
 use crate::model::turn::{After, Turn};
 use balancer::Tried;
 use wire::backend::{Report, Status};
 use wire::sqlstate;
 
 use crate::frontend::replies::{emit_invented, shown_name, write_renamed};
+use crate::metrics::shapes::Shapes;
 use crate::pipeline::retry;
 use crate::pools::counts;
 use crate::router::{freshness, members};
 use crate::state::client::Client;
 use crate::state::cluster::{SERIALIZABLE, UNLOGGED};
-use crate::state::server::Residue;
-use crate::state::{Core, turns};
+use crate::state::pool::Pool;
+use crate::state::server::{Residue, Server};
+use crate::state::{Core, Schedule, turns};
 
 /// The most times that a unit is retried after an error by the fault of the pooler or a neighbour.
 const RETRIES: u8 = 8;
@@ -29,8 +32,8 @@ const REFUSALS: u8 = 100;
 /// Works on an error in the answer to a pipelined connection's unit. The client gets it, unless the fault is the
 /// pooler's or a neighbour's: then the unit is retried.
 pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
-    let only_read = core.servers.get(key.0).is_some_and(|server| members::is_only_read(core, server));
     let Some(server) = core.servers.get_mut(key.0) else { return };
+    let only_read = members::is_only_read(server, &core.pools, &core.router);
     let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
     // The unit wrote on a replica or in a read-only transaction of the pooler's, and has done nothing. The error of the
     // session's own read-only transactions is for the client.
@@ -96,68 +99,77 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
     let Some((unit, took)) = server.pipeline_mut().and_then(|pipeline| pipeline.finish_head(core.now)) else {
         return turns::doom(core, key, "broken protocol: an answer that nothing asked for");
     };
-    learn(core, key, &unit, took);
-    tell(core, key, unit.client, message);
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let pool = server.pool;
-    if server.pipeline().is_none_or(|pipeline| pipeline.units.is_empty()) {
-        turns::later(core, After::Free(key));
+    let mut client = unit.client.and_then(|client| core.clients.get_mut(client.0));
+    learn(server, &unit, took, core.now);
+    count_unit(server, &mut core.pools, &mut core.lifecycle.shapes, &unit, took);
+    if let Some(client) = client.as_deref_mut()
+        && !server.known.session.read_only
+        && server.known.standby != Some(true)
+    {
+        freshness::owe(client, &core.pools, &core.router);
+    }
+    let Some(pipeline) = server.pipeline_mut() else { return };
+    match unit.client.zip(client) {
+        Some((key, client)) => tell(pipeline, (key, client), message, core.now, &mut core.schedule),
+        // An answer without a client is thrown away.
+        None => pipeline.drop_answer(),
+    }
+    if pipeline.units.is_empty() {
+        core.schedule.later(After::Free(key));
     } else {
+        core.schedule.later(After::Share(server.pool));
         // The next unit may begin with an answer of the pooler's own.
         emit_invented(server, None);
-        turns::later(core, After::Share(pool));
-        turns::later(core, After::Stop(key));
+        core.schedule.later(After::Stop(key));
     }
 }
 
-/// Notes the duration of a unit, and the effects that it may have left or have written.
-fn learn(core: &mut Core, key: ServerKey, unit: &Unit, took: Duration) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+/// Notes the duration of a unit, and what it may have left.
+fn learn(server: &mut Server, unit: &Unit, took: Duration, now: Instant) {
     let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
-    let ran = std::mem::take(&mut server.exchange.ran);
     if let Some(fingerprint) = &unit.fingerprint {
-        fingerprint.took(took, alone, core.now);
+        fingerprint.took(took, alone, now);
         if let Some(kept) = unit.kept {
-            fingerprint.keeping.took(kept, took, core.now);
+            fingerprint.keeping.took(kept, took, now);
         }
         if fingerprint.verdict.opaque {
             server.known.residue = server.known.residue.max(Residue::Anything);
         }
     }
-    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+}
+
+/// Counts a unit that its server has answered.
+fn count_unit(server: &mut Server, pools: &mut Slots<Pool>, shapes: &mut Shapes, unit: &Unit, took: Duration) {
+    let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
+    if let Some(pool) = pools.get_mut(server.pool.0) {
         pool.count_pipelined(server.at.place, took, alone);
     }
+    let ran = std::mem::take(&mut server.exchange.ran);
     // A unit without a client is retried.
     if unit.client.is_some() && (ran.ended || ran.error.is_some()) {
         let verdict = unit.fingerprint.as_ref().map(|fingerprint| &*fingerprint.verdict);
-        counts::count(core, key, verdict, &ran, took);
-    }
-    let Some(server) = core.servers.get(key.0) else { return };
-    if let Some(client) = unit.client
-        && !server.known.session.read_only
-        && server.known.standby != Some(true)
-    {
-        freshness::owe(core, client);
+        counts::count(shapes, pools.get(server.pool.0), server, verdict, &ran, took);
     }
 }
 
-/// Gives a client the answer to its unit; an answer without a client is thrown away.
-fn tell(core: &mut Core, key: ServerKey, client_key: Option<ClientKey>, message: &[u8]) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
-    let Some((client_key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else {
-        return pipeline.drop_answer();
-    };
+/// Gives a client the answer to its unit.
+fn tell(
+    pipeline: &mut Pipeline,
+    (key, client): (ClientKey, &mut Client),
+    message: &[u8],
+    now: Instant,
+    schedule: &mut Schedule,
+) {
     client.deeds.queries += 1;
     client.deeds.transactions += 1;
     pipeline.pass_answer(client.io.out());
     client.take_news();
     client.io.out().extend_from_slice(message);
     (client.checkout.attempts, client.checkout.retries, client.route.tried) = (0, 0, Tried::default());
-    client.times.request_since = core.now;
+    client.times.request_since = now;
     client.checkout.answered(1);
-    let goes_on = client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own);
-    core.schedule.unflushed.push(Turn::Client(client_key));
-    if goes_on {
-        turns::give_turn(core, Turn::Client(client_key));
+    schedule.unflushed.push(Turn::Client(key));
+    if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
+        schedule.give_turn(Turn::Client(key));
     }
 }

@@ -11,7 +11,7 @@ use crate::monitor::Met;
 use crate::pipeline::spill;
 use crate::pools::{leave, pipelines};
 use crate::router::{freshness, members};
-use crate::state::{Core, tell, turns};
+use crate::state::{Core, tell};
 
 /// The most times that a unit is retried which was at the head when its server died.
 const ATTEMPTS: u8 = 1;
@@ -56,7 +56,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
     if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
         pool.counts.totals.pipelining.retried += count as u64;
     }
-    turns::give_turn(core, Turn::Client(client_key));
+    core.schedule.give_turn(Turn::Client(client_key));
 }
 
 /// Ends a pipelined connection that is being closed: clients that wait for an answer get one from another server, or an
@@ -85,7 +85,9 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
             leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
         } else if writes {
             // If the write was committed all the same, its client's reads see it.
-            freshness::owe(core, head);
+            if let Some(client) = core.clients.get_mut(head.0) {
+                freshness::owe(client, &core.pools, &core.router);
+            }
             answer_head(core, key, &Error::OutcomeUnknown(cause.clone()));
         } else if forwarded || tried >= ATTEMPTS {
             answer_head(core, key, &Error::LostInRead(cause.clone()));
@@ -134,7 +136,7 @@ fn end_unit(core: &mut Core, client_key: ClientKey) {
     client.checkout.attempts = 0;
     client.checkout.answered(1);
     if client.checkout.pipelined().is_none() && std::mem::take(&mut client.checkout.behind_own) {
-        turns::give_turn(core, Turn::Client(client_key));
+        core.schedule.give_turn(Turn::Client(client_key));
     }
     core.schedule.unflushed.push(Turn::Client(client_key));
 }

@@ -28,7 +28,7 @@ use crate::router::fingerprints;
 use crate::router::unit::{self, Front, Way};
 use crate::state::client::Client;
 use crate::state::server::Server;
-use crate::state::{Core, turns};
+use crate::state::{Core, served};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
 /// then the client needs a connection of its own.
@@ -42,21 +42,21 @@ pub fn pipeline<'a>(
     front: Option<Front<'a>>,
     turn: Option<Duration>,
 ) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
+    let (client, server) = served(&mut core.clients, &mut core.servers, key)?;
     let pool_key = client.route.pool?;
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
     if !core.pools.get(pool_key.0)?.limits.pipelining {
         // Earlier units are in a pipelined connection still, when the configuration has changed.
-        return core.clients.get_mut(key.0)?.checkout.wait_for_own();
+        return client.checkout.wait_for_own();
     }
-    let holder = client.checkout.server();
+    let has_own = server.is_some();
     // While a cancel request of its client is on its way, a checked out connection stays its own.
     let untouched = |server: &Server| {
         server.status == Status::Idle && server.cancels.under_way == 0 && server.exchange.requests.is_empty()
     };
-    if holder.is_some_and(|holder| !core.servers.get(holder.0).is_some_and(untouched)) {
+    if server.as_deref().is_some_and(|server| !untouched(server)) {
         return None;
     }
     let Some(Front { unit, may_share, runs }) = front.or_else(|| Front::read(core, key, pool_key, input, false)) else {
@@ -69,20 +69,17 @@ pub fn pipeline<'a>(
     }
     let way = if may_share { unit::way(core, key, pool_key, runs) } else { Way::Unpipelined(Why::Protocol) };
     match (&unit, way) {
-        (Some(unit), Way::Shared(fingerprint)) if holder.is_none() => {
-            share(core, key, pool_key, unit, fingerprint, turn)
-        }
+        (Some(unit), Way::Shared(fingerprint)) if !has_own => share(core, key, pool_key, unit, fingerprint, turn),
         (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
         (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
         (_, way) => {
             if let Way::Unpipelined(why) = way {
                 unit::count_unpipelined(core, pool_key, why);
             }
-            if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
-                return Some(step);
-            }
-            core.clients.get_mut(key.0)?.checkout.needs_own = true;
-            None
+            let checkout = &mut core.clients.get_mut(key.0)?.checkout;
+            let step = checkout.wait_for_own();
+            checkout.needs_own |= step.is_none();
+            step
         }
     }
 }
@@ -111,10 +108,20 @@ fn share(
     {
         return send_down(core, key, server, unit, fingerprint, (false, turn.unwrap_or_default()));
     }
-    if core.clients.get(key.0).is_some_and(|client| client.checkout.server().is_some()) {
+    let (client, pool) = (core.clients.get_mut(key.0)?, core.pools.get_mut(pool_key.0)?);
+    if client.checkout.server().is_some() || client.checkout.wait_for_own().is_some() {
         return Some(Step::Stop);
     }
-    core.clients.get_mut(key.0)?.checkout.wait_for_own().or_else(|| queue_to_share(core, key, pool_key, goes_first))
+    // The client waits for room in a pipelined connection, behind the clients before it.
+    client.checkout.reads_only = true;
+    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
+    if goes_first {
+        pool.queue.sharing.push_front(key)
+    } else {
+        pool.queue.sharing.push_back(key)
+    }
+    core.schedule.later(After::Grow(pool_key));
+    Some(Step::Stop)
 }
 
 /// Makes a pipelined connection of a connection that is checked out to the client, and sends its unit down it; if it is
@@ -141,23 +148,8 @@ fn send_on_own(
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
     pipelines::open(core, server, alone);
     let sent = send_down(core, key, server, unit, fingerprint, (writes, Duration::ZERO));
-    turns::later(core, After::Share(pool));
+    core.schedule.later(After::Share(pool));
     sent
-}
-
-/// Makes a client wait for room in a pipelined connection, behind the clients before it.
-fn queue_to_share(core: &mut Core, key: ClientKey, pool_key: PoolKey, first: bool) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    client.checkout.reads_only = true;
-    client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
-    let pool = core.pools.get_mut(pool_key.0)?;
-    if first {
-        pool.queue.sharing.push_front(key)
-    } else {
-        pool.queue.sharing.push_back(key)
-    }
-    turns::later(core, After::Grow(pool_key));
-    Some(Step::Stop)
 }
 
 /// The pipelined connection that a client's unit goes down, made of an idle connection where that is better.
@@ -180,12 +172,12 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     }
     if pool.connections.idle.is_empty() {
         if best.is_some() && pool.connections.connecting == 0 && pool.connections.servers.len() < room {
-            turns::later(core, After::Widen(pool_key));
+            core.schedule.later(After::Widen(pool_key));
         }
         return best;
     }
     let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
-    let target = align::target(core, key)?;
+    let target = align::target(core.clients.get(key.0)?, &core.pools);
     if core.servers.get(server.0)?.known.session.meets(&target) {
         pipelines::open(core, server, false);
         return Some(server);

@@ -8,14 +8,16 @@
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::request::Request;
 use crate::model::session::{Alignment, Sets, Target};
+use crate::model::slots::Slots;
 use crate::model::vars::Vars;
 use wire::backend::Status;
 use wire::frontend;
 
 use crate::router::members;
-use crate::state::client::State as ClientState;
+use crate::state::client::{Client, State as ClientState};
+use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server};
-use crate::state::{Core, sockets};
+use crate::state::{Core, served, sockets};
 
 /// Undoes the effects of a function beside settings. DISCARD ALL would also drop the prepared statements, and must be a
 /// statement alone. The count of prepared statements, those of SQL and those of the protocol, says whether `DEALLOCATE
@@ -43,22 +45,19 @@ fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
 const DEALLOCATE: &str = "DEALLOCATE ALL";
 
 /// The settings that a session needs for a client: for one that is logging in, those of the pool.
-pub fn target(core: &Core, key: ClientKey) -> Option<Target> {
-    let client = core.clients.get(key.0)?;
+pub fn target(client: &Client, pools: &Slots<Pool>) -> Target {
     if !matches!(client.state(), ClientState::Login(..)) {
         let (sets, vars) = (client.session.sets.clone(), client.session.vars.clone());
-        return Some(Target { sets, vars, read_only: client.checkout.reads_only });
+        return Target { sets, vars, read_only: client.checkout.reads_only };
     }
-    let vars = client.route.home.and_then(|home| core.pools.get(home.0)).map(|pool| pool.greetings.defaults.clone());
-    Some(Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false })
+    let vars = client.route.home.and_then(|home| pools.get(home.0)).map(|pool| pool.greetings.defaults.clone());
+    Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false }
 }
 
 /// Whether a client's statement may be sent on the connection that it has: between units the session is brought in
 /// line first, and the client waits.
-pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
-    let (Some(server), Some(client)) = (core.servers.get(server_key.0), core.clients.get(key.0)) else {
-        return false;
-    };
+pub fn align(core: &mut Core, key: ClientKey) -> bool {
+    let Some((client, Some(server))) = served(&mut core.clients, &mut core.servers, key) else { return false };
     if server.is_aligning() {
         return false;
     }
@@ -66,11 +65,8 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
     if within || client.input.passing > 0 {
         return true;
     }
-    let Some(mut target) = target(core, key) else { return false };
-    target.read_only |= members::is_only_read(core, server);
-    let (Some(server), Some(client)) = (core.servers.get_mut(server_key.0), core.clients.get_mut(key.0)) else {
-        return false;
-    };
+    let mut target = target(client, &core.pools);
+    target.read_only |= members::is_only_read(server, &core.pools, &core.router);
     if server.known.session.meets(&target) {
         client.session.vars.unite(&mut server.known.session.vars);
         return true;
@@ -86,7 +82,9 @@ pub fn align(core: &mut Core, server_key: ServerKey, key: ClientKey) -> bool {
     }
     ask_all(server, &alignment, Request::Align);
     server.begin_alignment(target, core.now);
-    sockets::flush_server(core, server_key);
+    if let Some(server) = client.checkout.server() {
+        sockets::flush_server(core, server);
+    }
     false
 }
 

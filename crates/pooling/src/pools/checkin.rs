@@ -5,8 +5,8 @@ use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::Turn;
 
 use crate::config::PoolMode;
+use crate::state::Core;
 use crate::state::server::Residue;
-use crate::state::{Core, turns};
 
 /// Whether a client has left state on its connection that no other has: it must not get another one unnoticed.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
@@ -45,6 +45,6 @@ pub fn detach(core: &mut Core, key: ServerKey) {
     }
     let client = core.clients.get_mut(client_key.0);
     if client.is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
-        turns::give_turn(core, Turn::Client(client_key));
+        core.schedule.give_turn(Turn::Client(client_key));
     }
 }

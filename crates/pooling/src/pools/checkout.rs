@@ -6,8 +6,8 @@ use balancer::Want;
 
 use crate::pools::{align, checks, leave, order, welcome};
 use crate::router::{choose, members};
+use crate::state::Core;
 use crate::state::client::State as ClientState;
-use crate::state::{Core, turns};
 
 /// The number of idle connections that are looked at for one whose session is in line.
 pub const LOOKED_AT: usize = 16;
@@ -17,8 +17,8 @@ pub const LOOKED_AT: usize = 16;
 pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     let Some(client) = core.clients.get_mut(key.0) else { return false };
     client.checkout.reads_only = reads_only;
-    if let Some(server) = client.checkout.server() {
-        return align::align(core, server, key);
+    if client.checkout.server().is_some() {
+        return align::align(core, key);
     }
     let Some(pool_key) = client.route.pool else { return false };
     if members::is_cluster(core, pool_key) && !choose::route(core, key, Want::Any, 0) {
@@ -51,7 +51,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     {
         pool.connections.idle.push_back(server);
     }
-    turns::later(core, After::Grow(pool_key));
+    core.schedule.later(After::Grow(pool_key));
     false
 }
 
@@ -60,7 +60,7 @@ pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> 
     while let Some(next) = order::next(core, pool_key, server) {
         if core.clients.get(next.0).is_some_and(|client| client.checkout.waits().is_some()) {
             assign(core, server, next);
-            turns::give_turn(core, Turn::Client(next));
+            core.schedule.give_turn(Turn::Client(next));
             return true;
         }
     }
@@ -70,7 +70,7 @@ pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> 
 /// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one among
 /// the next ones. A connection that must be checked first is checked, and not taken.
 pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<ServerKey> {
-    let target = align::target(core, key)?;
+    let target = align::target(core.clients.get(key.0)?, &core.pools);
     let pool = core.pools.get_mut(pool_key.0)?;
     let oldest_first = core.config.settings.server_round_robin;
     let count = pool.connections.idle.len();
@@ -101,14 +101,14 @@ pub fn assign(core: &mut Core, server_key: ServerKey, key: ClientKey) {
         pool.counts.totals.assignments += 1;
         pool.queue.served = Some(core.now);
     }
-    if align::align(core, server_key, key) {
+    if align::align(core, key)
+        && let Some(client) = core.clients.get_mut(key.0)
+    {
         // It waits in line again, though nothing was asked here that could end its strikes.
-        if let Some(client) = core.clients.get_mut(key.0) {
-            client.checkout.strikes = 0;
-        }
-        match core.clients.get(key.0).map(|client| client.state()) {
-            Some(ClientState::Login(..)) => turns::later(core, After::Lookup(key)),
-            Some(ClientState::Greeting) => turns::later(core, After::Verified(key)),
+        client.checkout.strikes = 0;
+        match client.state() {
+            ClientState::Login(..) => core.schedule.later(After::Lookup(key)),
+            ClientState::Greeting => core.schedule.later(After::Verified(key)),
             _ => (),
         }
     }

@@ -197,7 +197,7 @@ fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
         Apart::Relay(client) => client.into_iter().for_each(|client| {
             leave::fatal(core, client, &error::Error::ReplicationLost(Cause::connection(why)));
         }),
-        Apart::Hub => turns::later(core, After::HubFailed(key, why.to_owned())),
+        Apart::Hub => core.schedule.later(After::HubFailed(key, why.to_owned())),
     }
 }
 
@@ -320,7 +320,7 @@ fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
             // worked on.
             server.prepare(None, core.now);
             server.status = Status::Idle;
-            turns::later(core, After::LoggedIn(key));
+            core.schedule.later(After::LoggedIn(key));
         }
         Event::Requested => {
             server.has_brought();
@@ -370,6 +370,6 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);
     }
     if pool.cluster_of.home.is_some() || refuses && pool.connections.servers.is_empty() {
-        turns::later(core, After::Refuse(key, Box::new(error::Error::CannotConnect(cause.clone()))));
+        core.schedule.later(After::Refuse(key, Box::new(error::Error::CannotConnect(cause.clone()))));
     }
 }

@@ -6,7 +6,7 @@ use crate::model::turn::After;
 
 use crate::pools::{connect, limits, waiting, welcome};
 use crate::router::members;
-use crate::state::{Core, size, turns};
+use crate::state::{Core, size};
 
 /// Opens connections for waiting clients, as far as the limits allow.
 pub fn grow(core: &mut Core, key: PoolKey) {
@@ -22,7 +22,7 @@ pub fn grow(core: &mut Core, key: PoolKey) {
     let (down, retry) = (failure.is_some(), settings.server_login_retry.0);
     if failure.is_some_and(|failure| failure.holds(core.now, retry)) {
         if let Some(error) = pool.why_down(core.now, retry) {
-            turns::later(core, After::Refuse(key, Box::new(error)));
+            core.schedule.later(After::Refuse(key, Box::new(error)));
         }
         return;
     }

@@ -10,14 +10,14 @@ use wire::backend::Status;
 use crate::error::{Error, Severity};
 use crate::pools::{checkin, pipelines};
 use crate::state::client::State as ClientState;
-use crate::state::{Core, sockets, tell, turns};
+use crate::state::{Core, sockets, tell};
 use crate::sync::lock;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
 pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     if client.login_phase().is_some() {
-        return turns::later(core, After::LookupRefused(key, error.to_string()));
+        return core.schedule.later(After::LookupRefused(key, error.to_string()));
     }
     if !client.is_ready() {
         return fatal(core, key, error);
@@ -39,7 +39,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
         pool.counts.totals.refused += 1;
         pool.forget(key);
     }
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
 }
 
 /// Sends a client the reason why it is closed, and closes it.
@@ -144,5 +144,5 @@ fn leave(core: &mut Core, key: ClientKey) {
     checkin::detach(core, server_key);
     // The statement goes on until the server notices; no other client can use that connection.
     let why = "the client disconnected during a statement or a transaction";
-    turns::later(core, if usable { After::Free(server_key) } else { After::Close(server_key, why) });
+    core.schedule.later(if usable { After::Free(server_key) } else { After::Close(server_key, why) });
 }

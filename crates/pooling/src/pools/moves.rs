@@ -16,7 +16,7 @@ use crate::router::fingerprints;
 use crate::shared::Message;
 use crate::state::client::{Client, State};
 use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
-use crate::state::{Core, size, sockets, turns};
+use crate::state::{Core, size, sockets};
 use crate::sync::lock;
 
 /// Takes a client out of this worker, with its whole session.
@@ -119,6 +119,6 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         return None;
     }
     upkeep::place(core, key);
-    turns::give_turn(core, Turn::Client(key));
+    core.schedule.give_turn(Turn::Client(key));
     Some(key)
 }

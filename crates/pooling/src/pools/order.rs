@@ -50,8 +50,8 @@ pub fn next_sharer(core: &mut Core, pool_key: PoolKey, turned_away: bool) -> Opt
 /// Whether a session on a server connection has the settings of a waiting client. Whether the connection is for reads
 /// alone does not count: a write would wait behind all reads.
 fn suits(core: &Core, server: ServerKey, key: ClientKey) -> bool {
-    let Some(target) = align::target(core, key) else { return false };
-    core.servers.get(server.0).is_some_and(|server| server.known.session.has_settings(&target))
+    let pair = core.servers.get(server.0).zip(core.clients.get(key.0));
+    pair.is_some_and(|(server, client)| server.known.session.has_settings(&align::target(client, &core.pools)))
 }
 
 /// Whether others may go before this client, which is the first.

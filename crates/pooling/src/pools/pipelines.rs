@@ -3,7 +3,7 @@
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{After, Turn};
 
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, sockets};
 
 /// Gives up the answer of the unit in this place; gives its client.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
@@ -25,9 +25,9 @@ pub fn forget_client(core: &mut Core, key: ClientKey) {
             unit.client = None;
         }
     }
-    turns::later(core, After::Stop(server_key));
+    core.schedule.later(After::Stop(server_key));
     // The client may have been the slow reader that held the pipelined connection.
-    turns::give_turn(core, Turn::Server(server_key));
+    core.schedule.give_turn(Turn::Server(server_key));
 }
 
 /// Makes a pipelined connection of a server connection that no client uses.

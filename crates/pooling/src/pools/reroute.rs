@@ -5,6 +5,7 @@ use crate::model::turn::Turn;
 
 use crate::monitor::Refreshed;
 use crate::pools::{checkout, close, welcome};
+use crate::router::members;
 use crate::state::client::Client;
 use crate::state::{Core, turns};
 
@@ -25,7 +26,7 @@ pub fn reroute(core: &mut Core, key: PoolKey) {
         }
         client.route.pool = Some(home);
         if client.is_ready() {
-            turns::give_turn(core, Turn::Client(key));
+            core.schedule.give_turn(Turn::Client(key));
         } else {
             // The client waits for its password to be looked up.
             checkout::acquire(core, key, false);
@@ -42,9 +43,7 @@ fn reroute_writes(core: &mut Core, member: PoolKey) {
 /// Lets clients choose again that wait in a member for a read whose commits its server may not show by now: it may have
 /// been restarted since it was chosen.
 pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
-    let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return };
-    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
-    let Some(view) = cluster.and_then(|place| core.router.clusters.get(place)) else { return };
+    let Some((id, view)) = members::place_of(&core.pools, &core.router, member) else { return };
     if view.view().primary() != Some(id) {
         let freshness = view.freshness().clone();
         reroute_some(core, member, |client| !freshness.covers(id, client.route.owed.sees));

@@ -18,9 +18,9 @@ use crate::config::DefaultRole;
 use crate::error::Error;
 use crate::pools::{connect, leave, limits};
 use crate::router::members::{self, ACCESS, SHUN};
+use crate::state::Core;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::{Core, turns};
 
 /// Whether sessions of a pool of clients may write.
 fn may_write(core: &Core, home: &Pool) -> bool {
@@ -74,7 +74,7 @@ pub fn warn_of_silent(name: &str) {
 fn greet_all(core: &mut Core, home: PoolKey) {
     let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.queue.greeting));
     for client in greeting.into_iter().flatten() {
-        turns::later(core, After::Greet(client));
+        core.schedule.later(After::Greet(client));
     }
 }
 

@@ -11,9 +11,9 @@ use crate::frontend::{challenge, startup};
 use crate::pipeline::spill;
 use crate::pools::connect;
 use crate::reactor::forward;
+use crate::state::Core;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
-use crate::state::{Core, turns};
 
 /// Works on a server's input; gives the number of bytes that are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
@@ -100,7 +100,7 @@ pub fn feed_client(core: &mut Core, key: ClientKey, fresh: &[u8], turn: Option<D
     }
     // Bytes that came during the wait are still in the socket, and no event will report them again.
     if fresh.is_empty() && core.clients.get(key.0).is_some_and(|client| client.io.readable) {
-        turns::give_turn(core, Turn::Client(key));
+        core.schedule.give_turn(Turn::Client(key));
     }
 }
 

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use crate::model::client::Discard;
 use crate::model::exchange::Copying;
+use crate::model::gate::Next;
 use crate::model::keys::ClientKey;
-use crate::model::turn::{After, Step};
+use crate::model::turn::{After, Step, Turn};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
@@ -19,7 +20,10 @@ use crate::pipeline::send;
 use crate::pools::{checkout, free, leave};
 use crate::router::route;
 use crate::router::unit::Front;
-use crate::state::{Core, sockets, turns};
+use crate::state::client::Client;
+use crate::state::server::Server;
+use crate::state::traveller::Bound;
+use crate::state::{Core, served, sockets};
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
 const LOOKED_AT: usize = 65_536;
@@ -33,119 +37,128 @@ const NAME: usize = 4096;
 /// Works on the input of a client that has been greeted. If its `turn` in a pipelined connection has come, that is the time
 /// that it has waited.
 pub fn ready_input(core: &mut Core, key: ClientKey, left: &[u8], turn: Option<Duration>) -> Step {
-    if let Some(step) = rest_of_message(core, key, left).or_else(|| behind_own_errand(core, key)) {
-        return step;
-    }
-    let head = match header(left) {
-        Ok(Some(head)) => head,
-        Ok(None) => return Step::More,
-        Err(error) => {
-            leave::fatal(core, key, &error.into());
-            return Step::Took(left.len());
-        }
-    };
-    if let Some(step) = is_skipped(core, key, head)
-        .or_else(|| within_copy(core, key, head))
-        .or_else(|| order::awaits_answer(core, key, head.tag, left))
-        .or_else(|| deallocate::frees_statement(core, key, head, left))
-    {
-        return step;
-    }
-    let step = finds_connection(core, key, head.tag, left, turn)
-        .or_else(|| needs_no_server(core, key, head, left))
-        .or_else(|| is_discarded(core, key, head, left))
-        .or_else(|| is_not_there_yet(core, key, head, left));
-    if let Some(step) = step {
-        return step;
-    }
-    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
-        return Step::Stop;
-    }
-    if !checkout::acquire(core, key, false) {
-        hub::waits(core, key);
-        return Step::Stop;
-    }
-    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
-        return Step::Stop;
-    }
-    match messages::pass_message(core, key, head, left) {
-        Ok(count) => Step::Took(count),
-        Err(error) => {
-            leave::fatal(core, key, &error.into());
-            Step::Took(left.len())
-        }
-    }
+    next_message(core, key, left, turn).unwrap_or_else(|error| {
+        leave::fatal(core, key, &error);
+        Step::Took(left.len())
+    })
 }
 
-/// Throws the rest of a long message away, or passes it on.
-fn rest_of_message(core: &mut Core, key: ClientKey, left: &[u8]) -> Option<Step> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
+/// Works on the message at the front of a client's input.
+fn next_message(core: &mut Core, key: ClientKey, left: &[u8], turn: Option<Duration>) -> Result<Step, Error> {
+    let Some((client, mut server)) = served(&mut core.clients, &mut core.servers, key) else {
+        return Ok(Step::Took(left.len()));
+    };
+    // The rest of a long message is thrown away, or passed on.
     if client.input.dropping > 0 {
         let count = client.input.dropping.min(left.len());
         client.input.dropping -= count;
-        return Some(Step::Took(count));
+        return Ok(Step::Took(count));
     }
-    if client.input.passing == 0 {
-        return None;
+    if client.input.passing > 0 {
+        let step = pass_on(client, server, left);
+        if client.input.passing == 0 {
+            message_ended(core, key);
+        }
+        return Ok(step);
     }
-    let server_key = client.checkout.server();
-    let step = pass_on(client, server_key.and_then(|server| core.servers.get_mut(server.0)), left);
-    if client.input.passing == 0 {
-        messages::long_query_ended(core, key);
-        // The unit may have ended while its client was still within a message. What comes next is another unit, for which
-        // the client has to ask for a connection again.
-        if let Some(server) = server_key.filter(|server| free::may_be_given_back(core, *server)) {
-            let client = core.clients.get_mut(key.0)?;
-            client.checkout.behind_own = true;
-            turns::later(core, After::Free(server));
+    // The session of the client is being brought in line, or an answer is awaited that decides about its next message.
+    if server.as_ref().is_some_and(|server| server.is_aligning() || client.checkout.behind_own) {
+        return Ok(Step::Stop);
+    }
+    let Some(head) = header(left)? else { return Ok(Step::More) };
+    if let Some(server) = server.as_deref_mut() {
+        if is_skipped(server, head) {
+            client.input.dropping = head.body;
+            return Ok(Step::Took(HEADER));
+        }
+        if let Some(step) = within_copy(server, head)? {
+            return Ok(step);
         }
     }
-    Some(step)
+    let next = order::next(client, head.tag, left.get(HEADER..).unwrap_or_default());
+    if client.moves_to == Some(Bound::Pool) && !matches!(next, Next::Copy | Next::End) && client.may_change_pool() {
+        core.schedule.give_turn(Turn::Client(key));
+        return Ok(Step::Stop);
+    }
+    if let Some(server) = server.as_deref_mut()
+        && order::awaits_answer(client, server, &core.pools, &core.router, next)
+    {
+        return Ok(Step::Stop);
+    }
+    if let Some(sql) = deallocate::may_free(client, server.as_deref(), head, left)
+        && let Some(step) = deallocate::frees_statement(core, key, sql, head)
+    {
+        return Ok(step);
+    }
+    if head.tag == tag::TERMINATE {
+        return Ok(terminate(core, key, left));
+    }
+    if let Some(step) = finds_connection(core, key, head.tag, left, turn) {
+        return Ok(step);
+    }
+    let Some((client, server)) = served(&mut core.clients, &mut core.servers, key) else {
+        return Ok(Step::Took(left.len()));
+    };
+    if let Some(step) = needs_no_server(client, server.as_deref(), head)? {
+        return Ok(step);
+    }
+    if let Some(step) = is_discarded(client, head, left) {
+        return Ok(step);
+    }
+    if !is_there(head, left)? {
+        return Ok(Step::More);
+    }
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
+        return Ok(Step::Stop);
+    }
+    if !checkout::acquire(core, key, false) {
+        hub::waits(core, key);
+        return Ok(Step::Stop);
+    }
+    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
+        return Ok(Step::Stop);
+    }
+    Ok(Step::Took(messages::pass_message(core, key, head, left)?))
 }
 
-/// Holds a client back while its session is brought in line, or an answer is awaited that decides about its next message.
-fn behind_own_errand(core: &mut Core, key: ClientKey) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
-    let server = core.servers.get(client.checkout.server()?.0)?;
-    (server.is_aligning() || client.checkout.behind_own).then_some(Step::Stop)
+/// Notes that the last part of a long message has been passed on.
+fn message_ended(core: &mut Core, key: ClientKey) {
+    messages::long_query_ended(core, key);
+    // The unit may have ended while its client was still within a message. What comes next is another unit, for which
+    // the client has to ask for a connection again.
+    let server = core.clients.get(key.0).and_then(|client| client.checkout.server());
+    if let Some(server) = server.filter(|server| free::may_be_given_back(core, *server))
+        && let Some(client) = core.clients.get_mut(key.0)
+    {
+        client.checkout.behind_own = true;
+        core.schedule.later(After::Free(server));
+    }
 }
 
-/// Throws a message away that the server would skip: behind an error it reads on to the Sync of the unit, which is still
-/// to come. So nothing has to be undone of it, and a client that goes on behind an error takes no memory.
-fn is_skipped(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    let exchange = &core.servers.get(client.checkout.server()?.0)?.exchange;
-    let is_void = exchange.skips_to_sync();
+/// Whether the server would skip a message: behind an error it reads on to the Sync of the unit, which is still to come. So
+/// nothing has to be undone of it, and a client that goes on behind an error takes no memory.
+fn is_skipped(server: &Server, head: Header) -> bool {
     let may_be_skipped = matches!(
         head.tag,
         tag::QUERY | tag::FUNCTION_CALL | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE
     ) || is_of_copy(head.tag);
-    if !is_void || !may_be_skipped {
-        return None;
-    }
-    client.input.dropping = head.body;
-    Some(Step::Took(HEADER))
+    may_be_skipped && server.exchange.skips_to_sync()
 }
 
 /// Keeps a Sync that comes within a COPY: a server ignores it there, and answers it behind the error that has ended the
 /// COPY. Another message that is no part of a COPY ends it: a server would end the session.
-fn within_copy(core: &mut Core, key: ClientKey, head: Header) -> Option<Step> {
-    let client = core.clients.get_mut(key.0)?;
-    let server = core.servers.get_mut(client.checkout.server()?.0).filter(|server| !server.is_pipelined())?;
-    let Copying::Open { syncs, .. } = &mut server.exchange.copying else { return None };
+fn within_copy(server: &mut Server, head: Header) -> Result<Option<Step>, Error> {
+    let Copying::Open { syncs, .. } = &mut server.exchange.copying else { return Ok(None) };
     match head.tag {
         tag::SYNC if head.body == 0 && *syncs < SYNCS_OF_LINES => {
             *syncs += 1;
-            return Some(Step::Took(HEADER));
+            return Ok(Some(Step::Took(HEADER)));
         }
-        tag::SYNC => {
-            leave::fatal(core, key, &Error::MessageType(head.tag));
-            return Some(Step::Took(head.total()));
-        }
+        tag::SYNC => return Err(Error::MessageType(head.tag)),
         tag if is_of_copy(tag) || matches!(tag, tag::FLUSH | tag::TERMINATE) => (),
         _ => copies::fail_copy(server),
     }
-    None
+    Ok(None)
 }
 
 /// Whether a message of this type is of the client's part of a COPY.
@@ -170,51 +183,51 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn:
     }
     let client = core.clients.get(key.0)?;
     let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
-    if pipelines && tag != tag::TERMINATE { send::pipeline(core, key, left, front, turn) } else { None }
+    if pipelines { send::pipeline(core, key, left, front, turn) } else { None }
 }
 
-/// Answers messages that end the connection, or that need no server.
-fn needs_no_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Some(Step::Took(left.len())) };
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
-    let (has_server, copies) = (server.is_some(), server.is_some_and(|server| server.exchange.copying.is_open()));
+/// Closes a client that leaves.
+fn terminate(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
+    // Messages that were sent before are the server's to run, though no client waits for the answer.
+    if let Some(server) = core.clients.get(key.0).and_then(|client| client.checkout.server()) {
+        sockets::flush_server(core, server);
+    }
+    leave::close_client(core, key, "client close request");
+    Step::Took(left.len())
+}
+
+/// Answers messages that need no server.
+fn needs_no_server(client: &mut Client, server: Option<&Server>, head: Header) -> Result<Option<Step>, Error> {
+    let copies = server.is_some_and(|server| server.exchange.copying.is_open());
     match head.tag {
-        tag::TERMINATE => {
-            // Messages that were sent before are the server's to run, though no client waits for the answer.
-            if let Some(server) = client.checkout.server() {
-                sockets::flush_server(core, server);
-            }
-            leave::close_client(core, key, "client close request");
-            Some(Step::Took(left.len()))
+        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => {
+            Ok(None)
         }
-        tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE | tag::CLOSE | tag::FUNCTION_CALL => None,
         // A server would answer with an error and wait for a Sync, though nothing was asked; or close the connection.
         tag::FLUSH | tag::SYNC if head.body > 0 => {
             let length = i64::try_from(head.total() - 1).unwrap_or(i64::MAX);
-            leave::fatal(core, key, &wire::Error::Length { tag: head.tag, length }.into());
-            Some(Step::Took(left.len()))
+            Err(wire::Error::Length { tag: head.tag, length }.into())
         }
         // A Sync on its own needs no server, and neither do messages of a COPY that has ended.
-        tag::SYNC if !has_server && client.input.discard == Discard::No => {
+        tag::SYNC if server.is_none() && client.input.discard == Discard::No => {
             client.input.unsynced = false;
             backend::write_ready_for_query(client.io.out(), Status::Idle);
-            Some(Step::Took(HEADER))
+            Ok(Some(Step::Took(HEADER)))
         }
-        tag if tag == tag::FLUSH && !has_server || is_of_copy(tag) && !copies => {
+        tag if tag == tag::FLUSH && server.is_none() || is_of_copy(tag) && !copies => {
             client.input.dropping = head.body;
-            Some(Step::Took(HEADER))
+            Ok(Some(Step::Took(HEADER)))
         }
-        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => None,
-        other => {
-            leave::fatal(core, key, &Error::MessageType(other));
-            Some(Step::Took(left.len()))
-        }
+        tag::SYNC | tag::FLUSH | tag::COPY_DATA | tag::COPY_DONE | tag::COPY_FAIL => Ok(None),
+        other => Err(Error::MessageType(other)),
     }
 }
 
 /// Throws messages of a refused unit away.
-fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
-    let client = core.clients.get_mut(key.0).filter(|client| client.input.discard != Discard::No)?;
+fn is_discarded(client: &mut Client, head: Header, left: &[u8]) -> Option<Step> {
+    if client.input.discard == Discard::No {
+        return None;
+    }
     // The first byte shows whether a Parse is of the unnamed statement.
     if head.tag == tag::PARSE && head.body > 0 && left.len() <= HEADER {
         return Some(Step::More);
@@ -242,27 +255,20 @@ fn is_discarded(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> O
     Some(Step::Took(HEADER))
 }
 
-/// Waits for the part of a message that must be seen before it is passed on: all of it, or its names.
-fn is_not_there_yet(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Step> {
+/// Whether the part of a message has come that must be seen before it is passed on: all of it, or its names.
+fn is_there(head: Header, left: &[u8]) -> Result<bool, Error> {
     let come = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
     let is_whole = left.len() >= head.total();
     let wanted = match head.tag {
         tag::QUERY => head.body.min(LOOKED_AT),
         tag::PARSE | tag::SYNC | tag::FLUSH => head.body,
-        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => {
-            leave::fatal(core, key, &Error::LongStatementName);
-            return Some(Step::Took(left.len()));
-        }
+        tag::DESCRIBE | tag::CLOSE | tag::EXECUTE if head.body > NAME => return Err(Error::LongStatementName),
         tag::DESCRIBE | tag::CLOSE | tag::EXECUTE => head.body,
         tag::FUNCTION_CALL => head.body.min(4),
         tag::BIND if frontend::bind(come).is_none() => {
-            if !is_whole && come.len() <= 2 * NAME {
-                return Some(Step::More);
-            }
-            leave::fatal(core, key, &Error::MalformedBind);
-            return Some(Step::Took(left.len()));
+            return if !is_whole && come.len() <= 2 * NAME { Ok(false) } else { Err(Error::MalformedBind) };
         }
         _ => 0,
     };
-    (left.len() < HEADER + wanted).then_some(Step::More)
+    Ok(left.len() >= HEADER + wanted)
 }

@@ -12,7 +12,7 @@ use crate::pools::{connect, depart, leave};
 use crate::reactor::{after, feed};
 use crate::state::client::{self, Client};
 use crate::state::server::Server;
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, served, sockets};
 
 /// The number of bytes that are read at once.
 pub const READ: usize = 65_536;
@@ -41,12 +41,8 @@ pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
 
 /// Reads bytes of a client and works on them.
 pub fn client_turn(core: &mut Core, key: ClientKey) {
-    if core.clients.get(key.0).is_none_or(|client| client.input.suspended) {
-        return;
-    }
-    let (proven, moves) = core.clients.get(key.0).map_or((false, false), |client| {
-        (matches!(client.state(), client::State::Proven(_)), client.moves_to.is_some())
-    });
+    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.suspended) else { return };
+    let (proven, moves) = (matches!(client.state(), client::State::Proven(_)), client.moves_to.is_some());
     if proven {
         enter::enter(core, key);
     }
@@ -65,27 +61,26 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
 }
 
 fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
+    let Some((client, server)) = served(&mut core.clients, &mut core.servers, key) else { return };
     // A client that hangs up in the queue is not served: a connection would be made ready in vain.
-    let gone =
-        |client: &Client| client.io.hangup && client.checkout.waits().is_some() && client.checkout.server().is_none();
-    if core.clients.get(key.0).is_some_and(gone) {
+    if client.io.hangup && client.checkout.waits().is_some() {
         return leave::client_gone(core, key, None);
     }
     // Earlier bytes come first: the client may have had to wait for a server.
-    if client_may_go_on(core, key) && core.clients.get(key.0).is_some_and(|client| !client.io.rest.is_empty()) {
+    if !client.io.rest.is_empty() && may_go_on(client, server.as_deref()) {
         feed::feed_client(core, key, &[], None);
     }
-    if !client_may_go_on(core, key) {
+    let Some((client, server)) = served(&mut core.clients, &mut core.servers, key) else { return };
+    if !client.io.readable || !may_go_on(client, server.as_deref()) {
         return;
     }
-    let Some(client) = core.clients.get_mut(key.0).filter(|client| client.io.readable) else { return };
     match client.io.read(scratch) {
         Got::Bytes(count) => {
             if let Some(bytes) = scratch.get(..count) {
                 feed::feed_client(core, key, bytes, None);
             }
             if core.clients.get(key.0).is_some_and(|client| client.io.readable) {
-                turns::give_turn(core, Turn::Client(key));
+                core.schedule.give_turn(Turn::Client(key));
             }
         }
         Got::Nothing => (),
@@ -94,30 +89,19 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
 }
 
 /// Whether a client's input may be worked on: the client does not wait, and its server keeps up.
-fn client_may_go_on(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
-    if client.checkout.waits().is_some()
+fn may_go_on(client: &Client, server: Option<&Server>) -> bool {
+    let waits = client.checkout.waits().is_some()
         || client.checkout.behind_own
         || client.ears.as_ref().is_some_and(|ears| ears.awaits())
         || client.input.console_waits.is_some()
-        || client.io.pending() > HIGH_WATER
-    {
-        return false;
-    }
+        || client.io.pending() > HIGH_WATER;
     // Messages that come before the login has ended stay in the socket.
     let stays_there = match client.state() {
         client::State::Login(_, phase) => !phase.awaits_client(),
         client::State::Proven(_) | client::State::Greeting => true,
         _ => false,
     };
-    if stays_there {
-        return false;
-    }
-    client
-        .checkout
-        .server()
-        .and_then(|server| core.servers.get(server.0))
-        .is_none_or(|server| server.io.pending() <= HIGH_WATER)
+    !waits && !stays_there && server.is_none_or(|server| server.io.pending() <= HIGH_WATER)
 }
 
 /// Reads bytes of a server and works on them.
@@ -155,7 +139,7 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
                 feed::feed_server(core, key, fresh);
             }
             if core.servers.get(key.0).is_some_and(|server| server.io.readable) {
-                turns::give_turn(core, Turn::Server(key));
+                core.schedule.give_turn(Turn::Server(key));
             }
         }
         Got::Nothing => (),

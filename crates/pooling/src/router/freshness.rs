@@ -1,47 +1,46 @@
 //! The commits of a session that its reads must see.
 
-use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::keys::ClientKey;
+use crate::model::slots::Slots;
 use classify::{Consistency, Role};
 use wire::backend::Status;
 
 use crate::replay::NEVER;
-use crate::state::Core;
+use crate::router::members::place_of;
+use crate::state::client::Client;
+use crate::state::pool::Pool;
 use crate::state::server::Server;
+use crate::state::{Core, Router};
 
 /// Notes the end of a client's unit on its connection: from now on the client's reads must see the commits of the unit.
 /// The client has not got its answer yet.
-pub fn note_commit(core: &mut Core, key: ServerKey) {
-    let writer = writer(core, key);
+pub fn note_commit(server: &mut Server, client: &mut Client, pools: &Slots<Pool>, router: &Router) {
     // A server says before the end of a unit that it is no standby any more.
-    let commits = core.servers.get(key.0).is_some_and(|server| server.known.standby != Some(true));
-    if let Some(client) = writer.filter(|_| commits) {
-        owe(core, client);
+    if has_written(server, client) && server.known.standby != Some(true) {
+        owe(client, pools, router);
     }
 }
 
 /// Notes that a connection is lost: the unit under way may have committed, also on a server that was a standby when it was
 /// last heard of.
-pub fn note_loss(core: &mut Core, key: ServerKey) {
-    if let Some(client) = writer(core, key) {
-        owe(core, client);
+pub fn note_loss(server: &mut Server, client: &mut Client, pools: &Slots<Pool>, router: &Router) {
+    if has_written(server, client) {
+        owe(client, pools, router);
     }
 }
 
-/// The client of a connection, if what has ended there may have written.
-fn writer(core: &mut Core, key: ServerKey) -> Option<ClientKey> {
-    let server = core.servers.get_mut(key.0)?;
-    let client = server.client()?;
-    let wrote = core.clients.get(client.0)?.route.owed.writes || server.exchange.writes;
+/// Whether what has ended on a connection may have written.
+fn has_written(server: &mut Server, client: &Client) -> bool {
+    let wrote = client.route.owed.writes || server.exchange.writes;
     // Units under way behind it may write too, and writes in an open transaction are not committed yet.
     server.exchange.writes &= !server.exchange.requests.is_empty() || server.status != Status::Idle;
-    wrote.then_some(client)
+    wrote
 }
 
 /// Notes that a unit of a client may have committed; the client has not got the answer.
-pub fn owe(core: &mut Core, client: ClientKey) {
-    let Some(client) = core.clients.get_mut(client.0) else { return };
-    let cluster = client.route.home.and_then(|home| core.pools.get(home.0)).and_then(|home| home.cluster_of.cluster);
-    let Some(view) = cluster.and_then(|place| core.router.clusters.get(place)) else { return };
+pub fn owe(client: &mut Client, pools: &Slots<Pool>, router: &Router) {
+    let cluster = client.route.home.and_then(|home| pools.get(home.0)).and_then(|home| home.cluster_of.cluster);
+    let Some(view) = cluster.and_then(|place| router.clusters.get(place)) else { return };
     let routing = view.routing();
     let splits = routing.splitting || client.route.role == Some(Role::Auto);
     let followed = match client.route.owed.consistency(routing) {
@@ -56,9 +55,7 @@ pub fn owe(core: &mut Core, client: ClientKey) {
 
 /// Notes a new connection to a server: if that is a replica, it may have been restarted.
 pub fn doubt_replay(core: &Core, server: &Server) {
-    let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return };
-    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
-    if let Some(view) = cluster.and_then(|place| core.router.clusters.get(place)) {
+    if let Some((id, view)) = place_of(&core.pools, &core.router, server.pool) {
         view.freshness().doubt(id);
     }
 }

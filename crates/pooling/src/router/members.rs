@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::model::keys::PoolKey;
+use crate::model::slots::Slots;
 use balancer::ServerId;
 
 use crate::common::PoolName;
-use crate::monitor::Met;
+use crate::monitor::{ClusterView, Met};
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::{Core, size};
+use crate::state::{Core, Router, size};
 
 /// The pool of the server for writes; none while there is no primary.
 pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
@@ -54,36 +55,27 @@ pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
     core.pools.get(key.0).is_some_and(Pool::is_cluster)
 }
 
+/// The server of a cluster that a pool leads to, and the cluster's view.
+pub fn place_of<'a>(pools: &Slots<Pool>, router: &'a Router, member: PoolKey) -> Option<(ServerId, &'a ClusterView)> {
+    let (home, id) = pools.get(member.0)?.cluster_of.home?;
+    let view = router.clusters.get(pools.get(home.0)?.cluster_of.cluster?)?;
+    Some((id, view))
+}
+
 /// Whether a server must not be written to, but might allow it: it is no standby, or does not report that it is one.
-pub fn is_only_read(core: &Core, server: &Server) -> bool {
-    let Some((home, id)) = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home) else { return false };
-    let view = core
-        .pools
-        .get(home.0)
-        .and_then(|home| home.cluster_of.cluster)
-        .and_then(|place| core.router.clusters.get(place));
-    let listed = view.and_then(|view| view.view().server(id));
+pub fn is_only_read(server: &Server, pools: &Slots<Pool>, router: &Router) -> bool {
+    let listed = place_of(pools, router, server.pool).and_then(|(id, view)| view.view().server(id));
     listed.is_some_and(|listed| listed.only_read) && server.known.standby != Some(true)
 }
 
 /// Whether the server of a pool is taken for the primary of its cluster.
 pub fn is_primary(core: &Core, member: PoolKey) -> bool {
-    let Some((home, id)) = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home) else { return false };
-    let cluster = core.pools.get(home.0).and_then(|home| home.cluster_of.cluster);
-    let view = cluster.and_then(|place| core.router.clusters.get(place));
-    view.is_some_and(|view| view.view().primary() == Some(id))
+    place_of(&core.pools, &core.router, member).is_some_and(|(id, view)| view.view().primary() == Some(id))
 }
 
 /// Reports to the monitor what was met on the server of a pool.
 pub fn met(core: &Core, pool: PoolKey, met: Met) {
-    let Some(pool) = core.pools.get(pool.0) else { return };
-    let Some((home, id)) = pool.cluster_of.home else { return };
-    let cluster = core
-        .pools
-        .get(home.0)
-        .and_then(|home| home.cluster_of.cluster)
-        .and_then(|place| core.router.clusters.get(place));
-    if let Some(view) = cluster {
+    if let Some((id, view)) = place_of(&core.pools, &core.router, pool) {
         core.shared.met(view.name(), id, met, core.now);
     }
 }

@@ -176,6 +176,28 @@ pub struct Core {
     pub entrance: Entrance,
 }
 
+/// A client, and the server connection that is checked out to it.
+pub fn served<'a>(
+    clients: &'a mut Slots<Client>,
+    servers: &'a mut Slots<Server>,
+    key: ClientKey,
+) -> Option<(&'a mut Client, Option<&'a mut Server>)> {
+    let client = clients.get_mut(key.0)?;
+    let server = client.checkout.server().and_then(|server| servers.get_mut(server.0));
+    Some((client, server))
+}
+
+/// A server connection, and the client that gets its next answers.
+pub fn answering<'a>(
+    servers: &'a mut Slots<Server>,
+    clients: &'a mut Slots<Client>,
+    key: ServerKey,
+) -> Option<(&'a mut Server, Option<&'a mut Client>)> {
+    let server = servers.get_mut(key.0)?;
+    let client = server.client().and_then(|client| clients.get_mut(client.0));
+    Some((server, client))
+}
+
 impl Core {
     /// A client and its server connection.
     pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {

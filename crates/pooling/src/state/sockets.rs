@@ -6,7 +6,7 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{After, HIGH_WATER, Turn};
 
 use crate::io::Io;
-use crate::state::{Core, turns};
+use crate::state::Core;
 
 /// The token by which events name a connection; the listeners and the mailbox have the numbers between.
 fn token_of(turn: Turn) -> usize {
@@ -28,13 +28,13 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
         Ok(()) => {
             let server = client.checkout.connection();
             if before > HIGH_WATER && client.io.pending() <= HIGH_WATER {
-                turns::give_turn(core, Turn::Client(key));
+                core.schedule.give_turn(Turn::Client(key));
                 if let Some(server) = server {
-                    turns::give_turn(core, Turn::Server(server));
+                    core.schedule.give_turn(Turn::Server(server));
                 }
             }
         }
-        Err(error) => turns::later(core, After::Leave(key, error.to_string())),
+        Err(error) => core.schedule.later(After::Leave(key, error.to_string())),
     }
 }
 
@@ -50,14 +50,14 @@ pub fn flush_server(core: &mut Core, key: ServerKey) {
         Ok(()) => {
             let client = server.client();
             if let (true, Some(client)) = (before > HIGH_WATER && server.io.pending() <= HIGH_WATER, client) {
-                turns::give_turn(core, Turn::Client(client));
+                core.schedule.give_turn(Turn::Client(client));
             }
         }
         // The last message of the server may still be read, and gives the reason.
         Err(_) => {
             server.io.readable = true;
             server.io.out().clear();
-            turns::give_turn(core, Turn::Server(key));
+            core.schedule.give_turn(Turn::Server(key));
         }
     }
 }

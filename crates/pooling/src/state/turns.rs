@@ -7,12 +7,21 @@
 use crate::model::keys::ServerKey;
 use crate::model::turn::{After, Turn};
 
-use crate::state::Core;
+use crate::state::{Core, Schedule};
 
-/// Puts work off until the input at hand has been worked on.
-pub fn later(core: &mut Core, what: After) {
-    if core.schedule.after.back() != Some(&what) {
-        core.schedule.after.push_back(what);
+impl Schedule {
+    /// Puts work off until the input at hand has been worked on.
+    pub fn later(&mut self, what: After) {
+        if self.after.back() != Some(&what) {
+            self.after.push_back(what);
+        }
+    }
+
+    /// Gives a connection a turn.
+    pub fn give_turn(&mut self, turn: Turn) {
+        if self.queued.insert(turn) {
+            self.turns.push_back(turn);
+        }
     }
 }
 
@@ -21,13 +30,6 @@ pub fn doom(core: &mut Core, key: ServerKey, why: &str) {
     let Some(server) = core.servers.get_mut(key.0) else { return };
     if server.life.doomed.is_none() {
         server.life.doomed = Some(why.to_owned());
-        later(core, After::Gone(key));
-    }
-}
-
-/// Gives a connection a turn.
-pub fn give_turn(core: &mut Core, turn: Turn) {
-    if core.schedule.queued.insert(turn) {
-        core.schedule.turns.push_back(turn);
+        core.schedule.later(After::Gone(key));
     }
 }
