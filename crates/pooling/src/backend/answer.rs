@@ -3,6 +3,7 @@
 use crate::model::exchange::{Copying, Passing, Ran};
 use crate::model::keys::ServerKey;
 use crate::model::request::Request;
+use crate::model::slots::Slots;
 use crate::model::turn::Step;
 use wire::backend::{self, tag};
 use wire::frame::HEADER;
@@ -14,7 +15,9 @@ use crate::frontend::replies::{emit_invented, sink};
 use crate::frontend::{lookup, order, shapes};
 use crate::pools::counts::count_request;
 use crate::pools::{free, settle, welcome};
-use crate::state::server::Residue;
+use crate::state::client::Client;
+use crate::state::pool::Pool;
+use crate::state::server::{Residue, Server};
 use crate::state::{Core, answering, turns};
 
 /// The length of the longest message that must be seen whole.
@@ -97,12 +100,11 @@ fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: 
         return Step::More;
     }
     answered(core, key, head.tag);
-    // The rest of the message may come when another client has the connection.
-    let astray = is_astray(core, key, head.tag);
     let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else {
         return Step::Took(left.len());
     };
-    let on = !ours && server.client().is_some() && !astray;
+    // The rest of the message may come when another client has the connection.
+    let on = !ours && server.client().is_some() && !is_astray(server, client.as_deref(), &core.pools, head.tag);
     if let (true, Some(out)) = (on, sink(server, client)) {
         out.extend_from_slice(left);
     }
@@ -130,14 +132,13 @@ fn answer(
         tag::DATA_ROW if ours => return row_of_ours(core, key, body),
         _ => (),
     }
-    if is_astray(core, key, tag) {
-        return Ok(());
-    }
     if matches!(tag, tag::PARAMETER_DESCRIPTION | tag::ROW_DESCRIPTION | tag::NO_DATA) {
         shapes::described(core, key, tag, body)?;
     }
     let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
-    if tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(client.as_deref(), body) {
+    if is_astray(server, client.as_deref(), &core.pools, tag)
+        || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(client.as_deref(), body)
+    {
         return Ok(());
     }
     let end = match tag {
@@ -254,11 +255,10 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
 }
 
 /// Whether a message of this type is for no client.
-fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
-    if !stray(tag) {
+fn is_astray(server: &Server, client: Option<&Client>, pools: &Slots<Pool>, tag: u8) -> bool {
+    if !matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE) {
         return false;
     }
-    let Some(server) = core.servers.get(key.0) else { return true };
     let pipeline = server.is_pipelined();
     // A client that listens has a connection to itself; a notification in a pipelined connection is for no client,
     // though a unit may be under way.
@@ -266,7 +266,7 @@ fn is_astray(core: &Core, key: ServerKey, tag: u8) -> bool {
         return true;
     }
     // For example, the server goes down: no request is under way there, and no client is tied to the connection.
-    server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(core, key))
+    server.exchange.requests.is_empty() && (pipeline || free::may_be_given_back(server, client, pools))
 }
 
 /// Notes that the request at the head has been answered, if this type of message answers it.
@@ -300,9 +300,4 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     if has_room || is_last || matches!(done, Some(Request::Execute(_) | Request::Check(_))) {
         order::look_again(server, client, &mut core.schedule);
     }
-}
-
-/// Whether a message can come without having been asked for.
-fn stray(tag: u8) -> bool {
-    matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE)
 }

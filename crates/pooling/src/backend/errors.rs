@@ -73,7 +73,7 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
     let Some(server) = core.servers.get_mut(key.0) else { return };
     match server.exchange.requests.front() {
         Some(Request::Restore { ends_unit: true }) => {
-            if let Some((_, client)) = core.answered_pair(key) {
+            if let Some((_, Some(client))) = answering(&mut core.servers, &mut core.clients, key) {
                 client.io.out().extend_from_slice(message);
             }
         }

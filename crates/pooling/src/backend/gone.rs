@@ -138,10 +138,10 @@ impl Loss {
 /// Ends a server connection that was lost, with a client or without one.
 fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // The outcome of its statements is unknown: a later read must see them if they were committed.
-    if let Some((server, Some(client))) = answering(&mut core.servers, &mut core.clients, key) {
+    let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
+    if let Some(client) = client.as_deref_mut() {
         freshness::note_loss(server, client, &core.pools, &core.router);
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
     // The client has sent these Syncs, and the server has not got them.
     let syncs = server.exchange.copying.lost();
     let ends_unit = syncs > 0;
@@ -150,7 +150,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     // Statements that were being prepared or closed were not, as far as the client will know.
     let skips = server.exchange.skips();
     let unanswered = std::mem::take(&mut server.exchange.requests);
-    undo(server, skips, client_key.and_then(|client| core.clients.get_mut(client.0)), unanswered);
+    undo(server, skips, client, unanswered);
     close::close_server(core, key, &cause.why);
     let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
     let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };

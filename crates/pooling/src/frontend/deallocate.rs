@@ -18,11 +18,11 @@ use wire::frontend::tag;
 /// The longest text that is looked at.
 const LONGEST: usize = 512;
 
-/// The text of a Query that may free one of its client's statements.
+/// The text of a Query that may free a statement of its client, whose names servers do not know.
 pub fn may_free<'a>(client: &Client, server: Option<&Server>, head: Header, left: &'a [u8]) -> Option<&'a [u8]> {
     // A Close that is skipped behind an error has closed nothing.
     let has_none = client.prepared.statements.is_empty() && is_answered(server);
-    if head.tag != tag::QUERY || !client.prepared.renamed || has_none {
+    if head.tag != tag::QUERY || has_none {
         return None;
     }
     let sql = left.get(HEADER..head.total())?.strip_suffix(b"\0")?;

@@ -34,7 +34,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     if client.checkout.strikes > 0 || pool.limits.paused || pool.cluster_of.cluster.is_some() || !pool.is_unwanted() {
         return false;
     }
-    let Some(server) = checkout::take_idle(core, home, key) else { return false };
+    let Some((server, _)) = checkout::take_idle(core, home, key) else { return false };
     checkout::assign(core, server, key);
     true
 }

@@ -11,7 +11,7 @@ use crate::monitor::Met;
 use crate::pipeline::spill;
 use crate::pools::{leave, pipelines};
 use crate::router::{freshness, members};
-use crate::state::{Core, tell};
+use crate::state::{Core, answering, tell};
 
 /// The most times that a unit is retried which was at the head when its server died.
 const ATTEMPTS: u8 = 1;
@@ -62,16 +62,14 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
 /// Ends a pipelined connection that is being closed: clients that wait for an answer get one from another server, or an
 /// error.
 pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let Some(pipeline) = server.pipeline() else { return };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     // What follows comes behind all that the server has answered.
-    if pipeline.forwarded {
-        spill::spill(core, key);
+    if server.pipeline().is_some_and(|pipeline| pipeline.forwarded) {
+        spill::spill(server, client, &mut core.schedule);
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
     let in_message = server.exchange.passing.0 > 0;
     let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(pipeline) = server.pipeline() else { return };
     let (forwarded, failed) = (pipeline.forwarded, pipeline.failed && pipeline.forwarded);
     let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
     if let Some(head) = pipeline.head() {

@@ -23,7 +23,7 @@ use crate::model::turn::{After, Step, Turn};
 use wire::backend::Status;
 
 use crate::frontend::{messages, shapes};
-use crate::pools::{align, checkout, pipelines, room};
+use crate::pools::{checkout, pipelines, room};
 use crate::router::fingerprints;
 use crate::router::unit::{self, Front, Way};
 use crate::state::client::Client;
@@ -176,9 +176,8 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
         }
         return best;
     }
-    let Some(server) = checkout::take_idle(core, pool_key, key) else { return best };
-    let target = align::target(core.clients.get(key.0)?, &core.pools);
-    if core.servers.get(server.0)?.known.session.meets(&target) {
+    let Some((server, in_line)) = checkout::take_idle(core, pool_key, key) else { return best };
+    if in_line {
         pipelines::open(core, server, false);
         return Some(server);
     }

@@ -5,8 +5,8 @@ use crate::model::session::{Pending, Unfollowed};
 use crate::model::turn::Turn;
 
 use crate::config::PoolMode;
-use crate::state::Core;
 use crate::state::server::Residue;
+use crate::state::{Core, answering};
 
 /// Whether a client has left state on its connection that no other has: it must not get another one unnoticed.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
@@ -17,11 +17,11 @@ pub fn is_tied(core: &Core, key: ClientKey) -> bool {
 
 /// Takes a server connection from its client; notes the state that must be undone on it.
 pub fn detach(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     let Some(client_key) = server.let_go() else { return };
     let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
     let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
-    if let Some(client) = core.clients.get_mut(client_key.0) {
+    if let Some(client) = client {
         client.checkout.give_back();
         client.checkout.needs_own = false;
         client.times.transaction_since = None;
@@ -38,13 +38,12 @@ pub fn detach(core: &mut Core, key: ServerKey) {
             session = true;
             server.known.residue = Residue::Anything;
         }
+        if std::mem::take(&mut client.checkout.behind_own) {
+            core.schedule.give_turn(Turn::Client(client_key));
+        }
     }
     if session {
         server.known.session_residue = server.known.residue;
         server.known.residue = Residue::Session;
-    }
-    let client = core.clients.get_mut(client_key.0);
-    if client.is_some_and(|client| std::mem::take(&mut client.checkout.behind_own)) {
-        core.schedule.give_turn(Turn::Client(client_key));
     }
 }

@@ -35,7 +35,7 @@ pub fn acquire(core: &mut Core, key: ClientKey, reads_only: bool) -> bool {
     client.checkout.told_to_wait = false;
     let again = client.checkout.strikes > 0;
     let (paused, first) = (pool.limits.paused, pool.queue.waiting.is_empty());
-    let idle = if paused { None } else { take_idle(core, pool_key, key) };
+    let idle = if paused { None } else { take_idle(core, pool_key, key) }.map(|(server, _)| server);
     if let Some(server) = idle.filter(|_| first) {
         assign(core, server, key);
         let server = core.servers.get(server.0);
@@ -68,8 +68,8 @@ pub fn assign_to_next(core: &mut Core, server: ServerKey, pool_key: PoolKey) -> 
 }
 
 /// Takes an idle server connection of a pool for a client: one whose session is in line already, if there is one among
-/// the next ones. A connection that must be checked first is checked, and not taken.
-pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<ServerKey> {
+/// the next ones, and whether it is. A connection that must be checked first is checked, and not taken.
+pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<(ServerKey, bool)> {
     let target = align::target(core.clients.get(key.0)?, &core.pools);
     let pool = core.pools.get_mut(pool_key.0)?;
     let oldest_first = core.config.settings.server_round_robin;
@@ -80,9 +80,9 @@ pub fn take_idle(core: &mut Core, pool_key: PoolKey, key: ClientKey) -> Option<S
         let server = pool.connections.idle.get(*at).and_then(|key| servers.get(key.0));
         server.is_some_and(|server| server.known.session.meets(&target))
     };
-    let chosen = (0..count.min(LOOKED_AT)).map(place).find(meets).or((count > 0).then(|| place(0)))?;
-    let server = pool.connections.idle.remove(chosen)?;
-    (!checks::check(core, server)).then_some(server)
+    let suits = (0..count.min(LOOKED_AT)).map(place).find(meets);
+    let server = pool.connections.idle.remove(suits.or((count > 0).then(|| place(0)))?)?;
+    (!checks::check(core, server)).then_some((server, suits.is_some()))
 }
 
 /// Checks this server connection out for this client, and brings its session in line.

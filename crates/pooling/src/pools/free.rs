@@ -1,26 +1,29 @@
 //! Server connections that are free: cleaned, and checked out to the next client in line.
 
 use crate::model::keys::{PoolKey, ServerKey};
+use crate::model::slots::Slots;
 use wire::backend::Status;
 
 use crate::config::PoolMode;
 use crate::pools::{align, checkin, checkout, checks, close, grow, limits, pipelines, settle, waiting};
 use crate::router::fingerprints;
 use crate::shared::Message;
-use crate::state::server::State;
-use crate::state::{Core, turns};
+use crate::state::client::Client;
+use crate::state::pool::Pool;
+use crate::state::server::{Server, State};
+use crate::state::{Core, answering, turns};
 
 /// Works on a server connection that may be free: it is taken from its client, cleaned, and offered to the next.
 pub fn free(core: &mut Core, key: ServerKey) {
     if settle::asks(core, key) {
         return;
     }
-    let Some(server) = core.servers.get(key.0) else { return };
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     let used = !matches!(server.state(), State::Preparing(_));
     match server.state() {
         State::Pipelined(pipeline) if pipeline.units.is_empty() => pipelines::end(core, key),
         State::Active(None) => (),
-        State::Active(_) if may_be_given_back(core, key) => checkin::detach(core, key),
+        State::Active(_) if may_be_given_back(server, client.as_deref(), &core.pools) => checkin::detach(core, key),
         State::Preparing(_) => (),
         _ => return,
     }
@@ -118,16 +121,14 @@ pub fn serve_queue(core: &mut Core, key: PoolKey) {
 
 /// Whether a server connection is free for others: no request is under way, no transaction is open, and its client is
 /// not pinned.
-pub fn may_be_given_back(core: &Core, key: ServerKey) -> bool {
-    let Some(server) = core.servers.get(key.0) else { return false };
-    if !server.exchange.requests.is_empty() || server.status != Status::Idle {
+pub fn may_be_given_back(server: &Server, client: Option<&Client>, pools: &Slots<Pool>) -> bool {
+    let Some(client) = client.filter(|_| server.exchange.requests.is_empty() && server.status == Status::Idle) else {
         return false;
-    }
-    let Some(client) = server.client().and_then(|key| core.clients.get(key.0)) else { return false };
+    };
     if !client.is_ready() {
         return true;
     }
-    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    let mode = pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
     mode.lends() && !client.session.pins.any() && !client.input.unsynced && client.input.passing == 0
 }
 

@@ -10,7 +10,7 @@ use wire::backend::Status;
 use wire::frontend;
 
 use crate::state::server::State;
-use crate::state::{Core, sockets};
+use crate::state::{Core, answering, sockets};
 
 /// In the order of the reasons that pins ask about. Whatever a temporary schema holds depends on it.
 const QUESTION: &str = "SELECT \
@@ -27,8 +27,7 @@ const ANSWERS: usize = 4;
 /// Asks the server of a client that has nothing under way what is left in its session, if that is in doubt; whether it
 /// does.
 pub fn asks(core: &mut Core, key: ServerKey) -> bool {
-    let now = core.now;
-    let Some((server, client)) = core.answered_pair(key) else { return false };
+    let Some((server, Some(client))) = answering(&mut core.servers, &mut core.clients, key) else { return false };
     let rests = server.exchange.requests.is_empty() && server.status == Status::Idle;
     if !matches!(server.state(), State::Active(_)) || !client.is_ready() {
         return false;
@@ -36,14 +35,11 @@ pub fn asks(core: &mut Core, key: ServerKey) -> bool {
     if !rests || client.input.unsynced || client.input.passing > 0 {
         return false;
     }
-    let pool = server.pool;
-    let lends = core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
-    let Some((server, client)) = core.answered_pair(key) else { return false };
-    if !lends {
+    if !core.pools.get(server.pool.0).is_some_and(|pool| pool.limits.mode.lends()) {
         client.session.configured.clear();
         return false;
     }
-    client.session.pins.note(now);
+    client.session.pins.note(core.now);
     let in_doubt = client.session.pins.is_in_doubt();
     if !in_doubt && (client.session.configured.is_empty() || client.session.pins.any()) {
         return false;
@@ -63,8 +59,8 @@ pub fn asks(core: &mut Core, key: ServerKey) -> bool {
 
 /// Works on the answer.
 pub fn answered(core: &mut Core, key: ServerKey, values: &[Option<&[u8]>]) {
-    let tracked = core.parameters.tracked.clone();
-    let Some((server, client)) = core.answered_pair(key) else { return };
+    let Some((server, Some(client))) = answering(&mut core.servers, &mut core.clients, key) else { return };
+    let tracked = &core.parameters.tracked;
     let (lasts, set) = values.split_at(ANSWERS.min(values.len()));
     client.session.pins.settle(lasts.iter().map(|answer| *answer != Some(b"f")));
     for (name, value) in std::mem::take(&mut client.session.configured).iter().zip(set) {
@@ -72,8 +68,8 @@ pub fn answered(core: &mut Core, key: ServerKey, values: &[Option<&[u8]>]) {
             None => (),
             Some(Ok(value)) => {
                 let change = Change::Set { name: name.to_string(), statement: parameter::set(name, value) };
-                server.known.session.sets.apply_unless(&change, &Sets::default(), &tracked);
-                client.session.sets.apply_unless(&change, &client.session.startup.1, &tracked);
+                server.known.session.sets.apply_unless(&change, &Sets::default(), tracked);
+                client.session.sets.apply_unless(&change, &client.session.startup.1, tracked);
             }
             // It could not be set elsewhere.
             Some(Err(_)) => client.session.pins.hold(Reasons::SETTING),
@@ -83,7 +79,7 @@ pub fn answered(core: &mut Core, key: ServerKey, values: &[Option<&[u8]>]) {
 
 /// The server could not answer: it is asked again, or the session stays where it is.
 pub fn failed(core: &mut Core, key: ServerKey) {
-    let Some((_, client)) = core.answered_pair(key) else { return };
+    let Some((_, Some(client))) = answering(&mut core.servers, &mut core.clients, key) else { return };
     if !client.session.configured.is_empty() && !client.session.pins.may_ask_again() {
         client.session.configured.clear();
         client.session.pins.hold(Reasons::SETTING);

@@ -11,9 +11,9 @@ use crate::frontend::{challenge, startup};
 use crate::pipeline::spill;
 use crate::pools::connect;
 use crate::reactor::forward;
-use crate::state::Core;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
+use crate::state::{Core, answering};
 
 /// Works on a server's input; gives the number of bytes that are done with.
 fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
@@ -42,8 +42,8 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
             Step::More | Step::Stop => break,
         }
     }
-    if core.servers.get(key.0).is_some_and(|server| server.is_pipelined()) {
-        spill::spill(core, key);
+    if let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) {
+        spill::spill(server, client, &mut core.schedule);
     }
     at.min(input.len())
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::model::client::Discard;
 use crate::model::exchange::Copying;
-use crate::model::gate::Next;
 use crate::model::keys::ClientKey;
 use crate::model::turn::{After, Step, Turn};
 use wire::backend::{self, Status};
@@ -75,17 +74,19 @@ fn next_message(core: &mut Core, key: ClientKey, left: &[u8], turn: Option<Durat
             return Ok(step);
         }
     }
-    let next = order::next(client, head.tag, left.get(HEADER..).unwrap_or_default());
-    if client.moves_to == Some(Bound::Pool) && !matches!(next, Next::Copy | Next::End) && client.may_change_pool() {
+    let of_session = !is_of_copy(head.tag) && head.tag != tag::TERMINATE;
+    if client.moves_to == Some(Bound::Pool) && of_session && client.may_change_pool() {
         core.schedule.give_turn(Turn::Client(key));
         return Ok(Step::Stop);
     }
-    if let Some(server) = server.as_deref_mut()
-        && order::awaits_answer(client, server, &core.pools, &core.router, next)
-    {
-        return Ok(Step::Stop);
+    if let Some(server) = server.as_deref_mut() {
+        let next = order::next(client, head.tag, left.get(HEADER..).unwrap_or_default());
+        if order::awaits_answer(client, server, &core.pools, &core.router, next) {
+            return Ok(Step::Stop);
+        }
     }
-    if let Some(sql) = deallocate::may_free(client, server.as_deref(), head, left)
+    if client.prepared.renamed
+        && let Some(sql) = deallocate::may_free(client, server.as_deref(), head, left)
         && let Some(step) = deallocate::frees_statement(core, key, sql, head)
     {
         return Ok(step);
@@ -126,12 +127,10 @@ fn message_ended(core: &mut Core, key: ClientKey) {
     messages::long_query_ended(core, key);
     // The unit may have ended while its client was still within a message. What comes next is another unit, for which
     // the client has to ask for a connection again.
-    let server = core.clients.get(key.0).and_then(|client| client.checkout.server());
-    if let Some(server) = server.filter(|server| free::may_be_given_back(core, *server))
-        && let Some(client) = core.clients.get_mut(key.0)
-    {
+    let Some((client, Some(server))) = served(&mut core.clients, &mut core.servers, key) else { return };
+    if free::may_be_given_back(server, Some(client), &core.pools) {
         client.checkout.behind_own = true;
-        core.schedule.later(After::Free(server));
+        client.checkout.server().into_iter().for_each(|server| core.schedule.later(After::Free(server)));
     }
 }
 

@@ -12,7 +12,7 @@ use crate::pools::{connect, depart, leave};
 use crate::reactor::{after, feed};
 use crate::state::client::{self, Client};
 use crate::state::server::Server;
-use crate::state::{Core, served, sockets};
+use crate::state::{Core, answering, served, sockets};
 
 /// The number of bytes that are read at once.
 pub const READ: usize = 65_536;
@@ -106,11 +106,9 @@ fn may_go_on(client: &Client, server: Option<&Server>) -> bool {
 
 /// Reads bytes of a server and works on them.
 pub fn server_turn(core: &mut Core, key: ServerKey) {
-    if core.servers.get(key.0).is_none_or(|server| server.life.suspended) {
-        return;
-    }
+    let Some(server) = core.servers.get(key.0).filter(|server| !server.life.suspended) else { return };
+    let client = server.client();
     let mut scratch = std::mem::take(&mut core.reactor.scratch);
-    let client = core.servers.get(key.0).and_then(|server| server.client());
     read_server(core, key, &mut scratch);
     core.reactor.scratch = scratch;
     if let Some(client) = client {
@@ -125,14 +123,12 @@ pub fn server_turn(core: &mut Core, key: ServerKey) {
 }
 
 fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
-    let Some(server) = core.servers.get(key.0) else { return };
-    let slow = server.client().and_then(|client| core.clients.get(client.0));
-    if slow.is_some_and(|client| client.io.pending() > HIGH_WATER) {
+    let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
+    let is_slow = client.is_some_and(|client| client.io.pending() > HIGH_WATER);
+    // An error of the socket of a doomed connection would hide the reason for its end.
+    if is_slow || !server.io.readable || server.life.doomed.is_some() {
         return;
     }
-    // An error of the socket of a doomed connection would hide the reason for its end.
-    let reads = |server: &&mut Server| server.io.readable && server.life.doomed.is_none();
-    let Some(server) = core.servers.get_mut(key.0).filter(reads) else { return };
     match server.io.read(scratch) {
         Got::Bytes(count) => {
             if let Some(fresh) = scratch.get(..count) {

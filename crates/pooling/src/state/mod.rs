@@ -206,13 +206,6 @@ impl Core {
         Some((client, server))
     }
 
-    /// A server connection and the client that gets its next answers.
-    pub fn answered_pair(&mut self, key: ServerKey) -> Option<(&mut Server, &mut Client)> {
-        let server = self.servers.get_mut(key.0)?;
-        let client = self.clients.get_mut(server.client()?.0)?;
-        Some((server, client))
-    }
-
     /// Whether nothing is read or begun on this worker, except for the console.
     pub fn is_suspended(&self) -> bool {
         self.lifecycle.suspension == Suspension::Whole
