@@ -1,8 +1,8 @@
 """What stands between a pooler and its server, and does with each message what a test says.
 
 `Interposer` passes on what a real server and the pooler say to each other, whole message by whole message. It records
-both sides, holds the server's answers until told, joins or splits them, says something in the server's place, resets a
-connection. `Scripted` is a server that says only what a test says.
+both sides, holds the server's answers until told, and says something in the server's place. `Scripted` is a server that
+says only what a test says.
 
 A test waits for what it can see here (a message has been asked, a cancel request has come), never for a time.
 """
@@ -208,7 +208,6 @@ class Link:
         # A login ends as a unit does.
         self._asked = 1
         self._answered = 0
-        self._struck = False
 
     def asks(self, marker):
         """How often something was sent over it that holds this text."""
@@ -241,14 +240,6 @@ class Link:
         with self._speaking, contextlib.suppress(OSError):
             self.near.sendall(b"".join(parts))
 
-    def cut(self):
-        """Ends it on the pooler's side by RST; the server's session ends in good order."""
-        with self.net.changed:
-            self.closed = True
-            reset(self.near)
-            end(self.far)
-            self.net.changed.notify_all()
-
     # What its threads do
 
     def _there(self, left):
@@ -271,13 +262,6 @@ class Link:
         with self.net.changed:
             self.said.append((kind, body))
             self.net.changed.notify_all()
-        reply = self.net.instead(self, kind, body) if self.net.instead else None
-        if reply is not None or self._struck:
-            # Those before it are answered first.
-            self.net.wait_or_not(lambda: self.is_quiet, 10)
-            self._struck = kind not in ENDS
-            self.say(reply or b"", b"" if self._struck else ready())
-            return
         with self.net.changed:
             self._asked += kind in ENDS
         self.far.sendall(message(kind, body))
@@ -287,11 +271,6 @@ class Link:
         left = b""
         with contextlib.suppress(OSError):
             while more := self.far.recv(65536):
-                if self.net.delay:
-                    time.sleep(self.net.delay)
-                    with contextlib.suppress(BlockingIOError):
-                        while further := self.far.recv(65536, socket.MSG_DONTWAIT):
-                            more += further
                 found, left = messages(left + more)
                 with self._speaking:
                     with self.net.changed:
@@ -338,22 +317,17 @@ class Errand:
 class Interposer(Listener):
     """A port that leads to a server. Give it to a `Pooler` in the server's place."""
 
-    def __init__(self, server, delay=0):
+    def __init__(self, server):
         super().__init__()
         self.server = server
         self.tree = server.tree
         self.password = server.password
-        # What comes from a server is held back for so many seconds, and joined.
-        self.delay = delay
         self.links = []
         # The sockets of connections that are passed on and not looked at.
         self.beside = []
         # Cancel requests; kept until they are delivered when `keeps_cancels`.
         self.errands = []
         self.keeps_cancels = False
-        # Asked about each message of the pooler's (link, type, body): bytes to say instead of passing the unit that it
-        # begins or is part of on to the server; ReadyForQuery is added.
-        self.instead = None
 
     def to_server(self):
         """A connection to the server."""

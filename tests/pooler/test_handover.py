@@ -17,7 +17,6 @@ from tests.pooler.interpose import (
     Interposer,
     Scripted,
     answer,
-    await_reader,
     columns,
     complete,
     end,
@@ -248,39 +247,3 @@ def once_or_later(client, text):
         time.sleep(0.05)
         found = client.sql(f"SELECT '{text}'")
     assert found == f"T D:{text} C:SELECT 1 Z:I"
-
-
-LONG = columns("a") + row("x" * 1000) * 100
-LANES = {
-    "nothing": (b"", "T D:9 C:SELECT 1 Z:I"),
-    "a row": (columns("read") + row("x"), "T D:9 C:SELECT 1 Z:I"),
-    # What has been passed on cannot be taken back.
-    "much and an error": (LONG + error("22012", "division by zero"), None),
-}
-
-
-@pytest.mark.parametrize("said", LANES)
-def test_a_read_whose_server_dies_is_answered_once(server, said):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
-        x = stack.enter_context(Raw(pooler.port))
-        pooler.wait_for_catalog()
-        for _ in range(4):
-            assert x.sql("SELECT '9' AS read") == "T D:9 C:SELECT 1 Z:I"
-        link = net.asking("AS read")
-        link.hold()
-        x.send(query("SELECT '9' AS read"))
-        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
-        begun, wanted = LANES[said]
-        link.say(begun)
-        if not wanted:
-            # It has come through before the connection ends.
-            await_reader(link.near)
-            assert [x.next()[0] for _ in range(101)] == [b"T"] + [b"D"] * 100
-        reset(link.near)
-        if wanted:
-            assert x.ask() == wanted
-        else:
-            one_error(x)
-        assert x.sql("SELECT '8' AS read") == "T D:8 C:SELECT 1 Z:I"

@@ -1,12 +1,14 @@
 """Parameters that servers report: told as the server spells them, in any encoding, and tracked only where it reports them."""
 
 import contextlib
+import struct
+import time
 
 import pytest
 
 from tests.pooler.interpose import Interposer
 from tests.pooler.process import Pooler
-from tests.pooler.raw import Raw, direct, message, parameters, query, show
+from tests.pooler.raw import EXECUTE, SYNC, Raw, direct, message, parameters, parse, query, show
 
 EACH_VERSION = True
 
@@ -163,3 +165,48 @@ def test_a_parameter_of_its_own_overrides_options_wherever_it_stands(server, poo
         for name in ("search_path", "work_mem", "my.tag"):
             assert client.value(f"SHOW {name}") == own.value(f"SHOW {name}")
         assert client.value("SHOW search_path") == "s2"
+
+
+PATH = ", ".join(f"schema_number_{number}" for number in range(20))
+# What the pooler sends to set a path again that a client has reset in a transaction: never within a message of the
+# client's, whose bytes would become messages.
+RESTORE = query("SET search_path=" + ", ".join(f"'{name}'" for name in PATH.split(", ")) + ";")
+
+
+def spilled(head, size):
+    """A message of a client, of which the last part, as long as what the pooler sends, is a Query of its own."""
+    spill = "COMMIT; SET ROLE other_role; PREPARE mine AS SELECT 'of A'"
+    spill = query(spill + " " * (len(RESTORE) - len(query(spill))))
+    rest = b"v" * (size - 100_000 - len(RESTORE)) + struct.pack("!h", 0) + spill
+    return head + b"v" * 100_000 + rest, rest
+
+
+@pytest.mark.parametrize("what", ["a Bind", "lines of no COPY"])
+def test_bytes_of_a_value_do_not_become_messages(server, what):
+    with direct(server) as owner:
+        if owner.value("SELECT count(*) FROM pg_roles WHERE rolname = 'other_role'") == "0":
+            owner.sql("CREATE ROLE other_role")
+    none = message(b"B", b"\0s\0" + struct.pack("!hhih", 0, 1, -1, 0))
+    # Two users of the pooler, of one user on the server.
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, {"postgres": "user=postgres"}, default_pool_size=1))
+        two = stack.enter_context(Raw(pooler.port, user="alice"))
+        with Raw(pooler.port, user="mallory", search_path=PATH) as one:
+            one.sql("SELECT 1")
+            pooler.wait_for_catalog()
+            one.ask(parse("s", "SELECT length($1::bytea)"), none, EXECUTE, SYNC)
+            one.sql("BEGIN")
+            one.ask(none, EXECUTE, SYNC)
+            if what == "a Bind":
+                body, rest = spilled(b"\0s\0" + struct.pack("!hhhi", 1, 1, 1, 200_000), 200_000)
+                one.send(parse("other", "SELECT 1"), query("RESET search_path"), message(b"B", body)[: -len(rest)])
+            else:
+                body, rest = spilled(b"", 200_000)
+                one.send(query("RESET search_path"), message(b"d", body)[: -len(rest)])
+            time.sleep(0.3)
+            one.send(rest, SYNC)
+            # What becomes of the one is its own affair.
+            while (found := one.next()) is not None and found[0] != b"Z":
+                pass
+        assert two.value("SELECT current_user") == "postgres"
+        assert two.sql("EXECUTE mine").startswith("E:26000")
