@@ -266,31 +266,27 @@ a default for a transaction is the value of the startup
 
 # COPY FROM STDIN whose data come with it, before the server has asked for them
 
-extended
+in the extended protocol
 > x COPY t FROM STDIN | d 1\n | c | S || x COPY t FROM STDIN | c | S || Q SELECT sum(a) FROM t
 < 1 2 G C:COPY 1 Z:I || 1 2 G C:COPY 0 Z:I || T D:1 C:SELECT 1 Z:I
-extended, Syncs in between
 > x COPY t FROM STDIN | S | d 1\n | c | S || x COPY t FROM STDIN | S | d 1\n | H | S | d 1\n | S | c | S
 < 1 2 G C:COPY 1 Z:I || 1 2 G C:COPY 2 Z:I
 > Q SELECT sum(a) FROM t
-< T D:3 C:SELECT 1 Z:I
-extended, given up
+< T D:4 C:SELECT 1 Z:I
 > x COPY t FROM STDIN | d 1\n | f | S || x COPY t FROM STDIN | S | d 1\n | f | S || Q SELECT count(*) FROM t
-< 1 2 G E:57014 Z:I || 1 2 G E:57014 Z:I || T D:0 C:SELECT 1 Z:I
-extended, bad data
+< 1 2 G E:57014 Z:I || 1 2 G E:57014 Z:I || T D:4 C:SELECT 1 Z:I
+in the extended protocol, with bad data
 > x COPY t FROM STDIN | d bad\n | d 1\n | c | S || x COPY t FROM STDIN | S | d bad\n | d 1\n | c | S
 < 1 2 G E:22P02 Z:I || 1 2 G E:22P02 Z:I
 > x COPY t FROM STDIN | d bad\n | c | S | x SELECT 7 | S | Q SELECT 8
 < 1 2 G E:22P02 Z:I 1 2 D:7 C:SELECT 1 Z:I T D:8 C:SELECT 1 Z:I
 > x INSERT INTO t VALUES (99) | x COPY t FROM STDIN | d bad\n | c | S || Q SELECT count(*) FROM t
 < 1 2 C:INSERT 0 1 1 2 G E:22P02 Z:I || T D:0 C:SELECT 1 Z:I
-extended, much
 > x COPY t FROM STDIN | d 12345\n * 30000 | c | S || Q SELECT count(*) FROM t
 < 1 2 G C:COPY 30000 Z:I || T D:30000 C:SELECT 1 Z:I
-extended, no such table
 > x COPY nothing FROM STDIN | d 1\n | c | S || x COPY nothing FROM STDIN | S | d 1\n | c | S
 < 1 2 E:42P01 Z:I || 1 2 E:42P01 Z:I Z:I
-extended, several
+several in the extended protocol
 > x COPY t FROM STDIN | d 1\n | c | x COPY t FROM STDIN | d 1\n | d 1\n | c | S
 < 1 2 G C:COPY 1 1 2 G C:COPY 2 Z:I
 > x COPY t FROM STDIN | d 1\n | c | S | x COPY t FROM STDIN | d 1\n | d 1\n | c | S
@@ -345,18 +341,12 @@ answers behind a COPY that fails are its client's
 # Where PostgreSQL closes the connection, the pooler ends the COPY; it counts Syncs between lines otherwise
 
 another message within a COPY ends it
-> P s: SELECT 1 | S || x COPY t FROM STDIN | Q SELECT 8 | S
-~ 1 Z:I || 1 2 G E:57014 Z:I
-> x COPY t FROM STDIN | B missing | S || P y: SELECT 1 | S
-~ 1 2 G E:57014 Z:I || 1 Z:I
-> Q COPY t FROM STDIN || Q DEALLOCATE s
-~ G || E:57014 Z:I C:DEALLOCATE Z:I
-> Q COPY t FROM STDIN | C x | S | Q SELECT 'goes on'
-~ G E:57014 Z:I 3 Z:I T D:goes on C:SELECT 1 Z:I
-> Q COPY t FROM STDIN || d 1\n | P z: SELECT 1 | S | Q SELECT 'goes on'
-~ G || E:57014 Z:I 1 Z:I T D:goes on C:SELECT 1 Z:I
-> Q SELECT count(*) FROM t
-~ T D:0 C:SELECT 1 Z:I
+> P s: SELECT 1 | S || x COPY t FROM STDIN | Q SELECT 8 | S || x COPY t FROM STDIN | B missing | S || P y: SELECT 1 | S
+~ 1 Z:I || 1 2 G E:57014 Z:I || 1 2 G E:57014 Z:I || 1 Z:I
+> Q COPY t FROM STDIN || Q DEALLOCATE s || Q COPY t FROM STDIN | C x | S | Q SELECT 'goes on'
+~ G || E:57014 Z:I C:DEALLOCATE Z:I || G E:57014 Z:I 3 Z:I T D:goes on C:SELECT 1 Z:I
+> Q COPY t FROM STDIN || d 1\n | P z: SELECT 1 | S | Q SELECT 'goes on' || Q SELECT count(*) FROM t
+~ G || E:57014 Z:I 1 Z:I T D:goes on C:SELECT 1 Z:I || T D:0 C:SELECT 1 Z:I
 a Sync between the lines of a COPY that fails
 > x COPY t FROM STDIN | S | d 1\n | d bad\n | S | c | S | Q SELECT 'own'
 ~ 1 2 G E:22P02 Z:I T D:own C:SELECT 1 Z:I
