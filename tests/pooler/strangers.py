@@ -6,15 +6,7 @@ import hmac
 import struct
 
 from devkit.server import SUPERUSER
-from tests.pooler.raw import Raw, code, message
-
-
-def startup(user=SUPERUSER, database="postgres", minor=0, **parameters):
-    """A startup packet."""
-    given = {"user": user, "database": database, **parameters}
-    body = struct.pack("!HH", 3, minor)
-    body += b"".join(part.encode() + b"\0" for pair in given.items() for part in pair) + b"\0"
-    return struct.pack("!i", len(body) + 4) + body
+from tests.pooler.raw import Raw, code, message, startup
 
 
 class Stranger(Raw):
@@ -23,7 +15,7 @@ class Stranger(Raw):
     def __init__(self, port, user=SUPERUSER, database="postgres", **parameters):
         super().__init__(port, login=False)
         self.user = user
-        self.send(startup(user, database, **parameters))
+        self.send(startup(database, user, **parameters))
 
     def asked(self):
         """What it is asked for: the body of the first message, which must be a request for a password."""

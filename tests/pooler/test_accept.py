@@ -5,8 +5,7 @@ import resource
 import socket
 
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import Raw, query, values
-from tests.pooler.strangers import startup
+from tests.pooler.raw import Raw, query, startup, values
 
 LIMIT = 60
 
@@ -25,7 +24,7 @@ def test_who_waits_in_the_backlog_is_served_when_descriptors_are_free_again(serv
         for client in crowd[: LIMIT - 5]:
             client.socket.close()
         late = crowd[-1]
-        late.send(startup())
+        late.send(startup("postgres"))
         late.until(b"Z")
         late.send(query("SELECT 7"))
         assert values(late.until(b"Z")) == ["7"]

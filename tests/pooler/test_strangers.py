@@ -13,8 +13,8 @@ import pytest
 
 from devkit.server import SUPERUSER, environment
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, wait_until
-from tests.pooler.raw import Raw, code, message, query, values
-from tests.pooler.strangers import Stranger, md5_answer, startup
+from tests.pooler.raw import Raw, code, message, query, startup, values
+from tests.pooler.strangers import Stranger, md5_answer
 
 SCRAM = {"auth_type": "scram-sha-256"}
 QUIET = {"log_connections": 0, "log_disconnections": 0, "log_pooler_errors": 0}
@@ -64,7 +64,7 @@ def test_refused_logins_leave_no_memory(server):
         def refuse(numbers):
             for number in numbers:
                 with Raw(pooler.port, login=False) as client:
-                    client.send(startup(f"user{number}", f"{number:08}{database}"))
+                    client.send(startup(f"{number:08}{database}", f"user{number}"))
                     assert client.next() is not None
 
         refuse(range(1000))
@@ -125,7 +125,7 @@ def test_silent_connections_are_bounded_and_the_oldest_go(server):
         wait_until(lambda: sockets(pooler.process) <= 5 + RESERVE + 10)
         assert all(client.is_closed() for client in silent[:30])
         assert pooler.psql("SELECT 1") == "1"
-        silent[-1].send(startup())
+        silent[-1].send(startup("postgres"))
         silent[-1].until(b"Z")
         assert pooler.log.read_text().count("to make room") == 1
 
@@ -264,7 +264,7 @@ def test_what_follows_a_login_at_once_is_not_lost_on_the_way_to_the_workers(serv
     with Pooler(server, databases, workers=3) as pooler:
         for name in (*databases, *databases):
             with Raw(pooler.port, login=False) as client:
-                client.send(startup(database=name), query(f"SELECT '{name}'"))
+                client.send(startup(name), query(f"SELECT '{name}'"))
                 client.until(b"Z")
                 assert values(client.until(b"Z")) == [name]
 
