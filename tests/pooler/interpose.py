@@ -122,6 +122,15 @@ def reset(*sockets):
         each.close()
 
 
+def first_packet(near):
+    """What a connection begins with, once TLS has been declined."""
+    first = near.recv(65536)
+    while first[4:8] == SSL_REQUEST:
+        near.sendall(b"N")
+        first = near.recv(65536)
+    return first
+
+
 # What the pooler calls itself where it reads the catalog.
 CATALOG = b"howdah catalog"
 
@@ -336,10 +345,7 @@ class Interposer(Listener):
         return far
 
     def _begin(self, near):
-        first = near.recv(65536)
-        while first[4:8] == SSL_REQUEST:
-            near.sendall(b"N")
-            first = near.recv(65536)
+        first = first_packet(near)
         if not first:
             near.close()
         elif first[4:8] == CANCEL:
@@ -403,13 +409,6 @@ class Session(Raw):
         self.socket = near
         self.held = b""
 
-    def expect(self, kind):
-        """The body of the next message, which is of this type."""
-        got = self.next()
-        assert got is not None, f"closed, where {kind} was expected"
-        assert got[0] == kind, got
-        return got[1]
-
     def unit(self):
         """The messages up to the end of a unit."""
         found = []
@@ -427,9 +426,8 @@ class Scripted(Listener):
     tree = None
     password = ""
 
-    def __init__(self, greeting=GREETING):
+    def __init__(self):
         super().__init__()
-        self.greeting = greeting
         self.sessions = []
         # With this, new connections are told so and closed.
         self.refusal = None
@@ -437,10 +435,7 @@ class Scripted(Listener):
         self.replies = None
 
     def _begin(self, near):
-        first = near.recv(65536)
-        while first[4:8] == SSL_REQUEST:
-            near.sendall(b"N")
-            first = near.recv(65536)
+        first = first_packet(near)
         if not first or first[4:8] == CANCEL or CATALOG in first:
             near.close()
         elif self.refusal:
@@ -449,7 +444,7 @@ class Scripted(Listener):
         else:
             with self.changed:
                 number = len(self.sessions)
-                near.sendall(self.greeting + message(b"K", struct.pack("!ii", 1000 + number, number)) + ready())
+                near.sendall(GREETING + message(b"K", struct.pack("!ii", 1000 + number, number)) + ready())
                 session = Session(near)
                 self.sessions.append(session)
                 replies = self.replies
