@@ -306,23 +306,6 @@ def pump(source, sink):
     end(source, sink)
 
 
-class Errand:
-    """A cancel request of the pooler's."""
-
-    def __init__(self, net, near, packet):
-        self.net = net
-        self.near = near
-        self.packet = packet
-
-    def deliver(self):
-        """The server gets it, and has acted on it when this returns."""
-        with self.net.to_server() as far:
-            far.sendall(self.packet)
-            while far.recv(100):
-                pass
-        end(self.near)
-
-
 class Interposer(Listener):
     """A port that leads to a server. Give it to a `Pooler` in the server's place."""
 
@@ -334,9 +317,6 @@ class Interposer(Listener):
         self.links = []
         # The sockets of connections that are passed on and not looked at.
         self.beside = []
-        # Cancel requests; kept until they are delivered when `keeps_cancels`.
-        self.errands = []
-        self.keeps_cancels = False
 
     def to_server(self):
         """A connection to the server."""
@@ -349,13 +329,12 @@ class Interposer(Listener):
         if not first:
             near.close()
         elif first[4:8] == CANCEL:
-            errand = Errand(self, near, first)
-            with self.changed:
-                self.errands.append(errand)
-                kept = self.keeps_cancels
-                self.changed.notify_all()
-            if not kept:
-                errand.deliver()
+            with self.to_server() as far:
+                far.sendall(first)
+                # The server has acted on it when this ends.
+                while far.recv(100):
+                    pass
+            end(near)
         elif CATALOG in first:
             self._aside(near, first)
         else:
@@ -387,8 +366,6 @@ class Interposer(Listener):
             self.changed.notify_all()
         for link in self.links:
             end(link.near, link.far)
-        for errand in self.errands:
-            end(errand.near)
         end(*self.beside)
 
     def asking(self, marker, count=1):

@@ -100,18 +100,6 @@ def test_what_was_defined_straight_at_the_server_is_noticed(server, noted):
         assert server.psql(f"SELECT count(*) {READERS}") == "1", "one connection for it, however long it is used"
 
 
-def test_a_clients_settings_do_not_reach_it(server, noted):
-    """A client's statement_timeout ended the query that read the catalog on the client's connection."""
-    with Counting(server, default_pool_size=1) as pooler, Raw(pooler.port, noted) as client:
-        client.kinds(query("SET statement_timeout = '1ms'"))
-        for _ in range(3):
-            client.kinds(query("CREATE TABLE IF NOT EXISTS other (a int)"))
-            pooler.wait_for_sharing(client, noted, "SELECT 1")
-        # Nor does one of the role's own.
-        server.psql("ALTER ROLE app SET statement_timeout = '2ms'")
-        assert "cannot read the catalog" not in pooler.log.read_text()
-
-
 def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
     """Reading a view's text takes a lock on its tables: waiting for one would end in a deadlock with who holds it."""
     server.psql("CREATE VIEW seen AS SELECT x FROM noted", noted)

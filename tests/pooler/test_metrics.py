@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from devkit.server import SUPERUSER, free_port
-from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import Raw, query
 
 
@@ -142,17 +142,6 @@ def test_each_series_of_a_cluster_stands_once_and_names_its_server(steady_trio):
         assert {sample.labels["server"] for sample in lags} == set(names[1:])
         shown = [row for row in measured.show("POOLS") if row["database"] == "app"]
         assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
-
-
-def test_the_pool_of_an_auth_user_on_several_workers_is_one(with_users):
-    databases = dict.fromkeys(("postgres", "one", "two", "three"), "dbname=postgres")
-    asking = {"auth_type": "md5", "auth_user": SUPERUSER, "auth_dbname": "postgres", "workers": 2}
-    with Measured(with_users, databases, users={}, **asking) as measured:
-        for name in databases:
-            assert measured.psql("SELECT 1", name, user="md5_user", password=PASSWORD) == "1"
-        text = measured.get("/metrics")[1]
-        assert_is_sound(text)
-        assert series(text).count(f'howdah_pooler_pool_size{{database="postgres",user="{SUPERUSER}"}}') == 1
 
 
 def test_query_time_and_wait_time_are_apart(server):

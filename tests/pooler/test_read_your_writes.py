@@ -125,23 +125,6 @@ def test_a_session_and_a_statement_choose(numbers):
             assert ask(other, f"/* howdah: fresh */ {LAST}") == "2"
 
 
-def test_the_replica_that_has_replayed_serves(numbers):
-    slow, fast = numbers.replicas
-    with (
-        split(numbers, "read_your_writes_wait = 5") as pooler,
-        Raw(pooler.port, "app") as client,
-    ):
-        splits(pooler)
-        write(client, 0)
-        wait_until(lambda: is_replica(ask(client, PORT), pooler))
-        with paused(slow):
-            for number in range(1, 30):
-                write(client, number)
-                assert ask(client, f"{LAST} WHERE a = a") == str(number)
-                # It has waited for that one, though the primary could have answered at once.
-                assert ask(client, PORT) == str(fast.port)
-
-
 def test_metrics_count_reads_on_the_primary(numbers):
     port = free_port()
     with split(numbers, f"metrics_port = {port}") as pooler, Raw(pooler.port, "app") as client:

@@ -139,13 +139,6 @@ def test_the_user_and_the_parameters_are_the_clients(source):
         assert pooler.psql("SELECT 1", user="reader") == "1"
 
 
-def test_all_spellings_of_physical_replication(pooler):
-    for value in ("true", "on", "1", "yes", "TRUE"):
-        with Raw(pooler.port, "replication", replication=value) as client:
-            assert "C:IDENTIFY_SYSTEM" in client.sql("IDENTIFY_SYSTEM")
-            assert client.sql("SELECT 1").startswith("E:")
-
-
 def test_what_is_no_replication_connection_is_refused_or_is_none(source):
     with Pooler(source, {"app": "dbname=postgres"}) as pooler:
         wrong = 'invalid value for parameter "replication": "2": expected database or a Boolean'

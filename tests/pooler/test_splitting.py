@@ -245,15 +245,3 @@ def test_a_client_hears_at_once_that_nobody_can_ask_the_servers(servers):
             psycopg.connect(place(pooler, connect_timeout=10))
         assert 'role "nobody" does not exist' in str(told.value)
         assert all('role "nobody" does not exist' in row["error"] for row in pooler.show("REPLICAS"))
-
-
-def test_a_client_that_waits_to_be_greeted_hears_why_in_time(servers):
-    text = servers.toml("query_wait_timeout = 1", servers=servers.replicas, roles=("auto", "auto"))
-    with Pooler(servers.primary, name="howdah.toml", text=text) as pooler:
-        for replica in servers.replicas:
-            wait_until(lambda: [row["role"] for row in pooler.show("REPLICAS")] == ["replica", "replica"])
-            pooler.psql(f"BAN {replica.socket_folder}:{replica.port}", "pgbouncer")
-        with pytest.raises(psycopg.OperationalError) as told:
-            psycopg.connect(place(pooler, connect_timeout=10))
-        assert "query_wait_timeout" in str(told.value)
-        assert f"{servers.replicas[0].port} banned" in str(told.value)

@@ -5,11 +5,9 @@ import os
 import subprocess
 import sys
 import threading
-import urllib.request
 
 import pytest
 
-from devkit.server import free_port
 from tests.pooler import raw
 from tests.pooler.process import PROGRAM, Pooler, is_refused, wait_until
 from tests.pooler.raw import Raw, direct, query
@@ -192,21 +190,6 @@ def test_a_cancel_request_finds_its_client_wherever_it_is(server):
             for client in (left, gone):
                 client.cancel(pooler.port)
                 assert raw.show(client.until(b"Z")).endswith("E:57014 Z:I")
-
-
-def test_the_port_of_the_metrics_goes_too(server):
-    port = free_port()
-
-    def ready():
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return answer.read() == b"ok\n"
-
-    with Pooler(server, metrics_port=port) as pooler, Raw(pooler.port) as client:
-        client.sql("BEGIN")
-        assert ready()
-        with successor(pooler) as old:
-            # The old one, which is ending, would say so.
-            assert all(ready() for _ in range(20)) and old.poll() is None
 
 
 def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):

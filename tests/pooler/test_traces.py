@@ -8,18 +8,14 @@ import pytest
 from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, SYNC, Raw, describe, direct, message, parse
 
-LOCK = 4713
-GROUND = f"""
+GROUND = """
 DROP TABLE IF EXISTS public.goods; CREATE TABLE public.goods (id int, label text); INSERT INTO public.goods VALUES (1, 'one');
 CREATE OR REPLACE FUNCTION set_by_default(a int, b text DEFAULT set_config('my.trace', 'of A', false)) RETURNS int
-    STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
-CREATE OR REPLACE FUNCTION locked_by_default(a int, b bool DEFAULT pg_try_advisory_lock({LOCK})) RETURNS int
     STABLE LANGUAGE plpgsql AS $$ BEGIN RETURN a; END $$;
 DROP TABLE IF EXISTS defaulted, checked;
 CREATE TABLE defaulted (a int, b text DEFAULT set_config('my.trace', 'of A', false));
 CREATE TABLE checked (a int CHECK (set_config('my.trace', 'of A', false) IS NOT NULL));
 """
-LOCKS = f"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = {LOCK}"
 TRACE = "SELECT coalesce(current_setting('my.trace', true), '')"
 
 
@@ -73,25 +69,3 @@ def test_what_a_default_or_a_check_sets_is_not_for_others(ground):
                 assert a.sql(asks).endswith("Z:I")
                 for _ in range(2):
                     assert b.value(TRACE) == ""
-
-
-def test_temporary_types_and_aggregates_stay_with_their_client(ground):
-    for makes, uses in (
-        ("CREATE TYPE pg_temp.mood AS ENUM ('good')", "SELECT 'good'::pg_temp.mood"),
-        ("CREATE TYPE pg_temp.pair AS (a int, b int)", "SELECT NULL::pg_temp.pair"),
-        ("CREATE DOMAIN pg_temp.id AS int", "SELECT 1::pg_temp.id"),
-        ("CREATE AGGREGATE pg_temp.total(int) (sfunc = int4pl, stype = int)", "SELECT pg_temp.total(1)"),
-    ):
-        with two(ground) as (a, _):
-            assert "E:" not in a.sql(makes)
-            for _ in range(2):
-                assert "E:" not in a.sql(uses), uses
-
-
-def test_who_takes_a_lock_keeps_it_until_it_has_released_all(ground):
-    with two(ground) as (a, _), direct(ground) as truth:
-        assert "E:" not in a.sql(f"SELECT pg_advisory_lock({LOCK}), pg_advisory_lock({LOCK})")
-        assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
-        assert truth.value(LOCKS) == "1"
-        assert a.value(f"SELECT pg_advisory_unlock({LOCK})") == "t"
-        assert truth.value(LOCKS) == "0"
