@@ -1,17 +1,16 @@
 """What stands between a pooler and its server, and does with each message what a test says.
 
 `Interposer` passes on what a real server and the pooler say to each other, whole message by whole message. It records
-both sides, holds the server's answers until told, and says something in the server's place. `Scripted` is a server that
+what the pooler says, holds the server's answers until told, and says something in the server's place. `Scripted` is a server that
 says only what a test says.
 
-A test waits for what it can see here (a message has been asked, a cancel request has come), never for a time.
+A test waits for what it can see here (a message has been asked), never for a time.
 """
 
 import contextlib
 import socket
 import struct
 import threading
-import time
 from pathlib import Path
 
 from tests.pooler.raw import DEADLINE, Raw, message
@@ -96,13 +95,6 @@ def unread(near):
         if ports == [there, here]:
             return int(fields[4].split(":")[1], 16)
     return 0
-
-
-def await_reader(near, seconds=5):
-    """Waits until the other end has read all that was sent to it."""
-    deadline = time.monotonic() + seconds
-    while unread(near) and time.monotonic() < deadline:
-        time.sleep(0.0002)
 
 
 def end(*sockets):
@@ -191,11 +183,6 @@ class Listener:
         assert found[-1], f"not so after {seconds} s"
         return found[-1]
 
-    def wait_or_not(self, true, seconds):
-        """As `wait`, where it may not come to pass: whether it did."""
-        with self.changed:
-            return self.changed.wait_for(true, seconds)
-
 
 class Link:
     """A connection of the pooler's, passed on to the server."""
@@ -206,9 +193,8 @@ class Link:
         self.far = far
         # How many connections came before it.
         self.number = number
-        # What the pooler has said since its startup packet, and the server, as types and bodies.
+        # What the pooler has said since its startup packet, as types and bodies.
         self.said = []
-        self.heard = []
         self.closed = False
         # Held by who says something to the pooler; taken before that of `net.changed`, which nobody holds while it waits
         # for the pooler to read.
@@ -283,7 +269,6 @@ class Link:
                 found, left = messages(left + more)
                 with self._speaking:
                     with self.net.changed:
-                        self.heard += found
                         self._answered += sum(kind == b"Z" for kind, _ in found)
                         kept = self._kept is not None
                         if kept:
