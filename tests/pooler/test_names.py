@@ -5,7 +5,7 @@ import pytest
 from tests.pooler import raw
 from tests.pooler.interpose import Scripted, end, error, ready
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, parse, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, describe, direct, parse
 
 RUNNING = "FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%lasts%' AND pid <> pg_backend_pid()"
 LASTS = "SELECT 1 AS lasts FROM pg_sleep(20)"
@@ -61,16 +61,6 @@ def test_a_close_lost_with_its_server_has_not_been(pooler):
         assert [kind.lstrip("2") for kind in kinds] == ["EZ"] * len(kinds) and set(codes) == {"57P01"}
         assert client.kinds(describe("n"), SYNC) == "tTZ"
         assert client.ask(close("n"), SYNC, describe("n"), SYNC, units=2) == "3 Z:I E:26000 Z:I"
-
-
-@pytest.mark.parametrize("queries", [1, 2])
-def test_a_death_ends_a_unit_once_though_queries_stand_in_it(pooler, queries):
-    """Behind the error the server would have skipped the queries."""
-    with Raw(pooler.port) as client:
-        client.send(parse("", LASTS), bind(""), EXECUTE, *[query("SELECT 'skipped'")] * queries, SYNC)
-        end_what_runs(pooler, client)
-        assert client.ask() == "1 2 E:57P01 Z:I"
-        assert client.sql("SELECT 'next'") == "T D:next C:SELECT 1 Z:I"
 
 
 def test_a_name_whose_parse_no_server_has_answered_does_not_exist():

@@ -29,19 +29,6 @@ def test_a_statement_prepared_once_is_shared(server):
     assert (counts["client_parse_count"], counts["server_parse_count"], counts["statements"]) == ("3", "1", "1")
 
 
-def test_more_statements_than_a_server_keeps(server):
-    with Pooler(server, default_pool_size=1, max_prepared_statements=3) as pooler, Raw(pooler.port) as client:
-        for number in range(8):
-            assert client.kinds(parse(f"s{number}", f"SELECT {number}"), SYNC) == "1Z"
-        for _ in range(2):
-            for number in range(8):
-                client.send(bind(f"s{number}"), EXECUTE, SYNC)
-                got = client.until(b"Z")
-                assert (raw.values(got), got[0][0]) == ([str(number)], b"2")
-        client.send(query("SELECT count(*) FROM pg_prepared_statements"))
-        assert int(raw.values(client.until(b"Z"))[0]) <= 3
-
-
 def test_copy_both_ways(one_server):
     lines = "".join(f"{number}\trow {number}\n" for number in range(50_000))
     one_server.psql("DROP TABLE IF EXISTS copied; CREATE TABLE copied (a int, b text)")
