@@ -3,10 +3,10 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
-import concurrent.futures
 import contextlib
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -29,48 +29,57 @@ def of_users(server, **settings):
     return Pooler(server, {"postgres": "", "other": "dbname=postgres"}, **settings)
 
 
-def in_threads(count, work):
-    """Does the work so often at once; raises what one of them has raised."""
-    with concurrent.futures.ThreadPoolExecutor(count) as crowd:
-        for done in [crowd.submit(work, number) for number in range(count)]:
-            done.result()
-
-
-TRANSACTION = "BEGIN; SELECT 1; COMMIT"
-DONE = "C:BEGIN T D:1 C:SELECT 1 C:COMMIT Z:I"
-
-
 @contextlib.contextmanager
-def busy(pooler, count, database, user):
-    """Clients who never pause between their transactions."""
-    done = threading.Event()
+def busy(pooler, *places):
+    """Three clients of each of these databases and users, who never pause between their transactions."""
+    over = threading.Event()
 
-    def work(_number):
+    def work(database, user):
         with Raw(pooler.port, database, user=user) as client:
-            while not done.is_set():
+            while not over.is_set():
                 assert client.sql("BEGIN; SELECT pg_sleep(0.01); COMMIT").endswith("C:COMMIT Z:I")
 
-    crowd = threading.Thread(target=in_threads, args=(count, work))
-    crowd.start()
-    try:
-        wait_until(lambda: any(row["user"] == user and row["database"] == database for row in pooler.show("SERVERS")))
-        yield
-    finally:
-        done.set()
-        crowd.join()
+    with ThreadPoolExecutor(3 * len(places)) as crowd:
+        working = [crowd.submit(work, *place) for place in places for _ in range(3)]
+        try:
+            wait_until(lambda: {(row["database"], row["user"]) for row in pooler.show("SERVERS")} >= set(places))
+            yield
+        finally:
+            over.set()
+    for each in working:
+        each.result()
 
 
 def test_five_users_share_four_connections(with_many_users):
-    with of_users(with_many_users, max_db_connections=4) as pooler:
+    def work(number):
+        with Raw(pooler.port, user=USERS[number // 2]) as client:
+            for _ in range(20):
+                assert client.value("SELECT pg_advisory_xact_lock_shared(1)") == ""
 
-        def work(number):
-            with pooler.connect(user=USERS[number // 2]) as client:
-                for _ in range(20):
-                    ask(client, "SELECT pg_advisory_xact_lock_shared(1)")
-
-        in_threads(10, work)
+    with of_users(with_many_users, max_db_connections=4) as pooler, ThreadPoolExecutor(10) as crowd:
+        assert len(list(crowd.map(work, range(10)))) == 10
         assert len(pooler.show("SERVERS")) <= 4
         assert "a client of another pool waits for a connection (max_db_connections)" in pooler.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("limits", "held", "places"),
+    [
+        ({"max_db_connections": 1}, False, [("postgres", USERS[1])]),
+        ({"max_db_connections": 3}, True, [("postgres", USERS[1])]),
+        ({"max_db_connections": 1, "max_user_connections": 1}, False, [("postgres", USERS[1]), ("other", USERS[0])]),
+    ],
+    ids=["never idle", "held", "two limits"],
+)
+def test_a_pool_whose_clients_never_pause_starves_nobody(with_many_users, limits, held, places):
+    with of_users(with_many_users, query_wait_timeout=20, **limits) as pooler, contextlib.ExitStack() as stack:
+        if held:
+            # A connection that its client keeps is no reason to wait.
+            stack.enter_context(Raw(pooler.port, user=USERS[1])).sql("CREATE TEMP TABLE held()")
+        stack.enter_context(busy(pooler, *places))
+        late = stack.enter_context(Raw(pooler.port, user=USERS[0]))
+        for _ in range(3):
+            assert late.sql("BEGIN; SELECT 1; COMMIT") == "C:BEGIN T D:1 C:SELECT 1 C:COMMIT Z:I"
 
 
 def test_an_idle_connection_goes_for_one_who_waits_but_not_to_fill_a_pool_up(with_many_users):
@@ -88,14 +97,6 @@ def test_an_idle_connection_goes_for_one_who_waits_but_not_to_fill_a_pool_up(wit
             assert [row["remote_pid"] for row in pooler.show("SERVERS")] == [pid]
 
 
-def test_a_user_who_never_pauses_starves_nobody(with_many_users):
-    # One of them always waits, so that the connection is never idle.
-    with of_users(with_many_users, max_db_connections=1, query_wait_timeout=20) as pooler:
-        with busy(pooler, 3, "postgres", USERS[1]), Raw(pooler.port, user=USERS[0]) as other:
-            for _ in range(2):
-                assert other.sql(TRANSACTION) == DONE
-
-
 def test_the_limit_of_a_user_holds_over_databases_of_several_workers(with_many_users):
     with of_users(with_many_users, max_user_connections=1, workers=2) as pooler:
         with pooler.connect("postgres", USERS[0]) as one, pooler.connect("other", USERS[0]) as two:
@@ -104,30 +105,6 @@ def test_the_limit_of_a_user_holds_over_databases_of_several_workers(with_many_u
                 assert ask(two, "SELECT 2") == [(2,)]
                 assert len(pooler.show("SERVERS")) <= 1
         assert "(max_user_connections)" in pooler.log.read_text()
-
-
-def test_a_connection_that_is_held_keeps_no_other_pool_waiting(with_many_users):
-    with of_users(with_many_users, workers=1, query_wait_timeout=10, max_db_connections=3) as pooler:
-        with contextlib.ExitStack() as stack:
-            holder = stack.enter_context(Raw(pooler.port, user=USERS[0]))
-            holder.sql("CREATE TEMP TABLE held()")
-            stack.enter_context(busy(pooler, 6, "postgres", USERS[0]))
-            late = stack.enter_context(Raw(pooler.port, user=USERS[1]))
-            for _ in range(2):
-                assert late.sql(TRANSACTION) == DONE
-            assert len(pooler.show("SERVERS")) <= 3
-            holder.sql("SELECT 1")
-
-
-def test_a_pool_is_served_though_both_its_limits_are_reached(with_many_users):
-    limits = {"max_db_connections": 1, "max_user_connections": 1}
-    with of_users(with_many_users, workers=2, query_wait_timeout=10, **limits) as pooler:
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(busy(pooler, 3, "postgres", USERS[1]))
-            stack.enter_context(busy(pooler, 3, "other", USERS[0]))
-            late = stack.enter_context(Raw(pooler.port, "postgres", user=USERS[0]))
-            for _ in range(3):
-                assert late.sql(TRANSACTION) == DONE
 
 
 def test_a_server_that_checks_its_connections_ends_the_statements_of_clients_that_have_left(with_many_users):
