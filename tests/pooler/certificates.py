@@ -97,11 +97,3 @@ def openssl(*arguments):
         raise Problem("these tests make certificates by the command openssl, which is not installed") from None
     if done.returncode != 0:
         raise Problem(f"openssl {arguments[0]}: {done.stderr.strip()}")
-
-
-def serial_of(der):
-    """The serial number of a certificate in DER."""
-    done = subprocess.run(
-        ["openssl", "x509", "-inform", "DER", "-noout", "-serial"], input=der, capture_output=True, check=True
-    )
-    return done.stdout.decode().strip()

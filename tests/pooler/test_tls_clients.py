@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from tests.pooler.certificates import serial_of
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
-from tests.pooler.raw import Raw, code, message, query, values
+from tests.pooler.raw import Raw, code, message, startup
 
 
 def tls(pair, sslmode="require", **more):
@@ -37,15 +36,20 @@ def trusting(authority, *protocols):
     return context
 
 
-def test_psql_verifies_in_full_and_the_console_shows_tls(tls_server, authority, certificate):
-    with Pooler(tls_server, **tls(certificate)) as pooler:
-        done = pooler.psql("\\conninfo", sslmode="verify-full", sslrootcert=authority.root)
-        assert "SSL connection (protocol: TLSv1.3" in done
-        with Raw(pooler.port, context=trusting(authority)) as client:
-            client.send(query("SELECT 42"))
-            assert values(client.until(b"Z")) == ["42"]
-            shown = [row["tls"] for row in pooler.show("CLIENTS") if row["database"] == "postgres"]
-            assert shown == ["TLSv1.3/TLS_AES_256_GCM_SHA384"]
+@pytest.fixture(scope="module")
+def secured(tls_server, certificate):
+    """A pooler that speaks to nobody without TLS."""
+    with Pooler(tls_server, **tls(certificate)) as running:
+        yield running
+
+
+def test_psql_verifies_in_full_and_the_console_shows_tls(secured, authority):
+    done = secured.psql("\\conninfo", sslmode="verify-full", sslrootcert=authority.root)
+    assert "SSL connection (protocol: TLSv1.3" in done
+    with Raw(secured.port, context=trusting(authority)) as client:
+        assert client.value("SELECT 42") == "42"
+        shown = [row["tls"] for row in secured.show("CLIENTS") if row["database"] == "postgres"]
+        assert shown == ["TLSv1.3/TLS_AES_256_GCM_SHA384"]
 
 
 def test_modes_decide_who_must_speak_tls(tls_server, certificate):
@@ -101,91 +105,76 @@ def test_a_client_that_was_not_told_of_channel_binding_has_been_lied_to(tls_serv
     with Pooler(tls_server, users={"scram_user": PASSWORD}, **settings) as pooler:
         for first in [b"y,,n=,r=abc", b"p=tls-unique,,n=,r=abc", b"p=tls-server-end-point,,n=,r=abc"]:
             with Raw(pooler.port, login=False, context=trusting(authority)) as client:
-                body = struct.pack("!HH", 3, 0) + b"user\0scram_user\0database\0postgres\0\0"
-                client.send(struct.pack("!i", len(body) + 4) + body)
+                client.send(startup("postgres", "scram_user"))
                 assert client.next() == (b"R", struct.pack("!i", 10) + b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0")
                 client.send(message(b"p", b"SCRAM-SHA-256\0" + struct.pack("!i", len(first)) + first))
-                kind, body = client.next()
-                assert kind == b"E" and code(body) == "08P01"
+                assert code(client.until(b"E")[-1][1]) == "08P01"
 
 
-def test_libpq_hears_that_its_cancel_requests_were_received(tls_server, certificate):
+def test_libpq_hears_that_its_cancel_requests_were_received(tls_server, secured):
     # Since version 17 it waits for the end of TLS, as psycopg asks it to; psql does likewise.
     assert psycopg.pq.version() >= 170000
     sleeps = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(31)'"
-    with Pooler(tls_server, **tls(certificate)) as pooler:
-        place = f"host=127.0.0.1 port={pooler.port} user=both_user dbname=postgres sslmode=require"
-        with psycopg.connect(place, autocommit=True) as client, ThreadPoolExecutor(1) as beside:
+    place = f"host=127.0.0.1 port={secured.port} user=both_user dbname=postgres sslmode=require"
+    with psycopg.connect(place, autocommit=True) as client, ThreadPoolExecutor(1) as beside:
 
-            def cancel():
-                wait_until(lambda: tls_server.psql(sleeps) == "1")
-                client.cancel_safe(timeout=10)
+        def cancel():
+            wait_until(lambda: tls_server.psql(sleeps) == "1")
+            client.cancel_safe(timeout=10)
 
-            asked = beside.submit(cancel)
-            with pytest.raises(psycopg.errors.QueryCanceled):
-                client.execute("SELECT pg_sleep(31)")
-            asked.result()
+        asked = beside.submit(cancel)
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            client.execute("SELECT pg_sleep(31)")
+        asked.result()
 
 
 def test_certificates_are_read_again_on_reload(tls_server, authority, tmp_path):
     here = tmp_path / "pooler.crt", tmp_path / "pooler.key"
 
-    def show(pair):
+    def show(name):
+        pair = authority.issue(name, "IP:127.0.0.1")
         shutil.copy(pair.cert, here[0])
         shutil.copy(pair.key, here[1])
 
     def serial():
         with Raw(pooler.port, context=trusting(authority)) as client:
-            return serial_of(client.socket.getpeercert(binary_form=True))
+            return client.socket.getpeercert()["serialNumber"]
 
-    show(authority.issue("one", "IP:127.0.0.1"))
+    show("one")
     files = {"client_tls_cert_file": here[0], "client_tls_key_file": here[1]}
     with Pooler(tls_server, client_tls_sslmode="require", **files) as pooler:
         first = serial()
         with Raw(pooler.port, context=trusting(authority)) as stays:
-            show(authority.issue("two", "IP:127.0.0.1"))
+            show("two")
             assert serial() == first, "not before it is told to"
             pooler.reload()
             second = serial()
             assert second != first
-            stays.send(query("SELECT 1"))
-            assert values(stays.until(b"Z")) == ["1"]
+            assert stays.value("SELECT 1") == "1"
         here[0].write_text("nonsense")
         assert "client_tls_cert_file" in pooler.psql("RELOAD", "pgbouncer", check=False, sslmode="require").stderr
         assert serial() == second, "a broken file leaves the old one in force"
 
 
-def test_direct_tls_names_the_protocol(tls_server, authority, certificate):
-    with Pooler(tls_server, **tls(certificate)) as pooler:
-        with Raw(pooler.port, context=trusting(authority, "postgresql"), direct=True) as client:
-            assert client.socket.selected_alpn_protocol() == "postgresql"
-            client.send(query("SELECT 3"))
-            assert values(client.until(b"Z")) == ["3"]
-        with Raw(pooler.port, context=trusting(authority), direct=True, login=False) as client:
-            body = struct.pack("!HH", 3, 0) + b"user\0postgres\0\0"
-            client.send(struct.pack("!i", len(body) + 4) + body)
-            kind, body = client.next()
-            assert kind == b"E" and b"ALPN" in body
-        with pytest.raises(ssl.SSLError, match="no application protocol"):
-            Raw(pooler.port, context=trusting(authority, "http/1.1"), direct=True)
-    with Pooler(tls_server) as pooler:
-        with pytest.raises((ssl.SSLError, ConnectionError)):
-            Raw(pooler.port, context=trusting(authority, "postgresql"), direct=True)
+def test_direct_tls_names_the_protocol(tls_server, secured, authority):
+    with Raw(secured.port, context=trusting(authority, "postgresql"), direct=True) as client:
+        assert client.socket.selected_alpn_protocol() == "postgresql"
+        assert client.value("SELECT 3") == "3"
+    with Raw(secured.port, context=trusting(authority), direct=True, login=False) as client:
+        client.send(startup("postgres"))
+        assert b"ALPN" in client.until(b"E")[-1][1]
+    with pytest.raises(ssl.SSLError, match="no application protocol"):
+        Raw(secured.port, context=trusting(authority, "http/1.1"), direct=True)
+    with Pooler(tls_server) as pooler, pytest.raises((ssl.SSLError, ConnectionError)):
+        Raw(pooler.port, context=trusting(authority, "postgresql"), direct=True)
 
 
-def test_rows_and_copies_of_any_size_pass(tls_server, certificate):
-    with Pooler(tls_server, default_pool_size=2, **tls(certificate)) as pooler:
-        sql = "SELECT repeat(chr(65 + i % 26), i * 37 % 40000) FROM generate_series(1, 1500) i"
-        direct = tls_server.psql(sql)
-        assert pooler.psql(sql, sslmode="require") == direct
-        into = (
-            "CREATE TEMP TABLE t (x text); COPY t FROM STDIN;\n"
-            + direct
-            + "\n\\.\nSELECT md5(string_agg(x, '\n')) FROM t;"
-        )
-        assert pooler.psql(into, sslmode="require") == tls_server.psql(into)
-        long = "x" * 3_000_000
-        assert pooler.psql(f"SELECT md5('{long}')", sslmode="require") == tls_server.psql(f"SELECT md5('{long}')")
+def test_rows_and_copies_of_any_size_pass(tls_server, secured):
+    sql = "SELECT repeat(chr(65 + i % 26), i * 37 % 40000) FROM generate_series(1, 1500) i"
+    rows = tls_server.psql(sql)
+    assert secured.psql(sql, sslmode="require") == rows
+    into = f"CREATE TEMP TABLE t (x text); COPY t FROM STDIN;\n{rows}\n\\.\nSELECT md5(string_agg(x, '')) FROM t;"
+    assert secured.psql(into, sslmode="require") == tls_server.psql(into)
 
 
 def test_versions_and_ciphers_are_as_configured(tls_server, certificate):
