@@ -3,6 +3,7 @@
 # The pooler first, then its clients: nested on purpose.
 # ruff: noqa: SIM117
 
+import contextlib
 import os
 import re
 import socket
@@ -20,6 +21,7 @@ from devkit.places import ROOT
 from devkit.server import SUPERUSER, Server, environment, free_port
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, PROGRAM, Pooler, ask
+from tests.pooler.raw import Raw
 from tests.pooler.secured import tls_settings, tree_with_tls
 
 DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
@@ -160,7 +162,7 @@ def test_a_database_cannot_have_the_consoles_name(tmp_path):
         assert f"database {name}: this name belongs to the console; give the entry another name, and dbname=" in said
 
 
-def test_howdah_toml_takes_variables_and_tells_the_nearest_name(server, tmp_path):
+def test_howdah_toml_takes_variables_and_tells_the_nearest_name(tmp_path):
     text = """
     # ${NOT_THERE} in a comment does not matter
     [pooler]
@@ -174,12 +176,13 @@ def test_howdah_toml_takes_variables_and_tells_the_nearest_name(server, tmp_path
     path = tmp_path / "howdah.toml"
     good, said = check(path, text, PORT="7777", PASS="'\"\\")
     assert good, said
-    good, said = check(path, text, PORT="x", PASS="")
-    assert not good and '[pooler] listen_port = "x": expected a number from 0 to 65535' in said
-    good, said = check(path, text, PORT="1")
-    assert not good and "users: bob: password: the environment has no variable PASS" in said
-    good, said = check(path, "[pooler]\nquery_wait_timout = 5")
-    assert not good and "[pooler] has no key query_wait_timout; did you mean query_wait_timeout?" in said
+    for wrong, known, complaint in (
+        (text, {"PORT": "x", "PASS": ""}, '[pooler] listen_port = "x": expected a number from 0 to 65535'),
+        (text, {"PORT": "1"}, "users: bob: password: the environment has no variable PASS"),
+        ("[pooler]\nquery_wait_timout = 5", {}, "has no key query_wait_timout; did you mean query_wait_timeout?"),
+    ):
+        good, said = check(path, wrong, **known)
+        assert not good and complaint in said
     good, said = check(tmp_path / "nowhere.toml")
     assert not good and "cannot read" in said
 
@@ -205,21 +208,16 @@ def test_limits_of_a_user_and_of_a_database_hold(server):
 
 
 def test_hosts_of_an_entry_in_turn_or_the_first_that_works(server):
-    with Pooler(server, default_pool_size=3, server_login_retry="0.1", listen_addr="*") as pooler:
-        places_ = f"host=127.0.0.1,localhost port={server.port} dbname=postgres password={server.password}"
-        pooler.path.write_text(
-            pooler.path.read_text().replace(
-                "[databases]", f"[databases]\nturn = {places_}\nfirst = {places_} load_balance_hosts=disable"
-            )
-        )
-        pooler.psql("RELOAD", "pgbouncer")
+    turn = f"host=127.0.0.1,localhost dbname=postgres password={server.password}"
+    with Pooler(server, {"turn": turn, "first": f"{turn} load_balance_hosts=disable"}) as pooler:
         for database, hosts in {"turn": {"127.0.0.1", "localhost"}, "first": {"127.0.0.1"}}.items():
-            with pooler.connect(database) as one:
-                with pooler.connect(database) as two:
-                    ask(one, "BEGIN")
-                    ask(two, "SELECT 1")
-                    ask(one, "COMMIT")
-            assert {row["addr"] for row in pooler.show("SERVERS") if row["database"] == database} == hosts
+            with contextlib.ExitStack() as stack:
+                # The connection that reads the catalog has its turn as well.
+                for _ in range(3):
+                    client = stack.enter_context(Raw(pooler.port, database))
+                    client.sql("BEGIN")
+                    assert client.value("SELECT 1") == "1"
+                assert {row["addr"] for row in pooler.show("SERVERS") if row["database"] == database} == hosts
 
 
 @pytest.mark.parametrize("order", ["round-robin", "disable"])
