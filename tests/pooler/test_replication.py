@@ -84,21 +84,16 @@ def test_a_base_backup_comes_whole(source, pooler):
 
 
 def test_changes_are_decoded(source, pooler):
-    plugins = ["pgoutput"]
-    with contextlib.suppress(Exception):
-        source.psql("SELECT pg_create_logical_replication_slot('probe', 'test_decoding', true)")
-        plugins.append("test_decoding")
-    for plugin in plugins:
-        options = ["-o", "proto_version=1", "-o", "publication_names=p"] if plugin == "pgoutput" else []
-        run(pooler, "pg_recvlogical", "--slot", plugin, "--create-slot", "-P", plugin, database="postgres")
-        try:
-            source.psql("INSERT INTO t VALUES (4711)")
-            end = source.psql("SELECT pg_current_wal_lsn()")
-            start = ["--slot", plugin, "--start", "-f", "-", "--no-loop", "--endpos", end, *options]
-            assert b"4711" in run(pooler, "pg_recvlogical", *start, database="postgres")
-        finally:
-            run(pooler, "pg_recvlogical", "--slot", plugin, "--drop-slot", database="postgres")
-            source.psql("TRUNCATE t")
+    run(pooler, "pg_recvlogical", "--slot", "mine", "--create-slot", "-P", "pgoutput", database="postgres")
+    try:
+        source.psql("INSERT INTO t VALUES (4711)")
+        end = source.psql("SELECT pg_current_wal_lsn()")
+        start = ["--slot", "mine", "--start", "-f", "-", "--no-loop", "--endpos", end]
+        options = ["-o", "proto_version=1", "-o", "publication_names=p"]
+        assert b"4711" in run(pooler, "pg_recvlogical", *start, *options, database="postgres")
+    finally:
+        run(pooler, "pg_recvlogical", "--slot", "mine", "--drop-slot", database="postgres")
+        source.psql("TRUNCATE t")
 
 
 def test_a_standby_follows_through_the_pooler(source, pooler):
