@@ -281,7 +281,6 @@ def measure(quick):
                 rates[case] = compare(report, both, case, rounds, seconds)
         draw(report, rates)
         without_pipelining(report, start, sizes["-S"]["pgbouncer"], rounds, seconds)
-        kept_texts(report, start, of_selects, sizes["-S"]["howdah"], rounds, seconds)
         lone_client(report, start, sizes["-S"]["howdah"], direct, rounds, seconds)
         with start("howdah", DEFAULT_SIZE) as howdah:
             sessions(report, howdah, rounds, seconds)
@@ -405,21 +404,6 @@ def without_pipelining(report, start, size, rounds, seconds):
             report.add(f"{case}: howdah-pooler / PgBouncer", gain, target=1.0, contest=True)
             cost = ratios(costs["howdah"], costs["pgbouncer"])
             report.add(f"{case}: CPU, howdah-pooler / PgBouncer", cost, target=1.0, at_most=True, contest=True)
-
-
-def kept_texts(report, start, sides, size, rounds, seconds):
-    """What it brings that servers keep texts without a name (prepare_threshold)."""
-    with start("howdah", size, "prepare_threshold = 5") as keeping:
-        for clients in (10, 100, 1000):
-            taken, costs = both_in_turn(sides | {"keeping": keeping}, "-S", "extended", clients, rounds, seconds)
-            case = f"prepare_threshold = 5, pgbench -S extended, {number(clients)}"
-            faster, cheaper = bounds(OF_PGBOUNCER, clients, "extended")
-            report.add(f"{case}: with / without", ratios(taken["keeping"], taken["howdah"]))
-            report.add(f"{case}: CPU, with / without", ratios(costs["keeping"], costs["howdah"]))
-            gain = ratios(taken["keeping"], taken["pgbouncer"])
-            report.add(f"{case}: howdah-pooler / PgBouncer", gain, target=faster, contest=True)
-            cost = ratios(costs["keeping"], costs["pgbouncer"])
-            report.add(f"{case}: CPU, howdah-pooler / PgBouncer", cost, target=cheaper, at_most=True, contest=True)
 
 
 def lone_client(report, start, size, direct, rounds, seconds):

@@ -401,13 +401,8 @@ def main():
     parser.add_argument("--pg", type=int, default=postgres.NEWEST, help="the major version of PostgreSQL")
     parser.add_argument("--pool", type=int, default=1, help="the pooler's server connections")
     parser.add_argument("--no-pipelining", action="store_true")
-    parser.add_argument("--threshold", type=int, default=0, help="prepare_threshold")
     options = parser.parse_args()
-    settings = {
-        "default_pool_size": options.pool,
-        "pipelining": not options.no_pipelining,
-        "prepare_threshold": options.threshold,
-    }
+    settings = {"default_pool_size": options.pool, "pipelining": not options.no_pipelining}
     rounds = range(options.rounds) if options.only is None else [options.only]
     with Server(postgres.tree(options.pg)) as server:
         for database in "dp":

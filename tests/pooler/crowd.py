@@ -45,8 +45,6 @@ class Kind:
     lull: float = 0
     # Workers of the pooler; how many of them serve the database changes each second.
     workers: int = 1
-    # From which execution on servers keep texts that have no name.
-    keeps: int = 5
     clients: int = 100
     share: int = 10
 
@@ -54,20 +52,20 @@ class Kind:
 KINDS = [
     Kind("one connection", 1, clients=60, share=4),
     Kind("one connection without pipelining", 1, pipelining=False, clients=30, share=3),
-    Kind("two connections", 2, keeps=1),
+    Kind("two connections", 2),
     Kind("two connections without pipelining", 2, pipelining=False, clients=60, share=5),
     Kind("four connections", 4, clients=200, share=20),
-    Kind("eight connections", 8, keeps=2, clients=300, share=20),
+    Kind("eight connections", 8, clients=300, share=20),
     Kind("eight connections without pipelining", 8, pipelining=False, clients=200, share=12),
-    Kind("four workers", 8, workers=4, keeps=2, clients=200),
+    Kind("four workers", 8, workers=4, clients=200),
     Kind("four workers without pipelining", 8, workers=4, pipelining=False, clients=200),
     Kind("four workers and deaths", 10, workers=4, kills=0.3, crashes=9),
     Kind("idle periods", 4, lull=1.5),
     Kind("TLS", 4, tls=True),
     Kind("TLS on both sides", 4, tls=True, server_tls=True),
-    Kind("deaths", 4, keeps=1, kills=0.3, crashes=9),
+    Kind("deaths", 4, kills=0.3, crashes=9),
     Kind("deaths without pipelining", 8, pipelining=False, kills=0.3, crashes=9),
-    Kind("a slow network", 8, keeps=1, proxy=True, clients=200, share=6),
+    Kind("a slow network", 8, proxy=True, clients=200, share=6),
     Kind("a slow network without pipelining", 8, pipelining=False, proxy=True, clients=80, share=3),
     Kind("a slow network, deaths and TLS", 4, tls=True, proxy=True, kills=0.5, lull=1.5, clients=80, share=4),
 ]
@@ -120,7 +118,6 @@ def run(kind, server, authority, **options):
         "workers": kind.workers,
         "database_workers": kind.workers,
         "pipelining": "true" if kind.pipelining else "false",
-        "prepare_threshold": kind.keeps,
         # A notice that a client waits is told to whoever waits long; here they all do.
         "query_wait_notify": 0,
         "log_connections": 0,

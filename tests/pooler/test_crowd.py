@@ -16,10 +16,10 @@ SECONDS = 4
 KINDS = [
     Kind("one connection", 1, clients=30),
     Kind("two connections without pipelining", 2, pipelining=False, clients=40),
-    Kind("eight connections", 8, keeps=1, clients=100),
+    Kind("eight connections", 8, clients=100),
     Kind("idle periods", 4, lull=1.5, clients=40),
     Kind("TLS on both sides", 4, tls=True, server_tls=True, clients=40),
-    Kind("deaths", 4, keeps=2, kills=0.3, clients=60),
+    Kind("deaths", 4, kills=0.3, clients=60),
     Kind("a slow network", 8, proxy=True, clients=60),
 ]
 

@@ -197,9 +197,6 @@ settings! {
     /// Named prepared statements that a server connection keeps in transaction pooling; 0 counts as 1. The names of
     /// different clients are always kept apart.
     max_prepared_statements: usize = 200, true;
-    /// How many times the same unnamed statement must be prepared on pipelined connections before servers keep the
-    /// statement like a named one; 0: never.
-    prepare_threshold: usize = 0, true;
     /// How the server for a read is chosen among several: `random`, `round_robin`, `least_outstanding` or `weighted`.
     load_balancing: Strategy = Strategy::Random, true;
     /// Whether the primary serves reads: `on`, like the replicas; `off`, never; `fallback`, only when no replica

@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::model::exchange::Copying;
 use crate::model::extent::{Message, Said};
 use crate::model::held::Held;
-use crate::model::keys::{ClientKey, PoolKey};
+use crate::model::keys::ClientKey;
 use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::portals::Portal;
 use crate::model::request::Request;
@@ -178,7 +178,7 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     let now = core.now;
     let limit = core.config.settings.kept_statements();
     let renames = renames(core, key);
-    let Some(statement) = shared_statement(core, key, &parse, renames) else { return };
+    let Some(statement) = statement_of(core, key, &parse, renames) else { return };
     if renames {
         read_anew(core, key, parse.name);
     }
@@ -216,18 +216,16 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
     if server.known.statements.uses(&statement).is_some() {
         invent(client, server, backend::tag::PARSE_COMPLETE, Some(name), None);
     } else {
-        send_parse(server, &statement, limit, Some(name), false, None);
+        send_parse(server, &statement, limit, Some(name), false);
     }
 }
 
-/// The statement of a Parse, shared with all clients that mean the same. None if it has no name and servers keep it:
-/// then it has been passed on.
-fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
+/// The statement of a Parse; one with a name is shared with all clients that mean the same.
+fn statement_of(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
     let (_, server) = core.pair(key)?;
     let member = server.pool;
     let home = members::home_of(core, member);
-    let shared = renames && (!parse.name.is_empty() || keeps(core, key, home, parse.definition));
-    let reading = if shared { session_reading(core, key) } else { UNCLEAR };
+    let reading = if renames && !parse.name.is_empty() { session_reading(core, key) } else { UNCLEAR };
     let lexing = fingerprints::lexing(core, key, parse.query);
     let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
     if let Some(pool) = core.pools.get_mut(member.0) {
@@ -236,46 +234,7 @@ fn shared_statement(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames:
     // Statements are known by the same names on all servers of a cluster.
     let pool = core.pools.get_mut(home.0)?;
     pool.statements.renew(renewals);
-    let statement = pool.statements.share(parse.definition, reading, lexing);
-    if !parse.name.is_empty() || !statement.is_shared() {
-        return Some(statement);
-    }
-    if may_keep(core, home, &statement) {
-        pass_kept(core, key, statement);
-        return None;
-    }
-    Some(core.pools.get_mut(home.0)?.statements.share(parse.definition, UNCLEAR, lexing))
-}
-
-/// Whether a text without a name has come so often that servers keep it, on pipelined connections alone: in a
-/// transaction, earlier statements may change its meaning.
-fn keeps(core: &mut Core, key: ClientKey, home: PoolKey, definition: &[u8]) -> bool {
-    let threshold = core.config.settings.prepare_threshold;
-    let is_pipelined = core.pair(key).is_some_and(|(_, server)| server.is_pipelined());
-    let Some(pool) = core.pools.get_mut(home.0).filter(|_| is_pipelined && threshold > 0) else { return false };
-    pool.statements.unnamed.count(definition) as usize >= threshold
-}
-
-/// Whether servers may keep a statement that has no name now.
-fn may_keep(core: &mut Core, home: PoolKey, statement: &Rc<Statement>) -> bool {
-    let now = core.now;
-    fingerprints::fingerprint_of_statement(core, home, statement)
-        .is_ok_and(|fingerprint| fingerprint.keeping.may_keep(now))
-}
-
-/// Passes on a Parse without a name of a statement that servers keep: a server that knows it does not get the Parse.
-fn pass_kept(core: &mut Core, key: ClientKey, statement: Rc<Statement>) {
-    let (now, limit) = (core.now, core.config.settings.kept_statements());
-    let Some((client, server)) = core.pair(key) else { return };
-    begin(client, server, now);
-    client.input.unsynced = true;
-    let before = client.prepared.unnamed.replace(Held::new(statement.clone()));
-    server.known.statements.renew_reread(&statement);
-    if server.known.statements.uses(&statement).is_some() {
-        invent(client, server, backend::tag::PARSE_COMPLETE, None, before);
-    } else {
-        send_parse(server, &statement, limit, None, false, before);
-    }
+    Some(pool.statements.share(parse.definition, reading, lexing))
 }
 
 fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> usize {

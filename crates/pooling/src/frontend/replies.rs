@@ -40,9 +40,7 @@ pub fn shown_name(requests: &VecDeque<Request>, client: &Client, code: &str) -> 
         _ => None,
     });
     let named = client.prepared.statements.iter().chain(closed).find(|(_, held)| held.is(statement));
-    let name = named.map(|(name, _)| name.clone());
-    // A statement that servers keep without a name has none for its client either.
-    (name.is_some() || statement.is_shared()).then(|| (statement.name().to_vec(), name.unwrap_or_default()))
+    named.map(|(name, _)| (statement.name().to_vec(), name.clone()))
 }
 
 /// The name that is bound on the server for a client that has no unnamed statement: the server may have another

@@ -38,13 +38,10 @@ pub fn renames(core: &mut Core, key: ClientKey) -> bool {
 /// share it. A message that is skipped behind an error changes nothing for good.
 pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let Some(held) = core.clients.get(key.0).and_then(|client| client.prepared.held(name)).cloned() else { return };
-    let may_use = may_use(core, key, &held);
     if name.is_empty() {
-        if !may_use {
-            unshare_unnamed(core, key, &held);
-        }
         return;
     }
+    let may_use = may_use(core, key, &held);
     let Some((_, server)) = core.pair(key) else { return };
     let (known, pool) = (&server.known.statements, server.pool);
     if may_use && known.has(&held) {
@@ -80,16 +77,6 @@ pub fn keep_types(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
     held.keeps_types(pool.statements.share(&typed, held.reading, held.lexing))
 }
 
-/// Has a client's text without a name, of which servers keep a shared copy, prepared without a name again.
-fn unshare_unnamed(core: &mut Core, key: ClientKey, held: &Held) {
-    let Some(pool) = core.pair(key).map(|(_, server)| server.pool) else { return };
-    let Some(pool) = core.pools.get_mut(pool.0) else { return };
-    let own = pool.statements.share(&held.definition, UNCLEAR, held.lexing);
-    if let Some(client) = core.clients.get_mut(key.0) {
-        client.prepared.unnamed = Some(Held::told(own, held.shape()));
-    }
-}
-
 /// Whether a client may use the server's copy of a statement as it was read when the client prepared it. What PostgreSQL
 /// reads anew under this session's settings must not be another's.
 fn may_use(core: &mut Core, key: ClientKey, held: &Held) -> bool {
@@ -120,7 +107,7 @@ pub fn begin(client: &mut Client, server: &mut Server, now: Instant) {
 
 /// Makes sure that a server knows a statement; the client does not see it. Gives the server's copy.
 pub fn prepare(server: &mut Server, statement: &Rc<Statement>, limit: usize) -> ServerCopy {
-    server.known.statements.uses(statement).unwrap_or_else(|| send_parse(server, statement, limit, None, true, None))
+    server.known.statements.uses(statement).unwrap_or_else(|| send_parse(server, statement, limit, None, true))
 }
 
 /// Makes a server prepare a statement by its name of the pooler's, after closing the statements that make room for it.
@@ -131,7 +118,6 @@ pub fn send_parse(
     limit: usize,
     name: Option<Box<[u8]>>,
     hidden: bool,
-    before: Option<Rc<Held>>,
 ) -> ServerCopy {
     let (copy, closed) = server.known.statements.add(statement, limit);
     for closed in closed {
@@ -140,8 +126,15 @@ pub fn send_parse(
     }
     frontend::write_parse(server.io.out(), &statement.name(), &statement.definition);
     let prepared = Some(statement.clone());
-    let request =
-        Request::Parse { statement: prepared, name, copy: copy.number, unnamed: false, hidden, taken: None, before };
+    let request = Request::Parse {
+        statement: prepared,
+        name,
+        copy: copy.number,
+        unnamed: false,
+        hidden,
+        taken: None,
+        before: None,
+    };
     server.exchange.requests.push_back(request);
     copy
 }
@@ -186,12 +179,6 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
         else {
             return There { of: None, name: NO_UNNAMED.into(), fit: Fit::Same, copy: 0 };
         };
-        if held.is_shared()
-            && let Some(copy) = server.known.statements.uses(&held)
-        {
-            let name = held.name();
-            return There::new(held, statement, name, copy);
-        }
         let there = server.known.unnamed.as_ref().filter(|(unnamed, _)| Rc::ptr_eq(unnamed, &held));
         let Some(&(_, copy)) = there.filter(|_| parse_is_safe(server)) else {
             frontend::write_parse(server.io.out(), b"", &held.definition);

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use classify::{Kind, Reason, Verdict};
 use smallvec::SmallVec;
 
-use crate::model::keeping::Keeping;
 use crate::model::pace::Pace;
 
 /// The duration from which a statement is too slow for units to wait behind it.
@@ -138,8 +137,6 @@ pub struct Fingerprint {
     /// The mean duration in connections of the statement's own.
     alone: Pace,
     lies: Cell<bool>,
-    /// Whether servers may keep statements of it that have no name.
-    pub keeping: Keeping,
 }
 
 impl Fingerprint {
@@ -154,7 +151,6 @@ impl Fingerprint {
             shared: before.map_or_else(Pace::default, |fingerprint| fingerprint.shared.clone()),
             alone: before.map_or_else(Pace::default, |fingerprint| fingerprint.alone.clone()),
             lies: Cell::new(before.is_some_and(|fingerprint| fingerprint.lies.get())),
-            keeping: before.map_or_else(Keeping::default, |fingerprint| fingerprint.keeping.clone()),
         }
     }
 

@@ -34,7 +34,6 @@ pub mod fingerprint;
 pub mod gate;
 pub mod held;
 pub mod hub;
-pub mod keeping;
 pub mod keys;
 pub mod known;
 pub mod lexing;

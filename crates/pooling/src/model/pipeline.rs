@@ -32,8 +32,6 @@ pub struct Unit {
     pub names: Vec<Box<[u8]>>,
     /// Whether it prepares a statement without a name.
     pub prepares: bool,
-    /// Whether the server has kept the statement without a name that it binds; `None` if it binds none.
-    pub kept: Option<bool>,
 }
 
 /// The state of a server connection as a pipelined connection.

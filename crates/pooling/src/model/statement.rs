@@ -20,7 +20,6 @@ use smallvec::SmallVec;
 
 use crate::model::digest::digest;
 use crate::model::fingerprint::Fingerprint;
-use crate::model::keeping::Counts;
 use crate::model::lexing::{Lexing, Reading, UNCLEAR};
 use crate::model::session::Sets;
 use crate::model::shape::Shape;
@@ -180,7 +179,7 @@ impl Statement {
         self.definition.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
-    /// Whether servers know the statement by its name, though its client may have given it none.
+    /// Whether clients share the statement.
     pub fn is_shared(&self) -> bool {
         self.reading != UNCLEAR
     }
@@ -240,7 +239,7 @@ fn weight(statement: &Statement) -> usize {
     1 + statement.definition.len() / 8192
 }
 
-/// All definitions that clients of one pool have under names, or that servers keep without one.
+/// All definitions that clients of one pool have under names.
 #[derive(Debug)]
 pub struct Statements {
     by_id: HashMap<StatementId, Rc<Statement>, BuildHasherDefault<Same>>,
@@ -250,8 +249,6 @@ pub struct Statements {
     weight: usize,
     sweep_at: usize,
     renewals: Option<u64>,
-    /// The counts of texts without a name.
-    pub unnamed: Counts,
 }
 
 impl Default for Statements {
@@ -259,14 +256,7 @@ impl Default for Statements {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         // Each worker counts from a number of its own, so the workers need not agree on each number.
         let first = digest(&[&COUNT.fetch_add(1, Ordering::Relaxed).to_le_bytes()]);
-        Self {
-            by_id: HashMap::default(),
-            last: first,
-            weight: 0,
-            sweep_at: 0,
-            renewals: None,
-            unnamed: Counts::default(),
-        }
+        Self { by_id: HashMap::default(), last: first, weight: 0, sweep_at: 0, renewals: None }
     }
 }
 

@@ -129,9 +129,6 @@ fn learn(server: &mut Server, unit: &Unit, took: Duration, now: Instant) {
     let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
     if let Some(fingerprint) = &unit.fingerprint {
         fingerprint.took(took, alone, now);
-        if let Some(kept) = unit.kept {
-            fingerprint.keeping.took(kept, took, now);
-        }
         if fingerprint.verdict.opaque {
             server.known.residue = server.known.residue.max(Residue::Anything);
         }

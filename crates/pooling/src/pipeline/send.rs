@@ -9,7 +9,6 @@
 //! connection, and its client does not notice: when the server dies, when a neighbour's cancel request strikes the
 //! unit, or when a neighbour takes too long. `docs/design/2026-11-21-pipelining.md` has the rules and their reasons.
 
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,7 +17,6 @@ use crate::model::extent::{self, Said};
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::pipeline::Unit;
-use crate::model::request::Request;
 use crate::model::turn::{After, Step, Turn};
 use wire::backend::Status;
 
@@ -26,7 +24,6 @@ use crate::frontend::{messages, shapes};
 use crate::pools::{checkout, pipelines, room};
 use crate::router::fingerprints;
 use crate::router::unit::{self, Front, Way};
-use crate::state::client::Client;
 use crate::state::server::Server;
 use crate::state::{Core, served};
 
@@ -227,16 +224,13 @@ fn send_down(
         client.session.vars.unite(&mut server.known.session.vars);
     }
     let (pool_key, place) = (server.pool, server.at.place);
-    let (pipeline, exchange) = server.pipeline_and_exchange();
-    let pipeline = pipeline?;
+    let pipeline = server.pipeline_mut()?;
     if pipeline.units.is_empty() {
         (pipeline.head_since, pipeline.looked_at) = (now, now);
     }
     pipeline.history.extend_from_slice(unit.bytes);
     let mut owner = None;
-    let mut kept = None;
     if let Some(client) = client {
-        kept = binds_kept(client, &exchange.requests);
         client.prepared.portals.clear();
         client.times.transaction_since = None;
         owner = Some(key);
@@ -250,19 +244,9 @@ fn send_down(
     }
     let size = unit.bytes.len();
     let prepares = unit.prepares_unnamed();
-    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, prepares, kept });
+    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, prepares });
     if !std::mem::replace(&mut pipeline.unflushed, true) {
         core.schedule.unflushed.push(Turn::Server(server_key));
     }
     Some(Step::Took(unit.bytes.len()))
-}
-
-/// Whether the server has kept the statement without a name that a client's unit binds, the last in flight; `None` if it
-/// binds none.
-fn binds_kept(client: &Client, requests: &VecDeque<Request>) -> Option<bool> {
-    let unnamed = client.prepared.unnamed.as_ref()?;
-    let unit = requests.iter().rev().skip(1).take_while(|request| !request.ends_unit());
-    let bound =
-        unit.filter_map(|request| if let Request::Bind(statement) = request { statement.as_ref() } else { None });
-    bound.take(1).find(|bound| Rc::ptr_eq(bound, unnamed)).map(|bound| bound.is_shared())
 }
