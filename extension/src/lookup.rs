@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 
-use learn::remembered::Remembered;
+use learn::remembered::Memory;
 use pgrx::{FromDatum, IntoDatum, pg_sys};
 
 use crate::cache::Digest;
@@ -464,10 +464,10 @@ pub fn other_fit_bytes(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<
     Ok((!bytes.is_empty()).then_some(bytes))
 }
 
-/// The rows of its training that are remembered with a model; `None` where none are.
-pub fn remembered(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Remembered>> {
+/// What is remembered with a model of the rows of its training.
+pub fn remembered(model: i64, snapshot: pg_sys::Snapshot) -> Result<Memory> {
     let bytes = bytes_at(model, |path| path == model_meta::ROWS_PATH, snapshot)?;
-    Ok(Remembered::from_bytes(&bytes)?)
+    Ok(Memory::from_bytes(&bytes)?)
 }
 
 /// The bytes of a model that stand where `is_there` says.

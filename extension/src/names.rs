@@ -377,8 +377,8 @@ pub fn unseen(target: Resolved) -> Result<Resolved> {
     }
 }
 
-/// The rows of its training that are remembered with a model, if any are.
-pub fn remembered(model: i64) -> Result<Option<learn::remembered::Remembered>> {
+/// What is remembered with a model of the rows of its training.
+pub fn remembered(model: i64) -> Result<learn::remembered::Memory> {
     let _pushed = PushedSnapshot::ensure();
     lookup::remembered(model, active_snapshot())
 }

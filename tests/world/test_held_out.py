@@ -82,8 +82,10 @@ def test_without_a_key_rows_that_are_still_as_they_were_judge(noise):
     noise.sql("INSERT INTO bare SELECT random(), random(), y FROM n WHERE id % 2 = 0")
     assert "trained on them" not in notices(noise, evaluate)
     noise.sql("UPDATE bare SET a = a + 0.0001 WHERE b < 0.4")
-    told = notices(noise, evaluate)
-    assert re.search(r"4\d % of the rows that were held out are gone or have changed", told), told
+    for asked in (evaluate, evaluate.replace("'bare')", "'bare', rows => 'held_out')")):
+        told = notices(noise, asked)
+        assert re.search(r"as they were then: 4\d % of the rows that were held out are gone or have changed", told), told
+        assert is_chance(noise.sql(asked))
     train(noise, "bare", "bare", "random_forest")
     rows = int(re.search(r"the (\d+) rows that neither was trained on", last(noise, "bare")["decision"])[1])
     left = int(noise.sql("SELECT count(*) FROM bare JOIN sides USING (a, b) WHERE side"))
@@ -124,8 +126,69 @@ def test_a_row_that_was_trained_on_is_not_held_out_when_it_has_changed(noise, ta
     rows, learnt = noise.sql(LEARNT.format(table=table, key="id")).split("|")
     assert int(rows) > least and learnt == "0"
     assert noise.sql(evaluate.format("rows")) == rows and "trained on them" not in notices(noise, evaluate.format("f1"))
+    train(noise, table, table, "random_forest")
+    decision = last(noise, table)["decision"]
+    assert f"{rows} rows that neither was trained on" in decision or "on which that one may have been trained" in decision
+
+
+def of_deployed(database, project):
+    """The score of the deployed model beside which the newest one was decided about."""
+    decision = last(database, project)["decision"]
+    return float(re.search(r"and ([\d.]+) of deployed model", decision)[1]), decision
+
+
+FILLED = """
+    CREATE TABLE load AS SELECT a + CASE WHEN b < 0.33 THEN 0.0001 ELSE 0 END AS a, b, y FROM {table};
+    TRUNCATE {table} RESTART IDENTITY; INSERT INTO {table} (a, b, y) SELECT * FROM load ORDER BY a; DROP TABLE load
+"""
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "change", "why"),
+    [
+        ("renumbered", "serial", FILLED.replace("RESTART", "CONTINUE"), "have other keys"),
+        ("restarted", "serial", FILLED, "have other keys"),
+        ("uuids", "uuid DEFAULT gen_random_uuid()", FILLED, "have other keys"),
+        ("renamed", "serial", "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} RENAME id TO no", "changed"),
+        ("retyped", "serial", "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} ALTER id TYPE text", "changed"),
+    ],
+)
+def test_keys_that_name_the_rows_no_more_are_not_believed(noise, table, key, change, why):
+    """As a nightly load fills a table: a third of the rows has changed, and all have other keys."""
+    noise.sql(f"CREATE TABLE {table} (id {key} PRIMARY KEY, a float8, b float8, y bool)")
+    noise.sql(f"INSERT INTO {table} (a, b, y) SELECT a, b, y FROM n")
     train(noise, table, table)
-    assert f"{rows} rows that neither was trained on" in last(noise, table)["decision"]
+    noise.sql(change.format(table=table))
+    evaluate = f"SELECT pgml.evaluate('{table}', '{table}')->>'accuracy'"
+    assert is_chance(noise.sql(evaluate))
+    assert why in notices(noise, evaluate)
+    train(noise, table, table, "random_forest")
+    score, decision = of_deployed(noise, table)
+    assert score < 0.65 and "rows that neither was trained on" in decision
+
+
+@pytest.mark.parametrize("column", ["id int", "id numeric"])
+def test_a_unique_column_that_does_not_name_each_row_is_no_key(noise, column):
+    noise.sql(f"CREATE TABLE loose ({column} UNIQUE, a float8, b float8, y bool)")
+    number = "NULL" if column == "id int" else "1e30 + id"
+    noise.sql(f"INSERT INTO loose SELECT {number}, a, b, y FROM n")
+    train(noise, "loose" + column[-3:], "loose")
+    noise.sql("UPDATE loose SET a = a + 0.0001 WHERE b < 0.33")
+    train(noise, "loose" + column[-3:], "loose", "random_forest")
+    assert of_deployed(noise, "loose" + column[-3:])[0] < 0.65
+    noise.sql("DROP TABLE loose")
+
+
+def test_what_goes_on_in_another_project_holds_out_what_its_model_has_not_seen(noise):
+    train(noise, "begun", "n")
+    begun = noise.sql("SELECT max(id) FROM pgml.models")
+    train(noise, "elsewhere", "n", xgb_model=int(begun))
+    assert is_chance(last(noise, "elsewhere")["accuracy"])
+    assert is_chance(noise.sql("SELECT pgml.evaluate('elsewhere', 'n')->>'accuracy'"))
+    # Of a model that has seen what was held out nothing is known.
+    train(noise, "seen", "n", args=", test_size => 0.6", xgb_model=int(begun))
+    assert "trained on some of them" in notices(noise, "SELECT pgml.evaluate('seen', 'n')")
+    assert train(noise, "seen", "n", args=", test_size => 0.25") == "t"
 
 
 def test_a_key_may_have_several_columns_that_are_learnt_from(noise):

@@ -12,6 +12,51 @@ const PROBES: u64 = 7;
 /// Sets of more rows are not kept: a file of 40 MB for each model.
 pub const MOST_ROWS: u64 = 32_000_000;
 
+/// What is remembered of the rows of a training.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// The keys of those that were trained on.
+    pub trained: Option<Remembered>,
+    /// The contents of those that were held out, and their keys.
+    pub held_out: Option<Remembered>,
+}
+
+impl Memory {
+    /// Whether there is nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.trained.is_none() && self.held_out.is_none()
+    }
+
+    /// For a file: each of the two behind the number of its bytes, little-endian.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and the like.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
+        let part = |set: &Option<Remembered>| set.as_ref().map_or(Ok(Vec::new()), Remembered::to_bytes);
+        let parts = [part(&self.trained)?, part(&self.held_out)?];
+        gathered(
+            parts.iter().flat_map(|part| (part.len() as u64).to_le_bytes().into_iter().chain(part.iter().copied())),
+        )
+    }
+
+    /// Reads what [`Memory::to_bytes`] wrote; nothing is remembered if it is no such thing.
+    ///
+    /// # Errors
+    /// [`Error::Memory`] and the like.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Memory, Error> {
+        let mut rest = bytes;
+        let mut part = || {
+            let (size, behind) = rest.split_first_chunk::<8>()?;
+            let (part, behind) = behind.split_at_checked(usize::try_from(u64::from_le_bytes(*size)).ok()?)?;
+            rest = behind;
+            Some(part)
+        };
+        let (Some(trained), Some(held_out)) = (part(), part()) else { return Ok(Memory::default()) };
+        Ok(Memory { trained: Remembered::from_bytes(trained)?, held_out: Remembered::from_bytes(held_out)? })
+    }
+}
+
 /// Which rows of a training are in the set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
@@ -21,16 +66,12 @@ pub struct Remembered {
 }
 
 impl Remembered {
-    /// Of the hashes of all rows of a training, and which of them are in the set.
+    /// Of the hashes of all rows of a training, each with whether it is in the set.
     ///
     /// # Errors
     /// [`Error::Memory`] and the like.
-    pub fn of(hashes: &[u64], is_in: impl Fn(u64) -> bool) -> Result<Remembered, Error> {
-        let is_in = &is_in;
-        let side = |wanted: bool| {
-            let rows = (0..).zip(hashes);
-            rows.filter(move |(row, _)| is_in(*row) == wanted).map(|(_, hash)| *hash)
-        };
+    pub fn of(rows: impl Iterator<Item = (u64, bool)> + Clone) -> Result<Remembered, Error> {
+        let side = |wanted: bool| rows.clone().filter(move |(_, is_in)| *is_in == wanted).map(|(hash, _)| hash);
         let size = (side(true).count() * BITS_OF_ROW).div_ceil(64).max(1);
         let mut set = Remembered { words: gathered(std::iter::repeat_n(0, size))?, exceptions: Vec::new() };
         for hash in side(true) {
@@ -45,6 +86,12 @@ impl Remembered {
         exceptions.dedup();
         set.exceptions = exceptions;
         Ok(set)
+    }
+
+    /// How many different hashes of rows outside would be taken for some in the set, or are the hash of one in the set, too.
+    #[must_use]
+    pub fn confused(&self) -> u64 {
+        self.exceptions.len() as u64
     }
 
     /// Whether the row of a hash is in the set.
@@ -93,7 +140,7 @@ mod tests {
     #[test]
     fn the_rows_of_a_training_are_told_exactly_and_others_nearly() {
         let keys: Vec<u64> = (0..40_000).map(mix).collect();
-        let trained = Remembered::of(&keys, |row| row % 4 > 0).unwrap();
+        let trained = Remembered::of((0..).zip(&keys).map(|(row, key)| (*key, row % 4 > 0))).unwrap();
         assert!((0..).zip(&keys).all(|(row, key)| trained.has(*key) == (row % 4 > 0)));
         let taken = (100_000..200_000).filter(|key| trained.has(mix(*key))).count();
         assert!((300..1600).contains(&taken), "{taken} of 100,000");
@@ -104,12 +151,20 @@ mod tests {
     fn what_is_written_reads_back_the_same() {
         for rows in [0u64, 1, 500] {
             let keys: Vec<u64> = (0..rows).collect();
-            let trained = Remembered::of(&keys, |row| row % 3 > 0).unwrap();
+            let trained = Remembered::of(keys.iter().map(|key| (*key, key % 3 > 0))).unwrap();
             let bytes = trained.to_bytes().unwrap();
             assert_eq!(Remembered::from_bytes(&bytes).unwrap(), Some(trained));
             assert_eq!(Remembered::from_bytes(&bytes[..bytes.len() - 1]).unwrap(), None);
         }
         assert_eq!(Remembered::from_bytes(&[0xff; 24]).unwrap(), None);
         assert_eq!(Remembered::from_bytes(&[]).unwrap(), None);
+        let set = Remembered::of((0..100).map(|row| (mix(row), row % 3 > 0))).unwrap();
+        for (trained, held_out) in [(false, false), (true, false), (false, true), (true, true)] {
+            let part = |is_there: bool| is_there.then(|| set.clone());
+            let memory = Memory { trained: part(trained), held_out: part(held_out) };
+            let bytes = memory.to_bytes().unwrap();
+            assert_eq!(Memory::from_bytes(&bytes).unwrap(), memory);
+            assert_eq!(Memory::from_bytes(&bytes[..bytes.len() - 1]).unwrap().held_out, None);
+        }
     }
 }

@@ -163,6 +163,11 @@ impl Rule {
         self.shared_json() == other.shared_json()
     }
 
+    /// Whether rows of the training are stored with the model.
+    pub fn remembers(&self) -> bool {
+        self.held_out > 0 || !self.keys.is_empty()
+    }
+
     /// Whether later rows can be asked.
     pub fn is_known(&self) -> bool {
         self.by != By::Position

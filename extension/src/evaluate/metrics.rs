@@ -40,7 +40,7 @@ fn evaluate(call: &Call) -> Result<pg_sys::Datum> {
         let mut member = Member::new(target, &relation, labels.as_deref(), measures)?;
         rows::run(&relation, &mut sided, &mut member)?;
         // Held-out rows are said to be so in the answer; of all rows this does not say what they were.
-        if sided.wanted == Wanted::All || sided.doubt().is_some() {
+        if sided.wanted == Wanted::All || sided.doubt().is_some() || sided.narrowed().is_some() {
             sided.tell();
         }
         described(&member, &sided)?

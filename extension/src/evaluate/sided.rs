@@ -59,8 +59,8 @@ pub struct Sided {
     unknown: bool,
     /// Whether the relation is another than the training's, and the rows that this held out could be told.
     other: bool,
-    /// Whether held-out rows are looked at without having been asked for, of the training's own relation.
-    own_by_default: bool,
+    /// Whether the held-out rows are of the training's own relation.
+    is_own: bool,
     /// Of several models, those of which it is not known what they were trained on.
     pub untold: Vec<i64>,
     seen: u64,
@@ -95,7 +95,7 @@ impl Sided {
             readers: Vec::new(),
             unknown: false,
             other: false,
-            own_by_default: false,
+            is_own: false,
             untold: Vec::new(),
             seen: 0,
             taken: 0,
@@ -106,13 +106,18 @@ impl Sided {
         let reader = |id: i64, model: &Model| -> Result<SideReader> {
             SideReader::new((id, rule_of(id, model)?), model.task, &model.labels, labels, relation.columns())
         };
-        if asked.is_some() {
+        let is_own = |id: i64| -> Result<bool> {
+            Ok(registry::data_of_model(id)?.is_some_and(|(data, name)| relation.is(&name, data)))
+        };
+        if let Some(wanted) = asked {
             sided.readers = models.iter().map(|(id, model)| reader(*id, model)).collect::<Result<_>>()?;
+            let own = models.iter().map(|(id, _)| is_own(*id)).collect::<Result<Vec<bool>>>()?;
+            sided.is_own = wanted == Wanted::HeldOut && own.contains(&true);
             return Ok(sided);
         }
         let mut others = Vec::new();
         for (id, model) in models {
-            let own = registry::data_of_model(*id)?.is_some_and(|(data, name)| relation.is(&name, data));
+            let own = is_own(*id)?;
             let reader = match reader(*id, model) {
                 Ok(reader) if model.split.as_ref().is_some_and(Rule::has_tests) => Some(reader),
                 Ok(_) | Err(Error::Report(_)) => None,
@@ -132,7 +137,7 @@ impl Sided {
             // Of the others, too: they may have been trained on a query of the relation.
             sided.readers.append(&mut others);
             sided.wanted = Wanted::HeldOut;
-            sided.own_by_default = true;
+            sided.is_own = true;
         }
         Ok(sided)
     }
@@ -150,7 +155,7 @@ impl Sided {
             Ok(reader) => {
                 sided.readers.push(reader);
                 sided.wanted = Wanted::HeldOut;
-                sided.own_by_default = is_own;
+                sided.is_own = is_own;
                 Ok(sided)
             }
             Err(Error::Report(_)) => Ok(sided),
@@ -191,12 +196,22 @@ impl Sided {
 
     /// Gives the rows that are looked at.
     pub fn read(&mut self, relation: &Relation, receiver: &mut dyn Receiver) -> Result<()> {
+        if self.is_own && self.readers.iter().any(SideReader::may_doubt) {
+            relation.read(&mut Between { sided: self, receiver: &mut Nobody })?;
+            self.readers.iter_mut().for_each(SideReader::settle);
+            (self.seen, self.taken) = (0, 0);
+        }
         relation.read(&mut Between { sided: self, receiver })
     }
 
     /// Why the model may have been trained on the rows that were looked at as held out ones, if it may.
     pub fn doubt(&self) -> Option<String> {
-        self.readers.iter().find_map(SideReader::doubt).filter(|_| self.own_by_default)
+        self.readers.iter().find_map(SideReader::doubt).filter(|_| self.is_own)
+    }
+
+    /// Why only those held-out rows were looked at that are as they were in the training, if that is so.
+    pub fn narrowed(&self) -> Option<&str> {
+        self.readers.iter().find_map(SideReader::narrowed)
     }
 
     /// Says which rows were looked at, where these may be others than the caller thinks.
@@ -213,11 +228,20 @@ impl Sided {
             ),
             Wanted::All => return,
         };
-        let text = match self.doubt() {
-            Some(doubt) => format!("{text}; the model may have been trained on them: {doubt}"),
-            None => text,
+        let text = match (self.doubt(), self.narrowed()) {
+            (Some(doubt), _) => format!("{text}; the model may have been trained on them: {doubt}"),
+            (None, Some(why)) => format!("{text}, which are as they were then: {why}"),
+            (None, None) => text,
         };
         pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
+    }
+}
+
+struct Nobody;
+
+impl Receiver for Nobody {
+    fn row(&mut self, _: &[pg_sys::Datum], _: &[bool]) -> Result<()> {
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The model that a training goes on from: the hyperparameter `xgb_model`.
 
 use learn::family::Stored;
+use learn::side::By;
 use learn::split::Split;
 use learn::xgboost::Params;
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -95,6 +96,12 @@ impl Base {
     pub fn sides(&self, labels: &[String], columns: &[ResultColumn]) -> Option<SideReader> {
         let rule = self.meta.split.as_ref().filter(|_| self.trained_here)?;
         SideReader::new((self.id, rule), self.meta.task, &self.meta.labels, Some(labels), columns).ok()
+    }
+
+    /// What the hashes were seeded with by which it held rows out.
+    pub fn seed_of_sides(&self) -> Option<u64> {
+        let rule = self.meta.split.as_ref().filter(|rule| self.trained_here && rule.has_tests())?;
+        matches!(rule.by, By::Content(_) | By::Key(_) | By::Group(_)).then_some(rule.seed)
     }
 
     /// Why the rows that are held out say nothing of what is made of it: it was trained on them.

@@ -14,8 +14,8 @@ use super::interrupts;
 use super::label::{Label, LabelReader};
 use super::origin::Extent;
 use super::rival::{RivalReader, RivalRows};
-use super::roles::{self, Divided, DividingReader, Roles, WeightReader};
-use super::sides::{Hashes, Keys, SideReader};
+use super::roles::{Divided, DividingReader, Roles, WeightReader};
+use super::sides::{Hashes, Keys, SideReader, Sides};
 use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
@@ -54,7 +54,7 @@ pub struct Reader {
     /// The deployed model, which reads the rows too.
     rival: Option<RivalReader>,
     /// Which rows the training of the model held out that the training goes on from, where that is known.
-    base: Option<(SideReader, Vec<bool>)>,
+    base: Option<Sides>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
     /// Whether rows without a label are left out, and how many were.
@@ -257,7 +257,7 @@ impl Reader {
     ) -> Reader {
         let of_role = |role: Role| columns.iter().enumerate().find(|(_, column)| roles.of_column(&column.name) == role);
         self.rival = rival;
-        self.base = base.map(|base| (base, Vec::new()));
+        self.base = base.map(|reader| Sides::new(Some(reader)));
         self.keys = Keys::of(key, columns);
         self.hashes = if let Some((position, column)) = of_role(Role::Group) {
             Some(Hashes::of_value(By::Group(column.name.clone()), column, position))
@@ -501,7 +501,7 @@ impl Reader {
             left_out,
             unlabelled: self.unlabelled,
             rival: self.rival.map(RivalReader::finish).transpose()?,
-            base: self.base.map(|(_, held_out)| Split::marked(held_out.into_iter())),
+            base: self.base.and_then(|base| base.finish().known),
             rule: None,
         })
     }
@@ -641,17 +641,18 @@ impl Receiver for Reader {
         }
         if let Some(hashes) = &mut self.hashes {
             hashes.take(values, nulls, first)?;
+            self.settle();
         }
         if let Some(keys) = &mut self.keys {
             keys.take(values, nulls)?;
-            self.settle();
         }
         if let Some(rival) = &mut self.rival {
             let others = self.others.get(..self.labels.len().saturating_sub(1)).unwrap_or(&[]);
             rival.take(values, nulls, first, others)?;
         }
-        if let Some((reader, held_out)) = &mut self.base {
-            roles::push(held_out, reader.is_held_out(values, nulls)?)?;
+        if let Some(base) = &mut self.base {
+            let held_out = base.ask(values, nulls)?;
+            base.push(held_out)?;
         }
         self.row.extend_from_slice(&self.others);
         self.store(first)

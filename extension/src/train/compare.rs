@@ -66,7 +66,11 @@ pub fn decide(
     }
     let bytes = |snapshot| lookup::unseen_model_bytes(deployed, snapshot);
     let model = Model::of_bytes(&names::with_latest(bytes)?)?;
-    let recorded = Recorded::find(project, deployed)?;
+    let mut recorded = Recorded::find(project, deployed)?;
+    // It went on from a model that had been trained on them.
+    if model.split.as_ref().is_some_and(|rule| !rule.has_tests()) {
+        recorded.metrics.clear();
+    }
     let labels: Vec<&str> = model.labels.iter().map(|label| label.name.as_str()).collect();
     let own_labels: Vec<&str> = data.labels.iter().map(|label| label.name.as_str()).collect();
     // A library's file does not say what the label is called.
@@ -105,7 +109,7 @@ pub fn decide(
     // The rows that neither was trained on, by their numbers among those that each reads.
     let (rows, shared) = match (rival.filter(|rival| rival.id == deployed), &data.rival) {
         (Some(_), Some(rows)) => {
-            (Some(rows), rows.known.as_ref().map(|known| (split.both(known), rows.held_out_too(split))))
+            (Some(rows), rows.judges.known.as_ref().map(|known| (split.both(known), rows.held_out_too(split))))
         }
         // Another one was deployed meanwhile: by the same rule, of the same columns, it held out the same rows.
         _ => {
@@ -172,9 +176,10 @@ pub fn decide(
             Decision::compared(true, format!("{scores}, on {}, {outcome}", jury.what))
         }))
     };
-    if rows.is_some_and(|rows| rows.changed)
+    if rows.is_some_and(|rows| rows.judges.changed)
         && !by_query
-        && let Some(decision) = favoured("of the rows that its training held out, some are gone or have changed")?
+        && let Some(decision) =
+            favoured("some rows that its training held out are gone, have changed or have other keys")?
     {
         return Ok(decision);
     }

@@ -37,6 +37,8 @@ use std::cell::RefCell;
 use std::time::Instant;
 
 use learn::preprocess::{ALL, Pipeline, Raw, Role, Spec};
+use learn::remembered::Memory;
+use learn::side::{self, By, Rule};
 use learn::split::{Sampling, Split, TestSize};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
@@ -164,8 +166,16 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let rows = data.spool.rows();
     activity::rows(rows);
     let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
-    let (split, mut rule) = sides::divide(&mut data, plan.sampling, size, &request.project_name, request.seed())?;
-    let remembered = sides::remember(&mut data, &mut rule, &split)?;
+    // What goes on from a model holds out what that has held out.
+    let seed = base.as_ref().and_then(Base::seed_of_sides);
+    let seed = seed.unwrap_or_else(|| side::seed(&request.project_name, request.seed()));
+    let (split, mut rule) = sides::divide(&mut data, plan.sampling, size, seed)?;
+    let has_seen = base.as_ref().and_then(|base| base.has_seen(&data, &split));
+    let mut remembered = Memory::default();
+    match has_seen {
+        Some(_) => rule = Rule::plain(By::Nothing),
+        None => remembered = sides::remember(&mut data, &mut rule, &split)?,
+    }
     data.rule = Some(rule);
     let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
     if split.train_rows() == 0 || split.test_rows() == 0 && tests {
@@ -186,7 +196,6 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         )
         .hint(hint));
     }
-    let has_seen = base.as_ref().and_then(|base| base.has_seen(&data, &split));
     if let Some(warning) = &has_seen {
         report::warning(warning);
     }
@@ -345,7 +354,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
             registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
         }
     }
-    if let Some(remembered) = remembered {
+    if !remembered.is_empty() {
         registry::insert_file(model_id, ROWS_PATH, &remembered.to_bytes()?)?;
     }
     let deployed = decision.is_some_and(|decision| decision.better);

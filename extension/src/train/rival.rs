@@ -6,8 +6,7 @@ use learn::split::Split;
 use pgrx::pg_sys;
 
 use super::cursor::ResultColumn;
-use super::roles;
-use super::sides::SideReader;
+use super::sides::{Judges, SideReader, Sides};
 use super::spool::{Owner, Spool};
 use crate::access::Privilege;
 use crate::error::{Error, Result};
@@ -63,9 +62,7 @@ impl Rival {
             spool: Spool::create(model.width() + labels.len().saturating_sub(1), Owner::current()),
             target,
             feeds,
-            side,
-            held_out: Vec::new(),
-            as_they_were: Vec::new(),
+            sides: Sides::new(side),
             row: Vec::new(),
             unreadable,
             read: 0,
@@ -81,11 +78,7 @@ const ONE_IN: u64 = 20;
 pub struct RivalReader {
     target: Resolved,
     feeds: Vec<Feed>,
-    /// `None` where it is not known which rows those are.
-    side: Option<SideReader>,
-    held_out: Vec<bool>,
-    /// Whether those of them are known not to have been trained on, whatever has become of others.
-    as_they_were: Vec<bool>,
+    sides: Sides,
     spool: Spool,
     row: Vec<f32>,
     unreadable: Option<String>,
@@ -98,17 +91,12 @@ pub struct RivalReader {
 impl RivalReader {
     /// Takes a row with its labels, as the training reads them.
     pub fn take(&mut self, values: &[pg_sys::Datum], nulls: &[bool], label: f32, others: &[f32]) -> Result<()> {
-        let held_out = match &mut self.side {
-            Some(side) => side.is_held_out(values, nulls)?,
-            None => false,
-        };
+        let held_out = self.sides.ask(values, nulls)?;
         // Of rows that it was trained on it is only asked whether it predicts them.
         let asked = self.unreadable.is_none() && (held_out || !self.target.model.takes_missing());
         let judges = asked && self.predicts(values, nulls)? && held_out;
-        roles::push(&mut self.held_out, judges)?;
+        self.sides.push(judges)?;
         if judges {
-            let as_it_was = self.side.as_ref().is_some_and(SideReader::is_as_it_was);
-            roles::push(&mut self.as_they_were, as_it_was)?;
             self.row.extend_from_slice(others);
             self.spool.push(&self.row, &[], label)?;
         }
@@ -141,16 +129,9 @@ impl RivalReader {
     /// After the last row.
     pub fn finish(mut self) -> Result<RivalRows> {
         self.spool.finish()?;
-        // Where rows have changed those are left that have not.
-        let changed = self.side.as_ref().is_some_and(|side| side.doubt().is_some());
-        let mut as_they_were = self.as_they_were.into_iter();
-        let stays = |held_out: &bool| *held_out && (as_they_were.next() == Some(true) || !changed);
-        let known = Split::marked(self.held_out.iter().map(stays).collect::<Vec<bool>>().into_iter());
         Ok(RivalRows {
             spool: self.spool,
-            spooled: Split::marked(self.held_out.into_iter()),
-            known: self.side.is_some().then_some(known),
-            changed,
+            judges: self.sides.finish(),
             unreadable: self.unreadable,
             left_out: self.left_out,
             refuses: self.refused * ONE_IN > self.read,
@@ -162,11 +143,8 @@ impl RivalReader {
 pub struct RivalRows {
     /// The features that the model takes, and the labels after the first, of the rows that its training held out.
     pub spool: Spool,
-    spooled: Split,
-    /// Which of these judge, where that is known: those that it was not trained on, and that it predicts.
-    pub known: Option<Split>,
-    /// Whether others that its rule holds out may have been trained on as they were before.
-    pub changed: bool,
+    /// Which rows those are, and which of them it was not trained on, as far as it predicts them.
+    pub judges: Judges,
     /// Why it cannot read the rows, where it cannot.
     pub unreadable: Option<String>,
     /// Whether what it lacks was only left out by a query: the tables that the rows come from have it.
@@ -178,7 +156,7 @@ pub struct RivalRows {
 impl RivalRows {
     /// Which rows of the spool judge that a split holds out too.
     pub fn held_out_too(&self, split: &Split) -> Split {
-        let judges = |row: u64| self.known.as_ref().is_some_and(|known| known.is_test(row)) && split.is_test(row);
-        Split::marked((0..split.rows()).filter(|row| self.spooled.is_test(*row)).map(judges))
+        let known = |row: u64| self.judges.known.as_ref().is_some_and(|known| known.is_test(row)) && split.is_test(row);
+        Split::marked((0..split.rows()).filter(|row| self.judges.all.is_test(*row)).map(known))
     }
 }

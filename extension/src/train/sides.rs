@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use learn::remembered::{self, Remembered};
+use learn::remembered::{self, Memory, Remembered};
 use learn::side::{self, By, Counter, Rule};
 use learn::split::{Sampling, Split, TestSize};
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -167,6 +167,13 @@ fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Met) -> Result
 /// been trained on as it was before.
 const MOST_GONE: f64 = 0.05;
 
+/// With a larger share of the rows that are as they were under other keys, keys are given anew when the table is filled. Of rows that are
+/// new one in a hundred is taken for one that was there.
+const MOST_RENAMED: f64 = 0.25;
+
+/// With a larger share of the held-out keys among those trained on, by chance or because they are, they do not name rows.
+const MOST_SHARED: f64 = 0.05;
+
 /// Of fewer rows than this nothing is said.
 const FEWEST_HELD_OUT: u64 = 20;
 
@@ -180,11 +187,15 @@ pub struct SideReader {
     counter: Option<Counter>,
     /// What names a row, and which ones were trained on, where that is remembered.
     trained: Option<(RowHasher, Remembered)>,
-    /// Those that were held out, where these are remembered, and how many of them were met.
+    /// The contents of the rows that were held out and their keys, where these are remembered.
     held_out: Option<Remembered>,
+    /// How many rows were met of these contents, and how many of them have such a key.
     met: u64,
+    named: u64,
     /// Whether the last row that is held out now was so in the training.
     is_as_it_was: bool,
+    /// Why rows have to be as they were, if they have to.
+    narrowed: Option<String>,
 }
 
 enum Asked {
@@ -227,8 +238,9 @@ impl SideReader {
             }
             Ok((at, ResultColumn { name: name.to_owned(), ..column }))
         };
-        let trained = known_keys(model, rule, columns)?;
-        let held_out = if rule.held_out > 0 { names::remembered(model)? } else { None };
+        let memory = if rule.remembers() { names::remembered(model)? } else { Memory::default() };
+        let trained = memory.trained.and_then(|trained| Some((key_of(rule, columns)?, trained)));
+        let held_out = memory.held_out;
         let asked = match &rule.by {
             By::Nothing => Asked::Nothing,
             By::Position if trained.is_some() => Asked::Keys,
@@ -274,7 +286,18 @@ impl SideReader {
             _ => None,
         };
         let counter = rule.counted.then(Counter::default);
-        Ok(SideReader { rule: rule.clone(), asked, class, counter, trained, held_out, met: 0, is_as_it_was: true })
+        Ok(SideReader {
+            rule: rule.clone(),
+            asked,
+            class,
+            counter,
+            trained,
+            held_out,
+            met: 0,
+            named: 0,
+            is_as_it_was: true,
+            narrowed: None,
+        })
     }
 
     /// Whether the row was, or would have been, held out, and was not trained on when it had other values.
@@ -282,10 +305,27 @@ impl SideReader {
         if !self.is_chosen(values, nulls)? {
             return Ok(false);
         }
-        match &mut self.trained {
-            Some((key, trained)) => Ok(!trained.has(key.row(values, nulls)?)),
-            None => Ok(true),
-        }
+        let was_trained_on = match &mut self.trained {
+            Some((key, trained)) => trained.has(key.row(values, nulls)?),
+            None => false,
+        };
+        Ok(!was_trained_on && (self.is_as_it_was || self.narrowed.is_none()))
+    }
+
+    /// Whether it has to be asked of all rows of its relation before it is known of which it is to be believed.
+    pub fn may_doubt(&self) -> bool {
+        self.held_out.is_some() && !self.rule.counted
+    }
+
+    /// It has been asked of all rows, and will be again: where there is doubt, of those that are as they were, if there are enough.
+    pub fn settle(&mut self) {
+        self.narrowed = self.doubt().filter(|_| self.met >= FEWEST_HELD_OUT);
+        (self.met, self.named) = (0, 0);
+    }
+
+    /// Why it asks for rows that are as they were, if it does.
+    pub fn narrowed(&self) -> Option<&str> {
+        self.narrowed.as_deref()
     }
 
     /// Whether the rule holds the row out.
@@ -317,21 +357,28 @@ impl SideReader {
         if let Some(held_out) = self.held_out.as_ref().filter(|_| holds_out) {
             let is_there = held_out.has(hash);
             self.met += u64::from(is_there);
+            if is_there && let Some((key, _)) = &mut self.trained {
+                self.named += u64::from(held_out.has(key.row(values, nulls)?));
+            }
             // Of equal rows any may be the one that is left.
             self.is_as_it_was = is_there && !self.rule.counted;
         }
         Ok(holds_out)
     }
 
-    /// Whether the last row that was said to be held out is known not to have been trained on, whatever has become of others.
-    pub fn is_as_it_was(&self) -> bool {
-        self.is_as_it_was
-    }
-
-    /// Why what it said is not to be believed of all the rows that it was asked of, which are those of the training's relation: rows
-    /// that were held out are gone, and may be there with other values, as others that were trained on.
+    /// Why what it said is not to be believed of all the rows that it was asked of, which are those of the training's relation. Where
+    /// they have keys: rows that are as they were have other ones. Else: rows that were held out are gone, and may be there with other
+    /// values, as others that were trained on.
     pub fn doubt(&self) -> Option<String> {
+        if self.narrowed.is_some() {
+            return None;
+        }
         let (then, met) = (self.rule.held_out, self.met);
+        if self.trained.is_some() {
+            let renamed = met.saturating_sub(self.named) as f64 / met.max(1) as f64;
+            return (met >= FEWEST_HELD_OUT && renamed > MOST_RENAMED)
+                .then(|| "rows that have not changed have other keys than in the training".to_owned());
+        }
         let gone = then.saturating_sub(met) as f64 / then.max(1) as f64;
         (self.held_out.is_some() && then >= FEWEST_HELD_OUT && gone > MOST_GONE).then(|| {
             format!(
@@ -342,20 +389,67 @@ impl SideReader {
     }
 }
 
-/// What names the rows of a relation and tells which of them a model was trained on, where it has all columns of the key.
-fn known_keys(model: i64, rule: &Rule, columns: &[ResultColumn]) -> Result<Option<(RowHasher, Remembered)>> {
+/// What a rule holds out of the rows of its training's relation, which it is asked of one after another.
+pub struct Sides {
+    /// `None` where nothing is known of them.
+    reader: Option<SideReader>,
+    judge: Vec<bool>,
+    /// Whether those of them are known not to have been trained on, whatever has become of others.
+    as_they_were: Vec<bool>,
+}
+
+impl Sides {
+    pub fn new(reader: Option<SideReader>) -> Sides {
+        Sides { reader, judge: Vec::new(), as_they_were: Vec::new() }
+    }
+
+    /// Whether the next row is held out.
+    pub fn ask(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
+        self.reader.as_mut().map_or(Ok(false), |reader| reader.is_held_out(values, nulls))
+    }
+
+    /// Whether that row judges.
+    pub fn push(&mut self, judges: bool) -> Result<()> {
+        roles::push(&mut self.judge, judges)?;
+        if judges {
+            roles::push(&mut self.as_they_were, self.reader.as_ref().is_some_and(|reader| reader.is_as_it_was))?;
+        }
+        Ok(())
+    }
+
+    /// After the last row.
+    pub fn finish(self) -> Judges {
+        // Where rows have changed those are left that have not.
+        let changed = self.reader.as_ref().is_some_and(|reader| reader.doubt().is_some());
+        let mut as_they_were = self.as_they_were.into_iter();
+        let stays = |judges: &bool| *judges && (as_they_were.next() == Some(true) || !changed);
+        let known: Vec<bool> = self.judge.iter().map(stays).collect();
+        Judges {
+            all: Split::marked(self.judge.into_iter()),
+            known: self.reader.is_some().then(|| Split::marked(known.into_iter())),
+            changed,
+        }
+    }
+}
+
+/// Rows that judge, as test rows of splits.
+pub struct Judges {
+    pub all: Split,
+    /// Those that were not trained on, where that is known.
+    pub known: Option<Split>,
+    /// Whether others may have been trained on as they were before.
+    pub changed: bool,
+}
+
+/// What names the rows of a relation as in the training, where it has all columns of the key.
+fn key_of(rule: &Rule, columns: &[ResultColumn]) -> Option<RowHasher> {
     let mut hasher = RowHasher::default();
     for (name, before) in &rule.keys {
         let found = columns.iter().enumerate().find(|(_, column)| column.name == *name);
-        match found.filter(|(_, column)| kind(column.type_oid) == before) {
-            Some((at, column)) => hasher.add(column, at, Numbers::Exact),
-            None => return Ok(None),
-        }
+        let (at, column) = found.filter(|(_, column)| kind(column.type_oid) == before)?;
+        hasher.add(column, at, Numbers::Exact);
     }
-    if rule.keys.is_empty() {
-        return Ok(None);
-    }
-    Ok(names::remembered(model)?.map(|trained| (hasher, trained)))
+    Some(hasher)
 }
 
 /// The keys of the rows that a training reads.
@@ -385,25 +479,36 @@ impl Keys {
     }
 }
 
-/// What is to be remembered of a training's rows, as the rule says from now on: the keys of those that were trained on, or else those
-/// that were held out by what they hold.
-pub fn remember(data: &mut Data, rule: &mut Rule, split: &Split) -> Result<Option<Remembered>> {
-    let keys = data.keys.take();
-    if !rule.has_tests() || split.train_rows() > remembered::MOST_ROWS {
-        return Ok(None);
+/// What is to be remembered of a training's rows, as the rule says from now on: the keys of those that were trained on, where they have
+/// any, and what those hold that were held out by that, with their keys.
+pub fn remember(data: &mut Data, rule: &mut Rule, split: &Split) -> Result<Memory> {
+    let (keys, mut memory) = (data.keys.take(), Memory::default());
+    if !rule.has_tests() || split.train_rows() > remembered::MOST_ROWS || matches!(rule.by, By::Key(_)) {
+        return Ok(memory);
     }
-    Ok(match (keys, &data.hashes, &rule.by) {
-        (_, _, By::Key(_)) => None,
-        (Some(keys), ..) => {
-            rule.keys = keys.columns;
-            Some(Remembered::of(&keys.rows, |row| !split.is_test(row))?)
+    let mut names: &[u64] = &[];
+    if let Some(keys) = &keys {
+        let trained = Remembered::of(marked(&keys.rows, split, false))?;
+        // There are NULLs in a unique column, or a join has multiplied rows.
+        if trained.confused() as f64 <= MOST_SHARED * split.test_rows() as f64 {
+            rule.keys = keys.columns.clone();
+            names = &keys.rows;
+            memory.trained = Some(trained);
         }
-        (None, Some(hashes), By::Content(_)) => {
-            rule.held_out = split.test_rows();
-            Some(Remembered::of(&hashes.rows, |row| split.is_test(row))?)
-        }
-        _ => None,
-    })
+    }
+    // Where equal rows are counted, any of them may have another key.
+    if let (Some(hashes), By::Content(_)) = (&data.hashes, &rule.by)
+        && !(rule.counted && memory.trained.is_some())
+    {
+        rule.held_out = split.test_rows();
+        memory.held_out = Some(Remembered::of(marked(&hashes.rows, split, true).chain(marked(names, split, true)))?);
+    }
+    Ok(memory)
+}
+
+/// Hashes of all rows, with whether those are, or are not, held out.
+fn marked(hashes: &[u64], split: &Split, held_out: bool) -> impl Iterator<Item = (u64, bool)> + Clone {
+    (0..).zip(hashes).map(move |(row, hash)| (*hash, split.is_test(row) == held_out))
 }
 
 /// The rows that a training has held out cannot be told.
@@ -555,8 +660,8 @@ impl Hashes {
 /// Classes whose hashes are kept; numbers of a regression are not codes.
 const MOST_CODES: usize = 1 << 16;
 
-/// Divides the rows of a training, and says by what rule.
-pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str, seed: u64) -> Result<(Split, Rule)> {
+/// Divides the rows of a training by hashes with this seed, and says by what rule.
+pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, seed: u64) -> Result<(Split, Rule)> {
     let rows = data.spool.rows();
     match &data.divided {
         Divided::Tests(marks) => return Ok((Split::marked(marks.iter().copied()), Rule::plain(data.by.clone()))),
@@ -574,8 +679,7 @@ pub fn divide(data: &mut Data, sampling: Sampling, size: TestSize, project: &str
     let Some(mut hashes) = data.hashes.take() else {
         return Ok((Split::last(rows, size)?, Rule::plain(By::Position)));
     };
-    let mut rule =
-        Rule { seed: side::seed(project, seed), types: hashes.types.clone(), ..Rule::plain(hashes.by.clone()) };
+    let mut rule = Rule { seed, types: hashes.types.clone(), ..Rule::plain(hashes.by.clone()) };
     let labels = if data.labels.is_empty() { Vec::new() } else { data.spool.labels()? };
     if matches!(rule.by, By::Content(_)) {
         let label = |row: usize| labels.get(row).map_or(0, |label| hashes.of_label(data.task, *label));
