@@ -1,8 +1,12 @@
-"""Programs on a primary and its replicas with read/write splitting: what drivers ask of a server, and get here."""
+"""Programs on a primary and its replicas with read/write splitting: what drivers ask of a server, and get here; and that
+they read what they have written.
+"""
 
 import asyncio
 import contextlib
 import re
+import threading
+import urllib.request
 
 import asyncpg
 import psycopg
@@ -11,7 +15,7 @@ import pytest
 
 from devkit.server import SUPERUSER, free_port
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, parse, query, values
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, code, message, parse, query, values
 from tests.pooler.trio import paused
 
 PORT = "SELECT current_setting('here.port')::int"
@@ -21,12 +25,14 @@ ON_REPLICA = "/* howdah: replica */ "
 
 @pytest.fixture(scope="module")
 def servers(steady_trio):
-    """The servers with a table, and a role whose transactions are serializable."""
-    steady_trio.primary.psql("CREATE TABLE kept (a int); CREATE ROLE careful LOGIN SUPERUSER")
-    steady_trio.primary.psql("ALTER ROLE careful SET default_transaction_isolation = serializable")
+    """The servers with a table, a function that writes to it, and a role whose transactions are serializable."""
+    steady_trio.primary.psql("""
+        CREATE TABLE kept (a int);
+        CREATE FUNCTION keep(n int) RETURNS int LANGUAGE sql AS 'INSERT INTO kept VALUES (n) RETURNING a';
+        CREATE ROLE careful LOGIN SUPERUSER; ALTER ROLE careful SET default_transaction_isolation = serializable""")
     steady_trio.catch_up()
     yield steady_trio
-    steady_trio.primary.psql("DROP TABLE kept; DROP ROLE careful")
+    steady_trio.primary.psql("DROP FUNCTION keep; DROP TABLE kept; DROP ROLE careful")
     steady_trio.catch_up()
 
 
@@ -245,3 +251,154 @@ def test_a_client_hears_at_once_that_nobody_can_ask_the_servers(servers):
             psycopg.connect(place(pooler, connect_timeout=10))
         assert 'role "nobody" does not exist' in str(told.value)
         assert all('role "nobody" does not exist' in row["error"] for row in pooler.show("REPLICAS"))
+
+
+# Reads that replicas serve see what their session has committed
+
+
+LAST = "SELECT coalesce(max(a), 0) FROM kept"
+
+
+@pytest.fixture
+def numbers(servers):
+    """The servers with an empty table, replayed."""
+    servers.primary.psql("TRUNCATE kept")
+    servers.catch_up()
+    return servers
+
+
+def write(client, number):
+    """Writes a number and waits until that is acknowledged."""
+    assert client.sql(f"INSERT INTO kept VALUES ({number})") == "C:INSERT 0 1 Z:I"
+
+
+WRITE = "INSERT INTO kept VALUES ({})"
+# Units that write a number, each of which is answered once.
+WRITES = [
+    lambda n: [query(WRITE.format(n))],
+    lambda n: [parse("", WRITE.format(n)) + bind("") + EXECUTE + SYNC],
+    lambda n: [query(f"SELECT keep({n})")],
+    lambda n: [query(f"WITH w AS ({WRITE.format(n)} RETURNING a) SELECT a FROM w")],
+    lambda n: [query("COPY kept FROM STDIN") + message(b"d", f"{n}\n".encode()) + message(b"c")],
+    lambda n: [query("BEGIN"), query("SELECT 1"), query(WRITE.format(n)), query("COMMIT")],
+    lambda n: [query(f"BEGIN; {WRITE.format(n)}; COMMIT")],
+    lambda n: [query(f"SELECT 1; {WRITE.format(n)}")],
+    lambda n: [query(f"DO $$ BEGIN PERFORM keep({n}); END $$")],
+]
+
+
+def test_a_session_sees_its_own_commit(numbers, pooler, client):
+    with paused(*numbers.replicas), Raw(pooler.port, "app") as other:
+        for number, unit in enumerate(WRITES, 1):
+            for sent in unit(number):
+                assert "E:" not in client.ask(sent)
+            assert ask(client, LAST) == str(number)
+        # The read is behind the write before that is answered.
+        assert client.ask(query(WRITE.format(90)), query(LAST), units=2) == "C:INSERT 0 1 Z:I T D:90 C:SELECT 1 Z:I"
+        # Whoever has written nothing reads where reads go.
+        assert ask(other, LAST) == "0"
+        assert is_replica(ask(other, PORT), pooler)
+    # Replicas serve the session again as soon as they have its commits.
+    wait_until(lambda: is_replica(ask(client, PORT), pooler))
+    assert ask(client, LAST) == "90"
+
+
+def test_a_session_and_a_statement_choose(numbers):
+    with split(numbers) as pooler, Raw(pooler.port, "app") as client, Raw(pooler.port, "app") as other:
+        splits(pooler)
+        assert ask(client, "SHOW READ YOUR WRITES") == "session"
+        with paused(*numbers.replicas):
+            write(client, 1)
+            assert ask(client, f"/* howdah: stale */ {LAST}") == "0"
+            assert ask(client, f"/* howdah: replica */ {LAST}") == "0"
+            assert ask(client, LAST) == "1"
+            assert ask(other, LAST) == "0"
+            assert ask(other, f"/* howdah: fresh */ {LAST}") == "1"
+            for value, seen in [("database", "1"), ("off", "0"), ("default", "0")]:
+                assert other.sql(f"SET READ YOUR WRITES TO {value}") == "C:SET READ YOUR WRITES Z:I"
+                assert ask(other, LAST) == seen
+            assert client.sql("SET READ YOUR WRITES TO off") == "C:SET READ YOUR WRITES Z:I"
+            assert ask(client, "SHOW READ YOUR WRITES") == "off"
+            assert ask(client, LAST) == "0"
+            # Its commits are no secret to others that ask for them.
+            write(client, 2)
+            assert ask(other, f"/* howdah: fresh */ {LAST}") == "2"
+
+
+def test_metrics_count_reads_on_the_primary(numbers):
+    port = free_port()
+    with split(numbers, f"metrics_port = {port}") as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+
+        def counted():
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                lines = page.read().decode().splitlines()
+            return sum(float(line.split()[-1]) for line in lines if "reads_on_primary_total{" in line)
+
+        assert counted() == 0
+        with paused(*numbers.replicas):
+            write(client, 1)
+            for _ in range(3):
+                assert ask(client, LAST) == "1"
+            wait_until(lambda: counted() == 3)
+
+
+def test_where_the_primary_is_not_read_it_still_serves_these(numbers):
+    with split(numbers, app='primary_reads = "off"') as pooler, Raw(pooler.port, "app") as client:
+        splits(pooler)
+        with paused(*numbers.replicas):
+            write(client, 1)
+            assert ask(client, LAST) == "1"
+
+
+@contextlib.contextmanager
+def delayed(replica, delay):
+    """A replica that replays each commit so much later."""
+
+    def replay_after(text):
+        replica.psql(f"ALTER SYSTEM SET recovery_min_apply_delay = '{text}'")
+        replica.psql("SELECT pg_reload_conf()")
+        wait_until(lambda: replica.psql("SHOW recovery_min_apply_delay") == text)
+
+    replay_after(delay)
+    try:
+        yield
+    finally:
+        replay_after("0")
+
+
+def pairs(port, start, count, stale, ports):
+    """Writes numbers of its own and reads each back, from the ports of servers."""
+    with Raw(port, "app") as client:
+        for number in range(start, start + count):
+            write(client, number)
+            found = ask(client, f"SELECT count(*), current_setting('here.port') FROM kept WHERE a = {number}")
+            # A read whose server dies when it has begun to answer may fail.
+            ports.append(found[1] if isinstance(found, list) else found)
+            if isinstance(found, list) and found[0] != "1":
+                stale.append((number, found))
+
+
+def test_nobody_reads_back_less_than_was_written(numbers):
+    """Eight sessions, while one replica is late, the other is restarted, and connections are made anew."""
+    slow, other = numbers.replicas
+    numbers.primary.psql("CREATE INDEX IF NOT EXISTS kept_a ON kept (a)")
+    with split(numbers, "server_lifetime = 1") as pooler, delayed(slow, "30ms"):
+        splits(pooler)
+        stale, ports = [], []
+        crowd = [
+            threading.Thread(target=pairs, args=(pooler.port, 1_000_000 * who, 250, stale, ports))
+            for who in range(1, 9)
+        ]
+        for each in crowd:
+            each.start()
+        wait_until(lambda: len(ports) > 300)
+        numbers.kill(other)
+        numbers.start(other)
+        for each in crowd:
+            each.join()
+        assert len(ports) == 2000
+        assert not stale, stale[:10]
+        replicas = {str(replica.port) for replica in numbers.replicas}
+        assert sum(port not in {*replicas, str(numbers.primary.port)} for port in ports) < 10
+        assert replicas & set(ports), "replicas have a share"
