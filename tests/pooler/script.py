@@ -3,7 +3,8 @@ r"""Scripts of messages: what clients send, and what they must be answered, as a
 A row is a title, then steps. Behind `> ` stand the messages that a client sends, with " | " between them, and with " || "
 where it waits for the answer; behind `< ` the answers, as `raw.show` shows them. `b> ` and `b< ` are a second client's,
 which has the next turn. `~ ` stands in place of `< ` where only the pooler answers so. `@ ` gives startup parameters,
-and `@ in steps` has each answer waited for always. Messages:
+`@ in steps` has each answer waited for always, and `@ since 18` is for a row that earlier servers answer otherwise.
+Messages:
 
     Q sql              Query                         S, H, c, f         Sync, Flush, CopyDone, CopyFail
     P: sql, P s: sql   Parse, under a name           d 1\n              CopyData
@@ -75,6 +76,7 @@ class Row:
     parameters: dict = field(default_factory=dict)
     of_pooler: bool = False
     in_steps: bool = False
+    since: int = 0
 
     @property
     def clients(self):
@@ -98,6 +100,8 @@ def rows(table):
             found[-1].of_pooler |= mark == "~"
         elif line == "@ in steps":
             found[-1].in_steps = True
+        elif line.startswith("@ since "):
+            found[-1].since = int(line.split()[-1])
         elif mark == "@":
             found[-1].parameters |= dict(part.split("=", 1) for part in rest.split("; "))
         elif mark != "#":
