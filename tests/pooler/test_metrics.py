@@ -1,14 +1,21 @@
 """The HTTP port: /metrics as Prometheus' own parser reads it, /healthz, /readyz."""
 
 import contextlib
+import json
+import re
+import shutil
 import socket
+import subprocess
 import time
 import urllib.error
 import urllib.request
 
+import promql_parser
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from devkit.places import ROOT
 from devkit.server import SUPERUSER, free_port
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import Raw, query
@@ -110,38 +117,40 @@ def assert_is_sound(text):
     assert not strange, sorted(strange)
 
 
-def test_each_series_of_a_cluster_stands_once_and_names_its_server(steady_trio):
-    http = free_port()
-    text = steady_trio.toml(f"metrics_port = {http}", "primary_reads = 'on'\npool_size = 3")
+@pytest.fixture
+def over_cluster(steady_trio):
+    """A pooler over a primary and its replicas, whose page says something of each of them."""
+    text = steady_trio.toml("metrics_port = @HTTP@", "primary_reads = 'on'\npool_size = 3")
+    measured = Measured(steady_trio.primary, name="howdah.toml", text=text)
+    measured.text = text.replace("@HTTP@", str(measured.http))
+    with measured, Raw(measured.port, "app") as client:
+
+        def is_whole():
+            client.sql("SELECT 1")
+            families = measured.samples()
+            used = {sample.labels["server"] for sample in families["howdah_pooler_query_duration_seconds"].samples}
+            return len(used) == 3 and len(families["howdah_pooler_replica_lag_seconds"].samples) == 2
+
+        wait_until(is_whole)
+        yield measured
+
+
+def test_each_series_of_a_cluster_stands_once_and_names_its_server(over_cluster, steady_trio):
     names = [f"{server.socket_folder}:{server.port}" for server in steady_trio.servers]
-    with (
-        Measured(steady_trio.primary, name="howdah.toml", text=text) as measured,
-        measured.connect("app") as client,
-    ):
-        measured.http = http
-
-        def every_server_was_used():
-            ask(client, "SELECT 1")
-            durations = measured.samples()["howdah_pooler_query_duration_seconds"]
-            return {sample.labels["server"] for sample in durations.samples} == set(names)
-
-        wait_until(every_server_was_used)
-        assert_is_sound(measured.get("/metrics")[1])
-        families = measured.samples()
-        roles = {
-            sample.labels["server"]: sample.labels["role"] for sample in families["howdah_pooler_server_role"].samples
-        }
-        assert roles == dict(zip(names, ["primary", "replica", "replica"], strict=True))
-        for name, expected in (("pool_size", 9), ("server_up", 3), ("server_banned", 0)):
-            family = families[f"howdah_pooler_{name}"]
-            assert len(family.samples) == 3 and value(family) == expected, name
-        clients = families["howdah_pooler_pool_clients"]
-        assert all("server" not in sample.labels for sample in clients.samples), "clients belong to no server"
-        assert value(clients, state="idle") == 1
-        lags = families["howdah_pooler_replica_lag_seconds"].samples
-        assert {sample.labels["server"] for sample in lags} == set(names[1:])
-        shown = [row for row in measured.show("POOLS") if row["database"] == "app"]
-        assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
+    assert_is_sound(over_cluster.get("/metrics")[1])
+    families = over_cluster.samples()
+    roles = {sample.labels["server"]: sample.labels["role"] for sample in families["howdah_pooler_server_role"].samples}
+    assert roles == dict(zip(names, ["primary", "replica", "replica"], strict=True))
+    for name, expected in (("pool_size", 9), ("server_up", 3), ("server_banned", 0)):
+        family = families[f"howdah_pooler_{name}"]
+        assert len(family.samples) == 3 and value(family) == expected, name
+    clients = families["howdah_pooler_pool_clients"]
+    assert all("server" not in sample.labels for sample in clients.samples), "clients belong to no server"
+    assert value(clients, state="idle") == 1
+    lags = families["howdah_pooler_replica_lag_seconds"].samples
+    assert {sample.labels["server"] for sample in lags} == set(names[1:])
+    shown = [row for row in over_cluster.show("POOLS") if row["database"] == "app"]
+    assert len(shown) == 1 and int(shown[0]["sv_idle"]) >= 3, "one row for a pool, whichever its servers"
 
 
 def test_query_time_and_wait_time_are_apart(server):
@@ -215,3 +224,62 @@ def test_other_requests_are_refused_and_silent_ones_disturb_nobody(measured):
         started = time.monotonic()
         assert measured.get("/healthz")[0] == 200
         assert time.monotonic() - started < 2
+
+
+# The alerts and the dashboard in monitoring/: every metric and label that they use is on a pooler's page
+
+
+RULES = ROOT / "monitoring" / "prometheus-rules.yml"
+DASHBOARD = ROOT / "monitoring" / "grafana-dashboard.json"
+# What Prometheus itself adds to each series.
+ADDED = {"instance", "job"}
+
+
+def queries():
+    """The expressions of alerts and panels, with Grafana's variables replaced, and where each stands."""
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
+
+
+def test_each_query_is_of_series_and_labels_that_exist(over_cluster):
+    # What Prometheus makes of each scrape, and what is there when somebody has been told an error.
+    page = {"up": ADDED, "howdah_pooler_errors_total": ADDED | {"sqlstate", "blame"}}
+    for family in over_cluster.samples().values():
+        for sample in family.samples:
+            page[sample.name] = page.get(sample.name, ADDED) | set(sample.labels)
+    wrong = []
+    for place, expression in queries():
+        promql_parser.parse(expression)
+        names = set(re.findall(r"\b(?:howdah_pooler|process)_\w+|\bup\b", expression))
+        known = set().union(*(page.get(name, ()) for name in names))
+        used = set(re.findall(r"[{,]\s*(\w+)\s*(?:=|!)~?", expression))
+        for listed in re.findall(r"\bby \(([^)]*)\)", expression):
+            used |= {label.strip() for label in listed.split(",")}
+        wrong += [(place, name) for name in sorted(names - set(page)) + sorted(used - known)]
+        assert names, place
+    assert not wrong
+
+
+def test_each_legend_and_text_names_labels_that_its_query_keeps():
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            kept = re.search(r"\bby \(([^)]*)\)", rule["expr"])
+            for label in re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]):
+                assert kept is None or label in kept[1], f"{rule['alert']} drops {label}"
+    for panel in json.loads(DASHBOARD.read_text())["panels"]:
+        for target in panel["targets"]:
+            kept = re.search(r"\bby \(([^)]*)\)", target["expr"])
+            for label in re.findall(r"{{(\w+)}}", target["legendFormat"]):
+                assert kept is None or label in kept[1], f"{panel['title']} drops {label}"
+
+
+def test_promtool_takes_the_alerts():
+    program = shutil.which("promtool")
+    if program is None:
+        pytest.skip("promtool is not installed")
+    done = subprocess.run([program, "check", "rules", RULES], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "12 rules" in done.stdout, done.stdout + done.stderr
