@@ -12,7 +12,7 @@ from devkit.server import SUPERUSER, Server, free_port
 from tests.pooler.certificates import Authority
 from tests.pooler.process import PASSWORD, Pooler, is_refused, wait_until
 from tests.pooler.secured import tls_settings, tree_with_tls
-from tests.pooler.trio import three
+from tests.pooler.trio import LOGGING, three
 
 # What a server with TLS lets in: each user in another way.
 HBA = """
@@ -84,7 +84,7 @@ def tls_server(authority):
 @pytest.fixture(scope="session")
 def steady_trio(major):
     """A primary and two streaming replicas for tests that leave them as they were."""
-    with three(major) as servers:
+    with three(major, LOGGING) as servers:
         yield servers
 
 

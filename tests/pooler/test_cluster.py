@@ -14,25 +14,22 @@ from devkit import Problem
 from tests.pooler.load import LEDGER, WHO, Load
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, values
-from tests.pooler.trio import silent, three
+from tests.pooler.trio import LOGGING, silent, three
 
 # What a client may be told of a write that was under way when its server died, or found none.
 HONEST = {"08006", "57P01", "57P02", "57P03", "08001", "53300"}
 FAST = "healthcheck_interval = 0.2\nban_time = 1"
-# A standby whose primary has crashed tries again at once, so that tests need not wait.
-LOGGING = {"log_statement": "all", "wal_retrieve_retry_interval": "100ms"}
 
 
 @pytest.fixture(scope="module")
-def shared(major):
-    """Three servers for tests that leave them as they were."""
-    with three(major, LOGGING) as trio:
-        trio.primary.psql(f"""{LEDGER};
-            CREATE FUNCTION slow(float) RETURNS int STABLE LANGUAGE sql AS 'SELECT 1 FROM pg_sleep($1)';
-            CREATE FUNCTION write(int) RETURNS int LANGUAGE sql AS 'INSERT INTO ledger VALUES (-1, $1) RETURNING n';
-            CREATE FUNCTION lie(int) RETURNS int STABLE LANGUAGE plpgsql AS 'BEGIN RETURN write($1); END';""")
-        trio.catch_up()
-        yield trio
+def shared(steady_trio):
+    """The servers with a ledger, and a function that writes and says that it does not."""
+    steady_trio.primary.psql(f"""{LEDGER};
+        CREATE FUNCTION write(int) RETURNS int LANGUAGE sql AS 'INSERT INTO ledger VALUES (-1, $1) RETURNING n';
+        CREATE FUNCTION lie(int) RETURNS int STABLE LANGUAGE plpgsql AS 'BEGIN RETURN write($1); END';""")
+    yield steady_trio
+    steady_trio.primary.psql("DROP FUNCTION lie, write; DROP TABLE ledger")
+    steady_trio.catch_up()
 
 
 @pytest.fixture
@@ -42,17 +39,7 @@ def calm(shared):
         wait_until(server.answers)
     shared.primary.psql("TRUNCATE ledger")
     shared.catch_up()
-    shared.begin()
     return shared
-
-
-@pytest.fixture
-def doomed(major):
-    """Three servers of one's own, with an empty ledger."""
-    with three(major, LOGGING) as trio:
-        trio.primary.psql(LEDGER)
-        trio.catch_up()
-        yield trio
 
 
 @contextlib.contextmanager
@@ -65,11 +52,6 @@ def pooled(trio, pooler="", app=FAST, **options):
         wait_until(lambda: reads_go_to(running, 8) & ports(*trio.replicas))
         trio.begin()
         yield running
-
-
-def victim(pooler):
-    """A client whose server connections can be told from others."""
-    return Raw(pooler.port, "app", application_name="victim")
 
 
 def standing(pooler):
@@ -172,10 +154,10 @@ def test_a_write_that_looks_like_a_read_is_done_on_the_primary_once(calm):
 # Servers that die
 
 
-def test_each_server_is_stopped_killed_and_started_again_under_load(doomed):
-    with pooled(doomed) as pooler, Load(pooler) as load:
-        for server in doomed.servers:
-            for end in (doomed.stop, doomed.kill):
+def test_each_server_is_stopped_killed_and_started_again_under_load(calm):
+    with pooled(calm) as pooler, Load(pooler) as load:
+        for server in calm.servers:
+            for end in (calm.stop, calm.kill):
                 time.sleep(0.5)
                 end(server)
                 wait_until(lambda server=server: place(pooler, server)["role"] == "down")
@@ -184,13 +166,13 @@ def test_each_server_is_stopped_killed_and_started_again_under_load(doomed):
                 assert server.port not in load.served(gone), "it is dead"
                 assert load.served(gone), "others serve reads meanwhile"
                 back = time.monotonic()
-                doomed.start(server)
-                if server is doomed.primary:
+                calm.start(server)
+                if server is calm.primary:
                     wait_until(lambda back=back: load.first_ack_after(back))
                 else:
                     wait_until(lambda back=back, server=server: load.served(back)[server.port])
         load.stop()
-        flawless(doomed, load, doomed.primary)
+        flawless(calm, load, calm.primary)
         assert not load.codes("read"), "each read was asked again elsewhere"
 
 

@@ -12,6 +12,8 @@ from tests.pooler.process import wait_until
 
 # Where a server in recovery stops being one: what its log says before this was said by a standby.
 PROMOTED = "archive recovery complete"
+# A standby whose primary has crashed tries again at once, so that tests need not wait.
+LOGGING = {"log_statement": "all", "wal_retrieve_retry_interval": "100ms"}
 # A statement as `log_statement = all` logs it, by either protocol.
 LOGGED = re.compile(r"(?:statement|execute [^:]*): (.*)")
 REFUSED = re.compile(r"ERROR:  cannot execute .* (?:in a read-only transaction|during recovery)")
