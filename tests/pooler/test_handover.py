@@ -53,11 +53,6 @@ def lent(number):
     return query(sql), f"T D:|of {number} C:SELECT 1 Z:I"
 
 
-def shared(number):
-    """A read that may share a connection, and what it is answered."""
-    return query(f"SELECT 'of {number}' AS read"), f"T D:of {number} C:SELECT 1 Z:I"
-
-
 def waiters(pooler, stack):
     """Clients that wait for a connection, and what they must be answered."""
     found = []
@@ -112,30 +107,6 @@ def test_what_a_connection_says_that_is_given_up_reaches_nobody(server, pipelini
         all_well(pooler, found)
         if breaker in BREAKERS:
             assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
-
-
-@pytest.mark.parametrize("breaker", ["a login message", "an open transaction"])
-def test_what_a_lane_says_that_is_given_up_reaches_nobody(server, breaker):
-    with contextlib.ExitStack() as stack:
-        net = stack.enter_context(Interposer(server))
-        pooler = stack.enter_context(Pooler(net, default_pool_size=1, pipeline_stall=5))
-        x = stack.enter_context(Raw(pooler.port))
-        pooler.wait_for_catalog()
-        for _ in range(4):
-            assert x.ask(shared(0)[0]) == shared(0)[1]
-        link = net.asking("AS read")
-        link.hold()
-        x.send(shared(9)[0])
-        net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
-        behind = [(stack.enter_context(Raw(pooler.port)), shared(number)) for number in range(WAITERS)]
-        for client, (unit, _) in behind:
-            client.send(unit)
-        net.wait(lambda: link.asks("AS read") >= 4 + WAITERS)
-        broken = {"an open transaction": columns("a") + row("x") + complete("SELECT 1") + ready("T")}
-        link.say({**BREAKERS, **broken}[breaker] + REST)
-        # A read is asked again.
-        assert x.ask() == shared(9)[1]
-        all_well(pooler, [(client, wanted) for client, (_, wanted) in behind])
 
 
 # One error a unit.

@@ -79,23 +79,6 @@ def test_nobody_waits_behind_a_slow_reader(server, ground):
         assert x.sql("SELECT 'again' AS other") == "T D:again C:SELECT 1 Z:I"
 
 
-def test_nobody_waits_behind_a_read_whose_connection_is_to_be_closed(server, ground):
-    with contextlib.ExitStack() as stack:
-        net, pooler = stack.enter_context(pooled(server, pipeline_stall=0.5))
-        x, *others = clients(pooler, stack, 4)
-        with locked(server):
-            x.send(BLOCKED)
-            wait_until(lambda: blocked(ground) == 1)
-            link = net.asking(str(LOCK))
-            before = link.asks("AS other")
-            behind = reads(stack, others)
-            net.wait(lambda: link.asks("AS other") > before)
-            pooler.psql("RECONNECT", "pgbouncer")
-            for other, wanted in behind:
-                assert other.ask() == wanted
-        assert x.ask() == "T D:x C:SELECT 1 Z:I"
-
-
 def test_a_notification_amid_the_work_of_others_is_for_nobody(server, ground):
     payload = "x" * 20_000
     with contextlib.ExitStack() as stack:

@@ -242,28 +242,6 @@ def test_a_dead_connection_is_found(server):
         assert "has not answered within server_connect_timeout" in pooler.log.read_text()
 
 
-@pytest.mark.parametrize("loss", ["RECONNECT", "a backend is ended"])
-def test_who_was_closed_comes_back_at_once_and_keeps_no_connection(server, loss):
-    settings = {"default_pool_size": 2, "query_wait_timeout": "5", "server_idle_timeout": "60"}
-    with Pooler(server, {"app": "dbname=postgres"}, **settings) as pooler:
-        with Raw(pooler.port, "app") as a, Raw(pooler.port, "pgbouncer") as admin:
-            assert a.sql("LISTEN c") == "C:LISTEN Z:I"
-            if loss == "RECONNECT":
-                assert admin.sql("RECONNECT") == "C:RECONNECT Z:I"
-            else:
-                server.psql(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'howdah listen'"
-                )
-            assert raw.code(a.until(b"E")[-1][1]) == "57P01"
-        with contextlib.ExitStack() as stack:
-            clients = [stack.enter_context(Raw(pooler.port, "app")) for _ in range(4)]
-            for client in clients:
-                assert client.sql("LISTEN c") == "C:LISTEN Z:I"
-            with Raw(pooler.port, "app") as other:
-                assert other.sql("NOTIFY c, 'again'") == "C:NOTIFY Z:I"
-            assert [hear(client) for client in clients] == [[("c", "again")]] * len(clients)
-
-
 def test_who_does_not_take_what_is_said_is_closed_and_holds_up_nobody(one, server):
     with Raw(one.port) as slow, Raw(one.port) as quick, direct(server) as other:
         slow.sql("LISTEN c")
