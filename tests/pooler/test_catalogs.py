@@ -32,11 +32,6 @@ def noted(server):
 class Counting(Measured):
     """A pooler that tells how often statements shared a connection, and why they did not."""
 
-    def __exit__(self, *exception):
-        if exception[0] is not None:
-            print(self.log.read_text())
-        super().__exit__(*exception)
-
     def pipelined(self, database):
         """Statements that shared a connection."""
         return value(self.samples()["howdah_pooler_pipelined_statements"], database=database)

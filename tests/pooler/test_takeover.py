@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -43,59 +44,48 @@ def successor(pooler, *flags, up=True):
             old.wait(10)
 
 
-class Crowd:
-    """Clients that ask without a pause, on connections that they keep or on new ones for each statement, as `stays` says;
-    `failed` is what has gone wrong.
+@contextlib.contextmanager
+def crowd(places, stays):
+    """Clients that ask without a pause, on connections that they keep or on new ones, as `stays` says; what it gives waits
+    until each of them has been served five times more.
     """
+    over, served = threading.Event(), [0] * len(places)
 
-    def __init__(self, places, stays=False):
-        self.failed, self.served = [], [0] * len(places)
-        self._over, self._stays = threading.Event(), stays
-        self._threads = [threading.Thread(target=self._run, args=each) for each in enumerate(places)]
+    def live(number):
+        while not over.is_set():
+            with Raw(places[number]) as client:
+                client.sql(f"SET lock_timeout = {1001 + number}")
+                while not over.is_set():
+                    assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
+                    assert client.sql("BEGIN; SELECT 1; COMMIT") == "C:BEGIN T D:1 C:SELECT 1 C:COMMIT Z:I"
+                    served[number] += 1
+                    if not stays:
+                        break
 
-    def __enter__(self):
-        for thread in self._threads:
-            thread.start()
-        return self
+    def goes_on():
+        least = [count + 5 for count in served]
+        wait_until(lambda: any(each.done() for each in living) or all(map(int.__ge__, served, least)))
+        assert not [each.result() for each in living if each.done()]
 
-    def __exit__(self, *exception):
-        self._over.set()
-        for thread in self._threads:
-            thread.join(20)
-        assert not self.failed, self.failed
-
-    def _run(self, number, place):
+    with ThreadPoolExecutor(len(places)) as beside:
+        living = [beside.submit(live, number) for number in range(len(places))]
         try:
-            while not self._over.is_set():
-                with Raw(place) as client:
-                    client.sql(f"SET lock_timeout = {1001 + number}")
-                    self._ask(client, number)
-                    while self._stays and not self._over.is_set():
-                        self._ask(client, number)
-        except Exception as error:
-            self.failed.append(f"{number}: {error!r}")
-
-    def _ask(self, client, number):
-        assert client.value("SHOW lock_timeout") == f"{1001 + number}ms"
-        assert client.sql("BEGIN; SELECT 1; COMMIT") == "C:BEGIN T D:1 C:SELECT 1 C:COMMIT Z:I"
-        self.served[number] += 1
-
-    def goes_on(self):
-        """Waits until each of them has been served five times more."""
-        least = [count + 5 for count in self.served]
-        wait_until(lambda: self.failed or all(map(int.__ge__, self.served, least)))
-        assert not self.failed, self.failed
+            yield goes_on
+        finally:
+            over.set()
+    for each in living:
+        each.result()
 
 
 @pytest.mark.parametrize("stays", [False, True])
 def test_nobody_is_refused_and_no_statement_is_lost(server, stays):
     with Pooler(server, max_client_conn=200, default_pool_size=4) as pooler:
-        with Crowd([pooler.port] * 6 + [unix(pooler)] * 2, stays) as crowd:
-            crowd.goes_on()
+        with crowd([pooler.port] * 6 + [unix(pooler)] * 2, stays) as goes_on:
+            goes_on()
             for _ in range(2):
                 with successor(pooler) as old:
                     assert old.wait(20) == 0
-                    crowd.goes_on()
+                    goes_on()
         assert pooler.log.read_text().count("took over the listening sockets") == 2
         # The socket's file is the last one's, and goes with it.
         assert os.path.exists(unix(pooler))
@@ -218,14 +208,12 @@ def test_what_cannot_be_taken_over_leaves_the_old_one_as_it_was(server):
         assert os.path.exists(unix(pooler))
 
 
-@pytest.mark.parametrize("command", ["TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS"])
-def test_only_the_own_account_is_given_sockets(pooler, command):
-    with Raw(pooler.port, "pgbouncer") as admin:
-        assert admin.sql(command) == "E:08P01 Z:I"
-        assert admin.sql("TAKEOVER NOW") == "E:08P01 Z:I"
-    # An administrator by the Unix socket, not as the account that the pooler is.
-    with Raw(unix(pooler), "pgbouncer") as admin:
-        assert admin.sql(command) == "E:08P01 Z:I"
+def test_only_the_own_account_is_given_sockets(pooler):
+    # By TCP, and an administrator by the Unix socket who is not the account that the pooler is.
+    for place in (pooler.port, unix(pooler)):
+        with Raw(place, "pgbouncer") as admin:
+            for command in ("TAKEOVER", "TAKEOVER DONE", "TAKEOVER CLIENTS", "TAKEOVER NOW"):
+                assert admin.sql(command) == "E:08P01 Z:I"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another account listens, which root alone can start")
