@@ -6,8 +6,6 @@ import contextlib
 
 import pytest
 
-from devkit import postgres
-from devkit.server import Server
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, describe, message, parse, query, show
 
@@ -97,29 +95,17 @@ WRITE = "INSERT INTO flushed VALUES (1)"
 
 
 @pytest.fixture(scope="module")
-def split(major):
-    """A pooler that reads from a replica and writes to its primary."""
-    with Server(postgres.tree(major)) as primary, primary.replica() as replica:
-        primary.psql(GROUND)
-        primary.wait_for_replay(replica)
-        places = ", ".join(f'{{ host = "{each.socket_folder}", port = {each.port} }}' for each in (primary, replica))
-        text = f"""[pooler]
-listen_port = @PORT@
-unix_socket_dir = ""
-auth_type = "any"
-monitor_user = "postgres"
-pool_mode = "transaction"
-default_pool_size = 2
-[databases.app]
-dbname = "postgres"
-servers = [{places}]
-healthcheck_interval = 0.2
-"""
-        with Pooler(primary, name="howdah.toml", text=text) as running:
-            wait_until(lambda: sorted(row["role"] for row in running.show("REPLICAS")) == ["primary", "replica"])
-            with Raw(running.port, "app") as reader:
-                wait_until(lambda: reader.value(WHERE) == str(replica.port))
-            yield running
+def split(steady_trio):
+    """A pooler that reads from replicas and writes to their primary."""
+    steady_trio.primary.psql(GROUND)
+    steady_trio.catch_up()
+    text = steady_trio.toml('pool_mode = "transaction"\ndefault_pool_size = 2', "healthcheck_interval = 0.2")
+    with Pooler(steady_trio.primary, name="howdah.toml", text=text) as running:
+        with Raw(running.port, "app") as reader:
+            wait_until(lambda: reader.value(WHERE) != str(steady_trio.primary.port))
+        yield running
+    steady_trio.primary.psql("DROP TABLE flushed")
+    steady_trio.catch_up()
 
 
 @pytest.mark.parametrize("prepared", ["right", "wrong"])

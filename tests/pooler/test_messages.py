@@ -19,17 +19,9 @@ a name given behind an error does not exist
 < 1 Z:I || E:26000 Z:I E:26000 Z:I 1 Z:I
 > B missing | P v: SELECT 7 | S | B v | E | S | P v: SELECT 7 | S
 < E:26000 Z:I E:26000 Z:I 1 Z:I
-a name given and bound behind an error does not exist
-> B missing | E | P u: SELECT 1 | P v: SELECT 2 | B u | E | S || B u | E | S | B v | E | S
-< E:26000 Z:I || E:26000 Z:I E:26000 Z:I
 a Close behind an error has not been
 > P s: SELECT 1 | S || B missing | C s | S | B s | E | S | C s | S | B s | S
 < 1 Z:I || E:26000 Z:I 2 D:1 C:SELECT 1 Z:I 3 Z:I E:26000 Z:I
-names given and forgotten behind an error are what they were
-> P s: SELECT 1 | S || B missing | P t: SELECT 2 | C t | S | B t | E | S || B missing | C s | P s: SELECT 2 | C s | S
-< 1 Z:I || E:26000 Z:I E:26000 Z:I || E:26000 Z:I
-> B s | E | S
-< 2 D:1 C:SELECT 1 Z:I
 what stands behind an Execute that fails names and closes nothing
 > B zz | P b: SELECT 'phantom' | B b -> p | S | E p | C b | S | B b | E | S
 < E:26000 Z:I E:34000 Z:I E:26000 Z:I
@@ -109,20 +101,10 @@ it stays when the one behind an error is skipped
 several units skip a Parse
 > P: SELECT 'first' | S | Dp nowhere | P: DELETE FROM t RETURNING 1 | S | Dp nowhere | P: SELECT 'third' | S | B | E | S
 < 1 Z:I E:34000 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
-> P: SELECT 'first' | S | Dp nowhere | P: DELETE FROM t RETURNING 1 | S | Dp nowhere | C | S | B | E | S
-< 1 Z:I E:34000 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
-> P: SELECT 'first' | S | Dp nowhere | P: DELETE FROM t RETURNING 1 | S | Dp nowhere | Q SELECT 5 | S | B | E | S
-< 1 Z:I E:34000 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
-> Dp nowhere | P: DELETE FROM t RETURNING 1 | S | Dp nowhere | P: SELECT 'third' | S | B | E | S
-< E:34000 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
-> P: SELECT 'first' | S | P: SELECT a | S | Dp nowhere | P: SELECT 3 | S | B | E | S
-< 1 Z:I E:42703 Z:I E:34000 Z:I E:26000 Z:I
 > P: SELECT 'first' | S | P: SELECT 1/0 | B | E | P: SELECT 'second' | S | B | E | S
 < 1 Z:I 1 E:22012 Z:I E:22012 Z:I
 > P: SELECT 'first' | S | Dp nowhere | F | P: SELECT 'second' | S | B | E | S
 < 1 Z:I E:34000 Z:I 2 D:first C:SELECT 1 Z:I
-> P: SELECT 'first' | S | Q SELECT 5 | Dp nowhere | Q SELECT 6 | S | B | E | S
-< 1 Z:I T D:5 C:SELECT 1 Z:I E:34000 Z:I E:26000 Z:I
 a Flush shows the error, and the rest of the unit is skipped
 > P: SELECT 'first' | B | E | S || P n: SELEC | H || P: SELECT 'skipped' | S || B | E | S || Dp nowhere | H
 < 1 2 D:first C:SELECT 1 Z:I || E:42601 || Z:I || 2 D:first C:SELECT 1 Z:I || E:34000
@@ -145,11 +127,6 @@ a statement in a failed transaction is refused for that
 < 1 Z:I 1 Z:I || C:BEGIN Z:T E:22012 Z:E
 > B s | E | S | B none | E | S | B s | E | S | B none | E | S || Q ROLLBACK | B s | E | S
 < E:25P02 Z:E E:26000 Z:E E:25P02 Z:E E:26000 Z:E || C:ROLLBACK Z:I 2 D:1 C:SELECT 1 Z:I
-statements without a name in a failed transaction
-> Q BEGIN | x SELECT 1/0 | S || B | E | S || P: SELECT 1 | B | E | S || B | E | S || D | S || Q SELECT 1 || B | E | S
-< C:BEGIN Z:T 1 E:22012 Z:E || E:25P02 Z:E || E:25P02 Z:E || E:26000 Z:E || E:26000 Z:E || E:25P02 Z:E || E:26000 Z:E
-> x ROLLBACK | S || B | E | S
-< 1 2 C:ROLLBACK Z:I || 2 C:ROLLBACK Z:I
 statements with a name in a failed transaction
 > P s: SELECT 1 | S || Q BEGIN | x SELECT 1/0 | S || B s | E | S || D s | S || C s | S || B s | E | S
 < 1 Z:I || C:BEGIN Z:T 1 E:22012 Z:E || E:25P02 Z:E || E:25P02 Z:E || 3 Z:E || E:26000 Z:E
@@ -167,11 +144,6 @@ portals of taken names are refused
 < C:BEGIN Z:T 1 1 2 Z:T || 2 D:2 C:SELECT 1 E:42P03 Z:E
 > Q ROLLBACK | Q BEGIN | Q SAVEPOINT s | B a -> p | S | Q ROLLBACK TO s || B b -> p | E p | S | Q COMMIT
 < C:ROLLBACK Z:I C:BEGIN Z:T C:SAVEPOINT Z:T 2 Z:T C:ROLLBACK Z:T || 2 D:2 C:SELECT 1 Z:T C:COMMIT Z:I
-a portal that is read row by row
-> Q BEGIN || P: SELECT generate_series(1, 3) | B -> p | E p | S || P: SELECT generate_series(1, 3) | B | E 1 | S
-< C:BEGIN Z:T || 1 2 D:1 D:2 D:3 C:SELECT 3 Z:T || 1 2 D:1 s Z:T
-> E 1 | S || Q ROLLBACK
-< D:2 s Z:T || C:ROLLBACK Z:I
 
 # Units that are ended by Flush before their Sync
 
@@ -297,11 +269,6 @@ several in the extended protocol
 < 1 2 G C:COPY 1 2 G C:COPY 0 3 Z:I
 > x COPY (SELECT 5) TO STDOUT | x COPY t FROM STDIN | d 1\n | c | S || Q SELECT count(*) FROM t
 < 1 2 H d c C:COPY 1 1 2 G C:COPY 1 Z:I || T D:8 C:SELECT 1 Z:I
-in a transaction
-> Q BEGIN | x COPY t FROM STDIN | d 1\n | c | S | Q SELECT count(*) FROM t | Q COMMIT
-< C:BEGIN Z:T 1 2 G C:COPY 1 Z:T T D:1 C:SELECT 1 Z:T C:COMMIT Z:I
-> Q BEGIN | x COPY t FROM STDIN | d bad\n | c | S | Q ROLLBACK
-< C:BEGIN Z:T 1 2 G E:22P02 Z:E C:ROLLBACK Z:I
 by a Query
 > Q COPY t FROM STDIN | d 1\n | c || Q COPY t FROM STDIN | c || Q COPY t FROM STDIN | d 1\n | f
 < G C:COPY 1 Z:I || G C:COPY 0 Z:I || G E:57014 Z:I
@@ -324,9 +291,6 @@ behind a RESET in its transaction
 < C:BEGIN Z:T C:RESET Z:T G C:COPY 1 Z:T || C:RESET Z:T 1 2 G C:COPY 1 Z:T
 > Q COMMIT
 < C:COMMIT Z:I
-asked for line by line
-> x COPY t FROM STDIN | H || d 1\n | c | S || Q COPY t FROM STDIN || d 1\n | c
-< 1 2 G || C:COPY 1 Z:I || G || C:COPY 1 Z:I
 a Sync behind the line that fails is answered
 > Q COPY t FROM STDIN || d bad\n | S || Q BEGIN || x COPY t FROM STDIN | H || d bad\n | S || Q ROLLBACK
 < G || E:22P02 Z:I Z:I || C:BEGIN Z:T || 1 2 G || E:22P02 Z:E || C:ROLLBACK Z:I
