@@ -122,12 +122,10 @@ class Pooler:
             raise Problem(f"psql: {done.stderr.strip()}")
         return done.stdout.rstrip("\n") if check else done
 
-    def show(self, what, database="pgbouncer"):
+    def show(self, what, database="pgbouncer", **options):
         """The rows of a SHOW command, as dictionaries."""
-        text = self.psql(
-            f"SHOW {what}", database, flags=["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"]
-        )
-        lines = [line.split("\t") for line in text.splitlines()]
+        flags = ["-A", "-F", "\t", "-P", "tuples_only=off", "-P", "footer=off"]
+        lines = [line.split("\t") for line in self.psql(f"SHOW {what}", database, flags=flags, **options).splitlines()]
         return [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
 
     def pgbench(self, *arguments, database="postgres", variables=None, **options):

@@ -101,15 +101,6 @@ def test_a_look_up_that_reaches_no_server_of_a_cluster_ends_with_the_reason_in_t
         assert len(told) == 2 and all(reason in line for line in told), told
 
 
-def test_a_look_up_in_a_cluster_waits_for_the_first_answers_of_its_servers(ground):
-    query = f"auth_query = '{LOOKED_UP}'"
-    text = IN_A_CLUSTER.format(port=ground.port, more=query, password=ground.password)
-    text = text.replace('auth_user = "scram_user"', 'auth_user = "postgres"')
-    with Pooler(ground, name="howdah.toml", text=text) as pooler:
-        assert pooler.psql("SELECT current_user", "app", user="scram_user", password=PASSWORD) == "scram_user"
-        assert "auth_query: " not in pooler.log.read_text()
-
-
 def test_the_log_says_what_a_look_up_waited_for_when_the_time_for_a_login_is_up(ground):
     slow = "SELECT usename, passwd FROM pg_shadow, pg_sleep(20) WHERE usename = $1"
     settings = {"auth_type": "scram-sha-256", "auth_user": "postgres", "auth_query": slow, "client_login_timeout": 1}

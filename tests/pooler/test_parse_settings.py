@@ -126,16 +126,6 @@ def test_sessions_that_read_a_text_differently_do_not_share_it(ground, pooler, r
             assert wanted[0] != wanted[1], "the parameter makes a difference"
 
 
-def test_what_is_parsed_anew_is_not_shared_with_those_who_read_otherwise(pooler, clients):
-    changes, stays, _ = clients
-    assert changes.ask(parse("s", DATE), *RUN) == "1 2 D:20240203 C:SELECT 1 Z:I"
-    assert changes.sql("SET DateStyle = 'ISO, DMY'") == "C:SET Z:I"
-    # No server has it now: the next that gets it parses it for a session that reads days first.
-    pooler.psql("RECONNECT", "pgbouncer")
-    assert changes.ask(*RUN) == "2 D:20240302 C:SELECT 1 Z:I"
-    assert stays.ask(parse("s", DATE), *RUN) == "1 2 D:20240203 C:SELECT 1 Z:I"
-
-
 def test_parameters_have_the_types_of_their_own_session(pooler):
     with Raw(pooler.port, search_path="one") as one, Raw(pooler.port, search_path="two") as two:
         for client in (one, two):
