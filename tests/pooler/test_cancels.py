@@ -91,6 +91,20 @@ def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(serve
             assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
 
 
+def test_a_cancel_request_that_a_server_does_not_take_is_given_up(server, ground):
+    with Pooler(server, cancel_wait_timeout="0.5") as pooler, Raw(pooler.port) as x:
+        with locked(server):
+            x.send(query(WRITE))
+            wait_until(lambda: blocked(ground) == 1)
+            os.kill(server.pid, signal.SIGSTOP)
+            try:
+                x.cancel(pooler.port)
+            finally:
+                os.kill(server.pid, signal.SIGCONT)
+        found = x.ask()
+        assert cancelled(found) or found == "C:INSERT 0 1 Z:I"
+
+
 @ALL_FORMS
 def test_a_cancel_spares_what_its_client_has_sent_behind(server, ground, pipelining, form):
     # Each unit is struck by one request at most, as with a server: those behind it begin when the server has the request.

@@ -62,8 +62,13 @@ def mixed(client):
 
 @pytest.mark.parametrize(
     ("workers", "size", "clients", "settings"),
-    [(4, 8, 40, {}), (8, 2, 10, {}), (4, 3, 12, {"max_db_connections": 3, "default_pool_size": 8})],
-    ids=["size", "more workers than connections", "shared limit"],
+    [
+        (4, 8, 40, {}),
+        (8, 2, 10, {}),
+        (4, 3, 12, {"max_db_connections": 3, "default_pool_size": 8}),
+        (3, 7, 7, {"pool_mode": "session"}),
+    ],
+    ids=["size", "more workers than connections", "shared limit", "session"],
 )
 def test_all_workers_together_keep_within_the_size_of_a_pool_and_serve_everybody(
     cored, workers, size, clients, settings
@@ -75,19 +80,6 @@ def test_all_workers_together_keep_within_the_size_of_a_pool_and_serve_everybody
         assert sum(int(row[state]) for state in ("sv_active", "sv_idle", "sv_used", "sv_tested", "sv_login")) <= size
         if not settings:
             assert ("d", str(size)) in {(row["name"], row["pool_size"]) for row in pooler.show("DATABASES")}
-
-
-def test_in_session_mode_as_many_have_a_connection_as_there_are(cored):
-    def work(place):
-        with Raw(place, "d", user="cored") as client:
-            assert client.value("SELECT 1") == "1"
-
-    with on_workers(cored, 3, 7, 0, pool_mode="session", query_wait_timeout="5") as (pooler, _):
-        least, most = at_once(cored, [pooler.port] * 20, work)
-        assert least > 0 and most <= 7
-        with contextlib.ExitStack() as stack:
-            for _ in range(7):
-                assert stack.enter_context(Raw(pooler.port, "d", user="cored")).value("SELECT 1") == "1"
 
 
 def test_workers_are_changed_by_a_reload_when_a_database_has_no_clients(cored):

@@ -12,7 +12,7 @@ import pytest
 
 from tests.pooler import raw
 from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
-from tests.pooler.raw import Raw, direct, query
+from tests.pooler.raw import Raw, query
 
 USERS = [f"limited_{number}" for number in range(5)]
 
@@ -105,17 +105,6 @@ def test_the_limit_of_a_user_holds_over_databases_of_several_workers(with_many_u
                 assert ask(two, "SELECT 2") == [(2,)]
                 assert len(pooler.show("SERVERS")) <= 1
         assert "(max_user_connections)" in pooler.log.read_text()
-
-
-def test_a_server_that_checks_its_connections_ends_the_statements_of_clients_that_have_left(with_many_users):
-    entry = "connect_query='SET client_connection_check_interval = 100'"
-    left = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(78)' AND state = 'active'"
-    with Pooler(with_many_users, {"postgres": entry}, default_pool_size=1) as pooler, direct(with_many_users) as eye:
-        for _ in range(3):
-            with Raw(pooler.port, user=USERS[0]) as client:
-                client.send(query("SELECT pg_sleep(78)"))
-                wait_until(lambda: int(eye.value(left)) > 0)
-        wait_until(lambda: eye.value(left) == "0")
 
 
 def test_who_waits_under_a_limit_hears_which(with_many_users):

@@ -139,16 +139,6 @@ def test_pgbench_in_its_three_modes(server, protocol):
     assert "number of transactions actually processed: 400/400" in done.stdout
 
 
-def test_answers_that_make_no_configuration_leave_no_file(tmp_path):
-    path = tmp_path / "howdah.toml"
-    # The console has this name.
-    done = subprocess.run(
-        [PROGRAM, "init", path], input="localhost\nhowdah\nbob:x\n", capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 1 and "nothing was written" in done.stderr and "howdah" in done.stderr, done.stderr
-    assert not path.exists()
-
-
 def test_init_looks_at_the_folder_first_and_says_that_no_server_was_asked(tmp_path):
     def init(path, text):
         return subprocess.run([PROGRAM, "init", path], input=text, capture_output=True, text=True, check=False)
@@ -211,12 +201,9 @@ def test_top_shows_databases_pools_and_their_rates(pooler):
     assert "\x1b" not in page, "it is no terminal"
 
 
-def test_top_says_that_no_pooler_runs(pooler):
+def test_top_refuses_an_interval_and_says_that_no_pooler_runs(pooler):
+    for interval in ("0", "-1", "x", "1e9"):
+        assert top(pooler, f"--interval={interval}").returncode == 2
     pooler.stop()
     done = top(pooler)
     assert done.returncode == 1 and "is the pooler running?" in done.stderr, done.stderr
-
-
-def test_top_refuses_an_interval(pooler):
-    for interval in ("0", "-1", "x", "1e9"):
-        assert top(pooler, f"--interval={interval}").returncode == 2

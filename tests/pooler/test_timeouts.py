@@ -128,6 +128,12 @@ def test_a_database_of_the_asterisk_is_forgotten_when_nobody_uses_it(server):
         assert pooler.psql("SELECT 2") == "2"
 
 
+def test_a_pool_that_nobody_uses_is_forgotten(server):
+    with Pooler(server, {"seldom": "dbname=postgres"}, pool_idle_timeout="0.5", server_idle_timeout="0.2") as pooler:
+        pooler.psql("SELECT 1", "seldom")
+        wait_until(lambda: "seldom" not in {row["database"] for row in pooler.show("POOLS")})
+
+
 def test_a_pool_with_a_minimum_and_a_user_is_filled_before_the_first_client(server):
     databases = {"filled": "dbname=postgres user=postgres min_pool_size=2", "empty": "dbname=postgres min_pool_size=2"}
     with Pooler(server, databases) as pooler:

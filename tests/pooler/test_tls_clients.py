@@ -1,7 +1,6 @@
 """TLS with clients: who gets it, who must have it, what of it is refused."""
 
 # The pooler first, then its clients: nested on purpose.
-# ruff: noqa: SIM117
 
 import os
 import pwd
@@ -14,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 
-from tests.pooler.process import PASSWORD, Pooler, ask, wait_until
+from tests.pooler.process import PASSWORD, Pooler, wait_until
 from tests.pooler.raw import Raw, code, message, startup
 
 
@@ -249,10 +248,3 @@ def test_a_map_of_names_says_who_may_come_in_as_whom(tls_server, authority, cert
         hba.write_text("local all all peer map=nowhere\n")
         pooler.process.send_signal(signal.SIGHUP)
         wait_until(lambda: "map=nowhere: there is no such map in auth_ident_file" in pooler.log.read_text())
-
-
-def test_drivers_log_in_with_channel_binding(tls_server, authority, certificate):
-    settings = tls(certificate, auth_type="scram-sha-256")
-    with Pooler(tls_server, users={"scram_user": PASSWORD}, **settings) as pooler:
-        with pooler.connect(user="scram_user", password=PASSWORD, ssl_context=trusting(authority)) as connection:
-            assert ask(connection, "SELECT current_user") == [("scram_user",)]
