@@ -17,44 +17,7 @@ from devkit.server import Server
 from tests.pooler import raw
 from tests.pooler.process import Pooler, ask, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, refusal
-
-# Each format with its own defaults: what is tested is what they say of a server that is down.
-FORMATS = {
-    "pgbouncer.ini": """[databases]
-app = host={host} port={port} dbname=postgres user=postgres password='{password}'
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = @PORT@
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-admin_users = postgres
-""",
-    "howdah.toml": """[pooler]
-listen_port = @PORT@
-unix_socket_dir = ""
-auth_type = "any"
-[databases.app]
-host = "{host}"
-port = {port}
-dbname = "postgres"
-user = "postgres"
-password = "{password}"
-""",
-    "pgcat.toml": """[general]
-host = "127.0.0.1"
-port = @PORT@
-admin_username = "postgres"
-admin_password = "{password}"
-[pools.app.users.0]
-username = "postgres"
-password = "{password}"
-pool_size = 5
-[pools.app.shards.0]
-database = "postgres"
-servers = [["{host}", {port}, "primary"]]
-""",
-}
+from tests.pooler.test_config import with_pgcat_toml
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +36,26 @@ def own(machine):
     return machine
 
 
-def in_front_of(own, name, host=None, more=""):
-    """A pooler in front of a server, configured in one of the formats."""
-    text = FORMATS[name].format(host=host or own.socket_folder, port=own.port, password=own.password)
-    head = {"pgbouncer.ini": "[pgbouncer]\n", "howdah.toml": "[pooler]\n", "pgcat.toml": "[general]\n"}[name]
-    return Pooler(own, name=name, text=text.replace(head, head + more))
+def in_front_of(own, host=None, **settings):
+    """A pooler in front of a server, with the defaults of a pgbouncer.ini."""
+    entry = f"host={host or own.socket_folder} dbname=postgres user=postgres password='{own.password}'"
+    return Pooler(own, {"app": entry}, **{"server_login_retry": 15, **settings})
+
+
+def of_howdah_toml(own, user="postgres"):
+    """The same with those of a howdah.toml, over TCP."""
+    text = f"""[pooler]
+listen_port = @PORT@
+unix_socket_dir = ""
+auth_type = "any"
+[databases.app]
+host = "127.0.0.1"
+port = {own.port}
+dbname = "postgres"
+user = "{user}"
+password = "{own.password}"
+"""
+    return Pooler(own, name="howdah.toml", text=text)
 
 
 def refusals(pooler):
@@ -107,9 +85,9 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "host"), [("pgbouncer.ini", None), ("howdah.toml", "127.0.0.1")])
-def test_clients_wait_through_a_restart_and_hear_nothing_of_it(own, name, host):
-    with in_front_of(own, name, host) as pooler, contextlib.ExitStack() as stack:
+@pytest.mark.parametrize("made", [in_front_of, of_howdah_toml])
+def test_clients_wait_through_a_restart_and_hear_nothing_of_it(own, made):
+    with made(own) as pooler, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(Raw(pooler.port, "app")) for _ in STATEMENTS]
         for client in clients:
             assert not asked(client)
@@ -138,16 +116,14 @@ def test_clients_wait_through_a_restart_and_hear_nothing_of_it(own, name, host):
 
 
 def test_in_a_pgcat_toml_statements_fail_at_once_and_clients_stay(own):
-    with (
-        in_front_of(own, "pgcat.toml", more="connect_timeout = 60000\n") as pooler,
-        pooler.connect("app", password=own.password) as client,
-    ):
+    with with_pgcat_toml(own) as pooler, pooler.connect("app", password=own.password) as client:
         assert ask(client, "SELECT 1") == [(1,)]
         own.stop("fast")
         for _ in range(2):
-            with pytest.raises(pg8000.dbapi.DatabaseError, match="cannot connect to") as failed:
+            with pytest.raises(pg8000.dbapi.DatabaseError) as failed:
                 ask(client, "SELECT 1")
-            assert failed.value.args[0]["C"] == "08006"
+            # The second while the server is shutting down.
+            assert failed.value.args[0]["C"] in ("08006", "57P03")
         own.start(port=own.port)
         wait_until(lambda: answers(client))
 
@@ -160,7 +136,7 @@ def answers(client):
 
 
 def test_the_queue_can_be_turned_off(own):
-    with in_front_of(own, "pgbouncer.ini", more="queue_while_down = 0\n") as pooler, Raw(pooler.port, "app") as client:
+    with in_front_of(own, queue_while_down=0) as pooler, Raw(pooler.port, "app") as client:
         assert not asked(client)
         own.stop("fast")
         code, text = asked(client)
@@ -168,33 +144,25 @@ def test_the_queue_can_be_turned_off(own):
 
 
 def test_what_time_does_not_mend_is_told_at_once(own):
-    own.psql("CREATE ROLE guest LOGIN")
-    with in_front_of(own, "howdah.toml") as pooler:
-        pooler.path.write_text(pooler.path.read_text().replace('user = "postgres"', 'user = "guest"'))
-        pooler.psql("RELOAD", "pgbouncer")
-        with Raw(pooler.port, "app") as client:
-            assert not asked(client)
-            own.psql(
-                "ALTER ROLE guest NOLOGIN; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'"
-            )
-            wait_until(lambda: not [row for row in pooler.show("SERVERS") if row["database"] == "app"])
-            code, text = asked(client)
-            assert code == "28000" and 'role "guest" is not permitted to log in' in text
-            own.psql("ALTER ROLE guest LOGIN")
-            wait_until(lambda: not asked(client))
+    own.psql(f"CREATE ROLE guest LOGIN PASSWORD '{own.password}'")
+    with of_howdah_toml(own, "guest") as pooler, Raw(pooler.port, "app") as client:
+        assert not asked(client)
+        own.psql("ALTER ROLE guest NOLOGIN")
+        own.psql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'")
+        wait_until(lambda: not [row for row in pooler.show("SERVERS") if row["database"] == "app"])
+        code, text = asked(client)
+        assert code == "28000" and 'role "guest" is not permitted to log in' in text
+        own.psql("ALTER ROLE guest LOGIN")
+        wait_until(lambda: not asked(client))
 
 
 def test_a_login_that_the_server_refuses_has_the_sqlstate_of_the_server(own):
     """Clients that look at the code, as Django's tests do before they make their database, find what they find directly."""
     own.psql(f"CREATE ROLE guest LOGIN PASSWORD '{own.password}'; CREATE DATABASE closed")
     own.psql("REVOKE CONNECT ON DATABASE closed FROM PUBLIC; CREATE DATABASE full_one CONNECTION LIMIT 0")
-    entries = "".join(
-        f"{name} = host={own.socket_folder} port={own.port} user={user} password='{own.password}'\n"
-        for name, user in (("missing", "postgres"), ("closed", "guest"), ("full_one", "guest"))
-    )
-    with in_front_of(own, "pgbouncer.ini") as pooler:
-        pooler.path.write_text(pooler.path.read_text().replace("[pgbouncer]\n", f"{entries}[pgbouncer]\n"))
-        pooler.psql("RELOAD", "pgbouncer")
+    entry = f"host={own.socket_folder} password='{own.password}' user="
+    databases = {"missing": f"{entry}postgres", "closed": f"{entry}guest", "full_one": f"{entry}guest"}
+    with Pooler(own, databases, server_login_retry=15) as pooler:
         for name, wanted in (("missing", "3D000"), ("closed", "42501"), ("full_one", "53300")):
             # The second is told what the first has met: no attempt is made for it.
             for words in ("cannot connect to the server: ", "server login has been failing, cached error: "):
@@ -203,7 +171,7 @@ def test_a_login_that_the_server_refuses_has_the_sqlstate_of_the_server(own):
 
 
 def test_a_server_that_is_starting_up_is_waited_for(own):
-    with in_front_of(own, "pgbouncer.ini") as pooler, Raw(pooler.port, "app") as client:
+    with in_front_of(own) as pooler, Raw(pooler.port, "app") as client:
         assert not asked(client)
         own.stop("fast")
         # A standby that lets nobody in answers as a server does that replays its WAL after a crash.
@@ -223,13 +191,13 @@ def test_a_server_that_is_starting_up_is_waited_for(own):
 
 
 def test_who_waits_for_a_server_that_is_down_hears_why(own):
-    limits = "query_wait_notify = 0.2\nquery_wait_timeout = 1\n"
+    limits = {"query_wait_notify": 0.2, "query_wait_timeout": 1}
 
     def heard(client):
         client.send(query("SELECT 1"))
         return [raw.field(body, "M") for kind, body in client.until(b"Z") if kind in (b"N", b"E")]
 
-    with in_front_of(own, "pgbouncer.ini", more=limits) as pooler, Raw(pooler.port, "app") as client:
+    with in_front_of(own, **limits) as pooler, Raw(pooler.port, "app") as client:
         assert not asked(client)
         pooler.psql("RECONNECT", "pgbouncer")
         wait_until(lambda: not pooler.show("SERVERS"))
