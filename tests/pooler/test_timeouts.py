@@ -39,12 +39,12 @@ def test_logins_must_come_to_an_end(server):
     [
         ("query_timeout", "57014", "SELECT pg_sleep(60)", "SELECT 1"),
         ("transaction_timeout", "25P04", "BEGIN; SELECT pg_sleep(60)", "SELECT 1"),
-        ("idle_transaction_timeout", "25P03", "BEGIN", "BEGIN; SELECT pg_sleep(1); COMMIT"),
-        ("client_idle_timeout", "57P05", "SELECT 1", "SELECT pg_sleep(1)"),
+        ("idle_transaction_timeout", "25P03", "BEGIN", "BEGIN; SELECT pg_sleep(2); COMMIT"),
+        ("client_idle_timeout", "57P05", "SELECT 1", "SELECT pg_sleep(2)"),
     ],
 )
 def test_a_client_past_a_limit_is_told_which_and_its_server_serves_others(server, limit, code, too_long, short_enough):
-    with Pooler(server, default_pool_size=1, **{limit: "0.5"}) as pooler, Raw(pooler.port) as client:
+    with Pooler(server, default_pool_size=1, **{limit: "1"}) as pooler, Raw(pooler.port) as client:
         client.send(query(too_long))
         assert farewell(client) == (code, limit)
         with Raw(pooler.port) as other:
