@@ -379,28 +379,18 @@ class Scripted(Listener):
     def __init__(self):
         super().__init__()
         self.sessions = []
-        # With this, new connections are told so and closed.
-        self.refusal = None
-        # With this, what new sessions are asked is answered: it is given the messages of a unit.
-        self.replies = None
 
     def _begin(self, near):
         first = first_packet(near)
         if not first or first[4:8] == CANCEL or CATALOG in first:
             near.close()
-        elif self.refusal:
-            near.sendall(self.refusal)
-            end(near)
         else:
             with self.changed:
                 number = len(self.sessions)
                 near.sendall(GREETING + message(b"K", struct.pack("!ii", 1000 + number, number)) + ready())
                 session = Session(near)
                 self.sessions.append(session)
-                replies = self.replies
                 self.changed.notify_all()
-            while replies:
-                session.send(replies(session.unit()))
 
     def session(self, number):
         """The session of this number, when it is there."""

@@ -1,33 +1,19 @@
-"""A server connection that ends: what it said reaches nobody else, and each unit is answered by one error at most.
+"""A server connection that ends: what it said reaches nobody else, and no error stands within what its client has got.
 
-Clients that leave at any moment are the simulation's subject.
+That each unit is answered by one error at most, and clients that leave at any moment, are the simulation's subjects.
 """
 
 import contextlib
-import re
 import signal
 import struct
-import time
 
 import pytest
 
 from devkit import postgres
-from tests.pooler.interpose import (
-    GREETING,
-    Interposer,
-    Scripted,
-    answer,
-    columns,
-    complete,
-    end,
-    error,
-    parameter,
-    ready,
-    reset,
-    row,
-)
+from tests.pooler import interpose
+from tests.pooler.interpose import GREETING, Interposer, Scripted, answer, complete, error, parameter, ready
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, message, parameters, parse, query
+from tests.pooler.raw import Raw, message, parameters, query
 
 WAITERS = 4
 TERMINATED = error("57P01", "terminating connection due to administrator command", "FATAL")
@@ -109,33 +95,10 @@ def test_what_a_connection_says_that_is_given_up_reaches_nobody(server, pipelini
             assert x.sql("SELECT 1") == "T D:1 C:SELECT 1 Z:I"
 
 
-# One error a unit.
-
-UNITS = {
-    "query": [query("SELECT 'x'")],
-    "extended": [parse("", "SELECT 'x'"), bind(""), EXECUTE, SYNC],
-    "flushed": [parse("", "SELECT 'x'"), bind(""), EXECUTE, FLUSH],
-    "two queries": [query("SELECT 'x'"), query("SELECT 'y'")],
-}
-BOUND = message(b"1") + message(b"2")
-# How far a server comes with the first unit, of each protocol, before it dies.
-SAID = {
-    "nothing": (b"", b""),
-    "a row": (columns("a") + row("x"), BOUND + row("x")),
-    "a row and an error": (columns("a") + row("x") + error("22012", "zero"), BOUND + row("x") + error("22012", "zero")),
-}
-
-
-DEATHS = {
-    "farewell": lambda session: (session.send(TERMINATED), end(session.socket)),
-    "reset": lambda session: reset(session.socket),
-}
-
-
 @pytest.mark.parametrize("way", ["query_timeout", "KILL", "KILL_CLIENT", "SIGINT"])
 def test_no_error_stands_within_a_row(major, way):
     """A client that has got the beginning of a row takes whatever follows for the rest of the row."""
-    wide = columns("a") + row("v" * 200_000)
+    wide = interpose.columns("a") + interpose.row("v" * 200_000)
     settings = {"default_pool_size": 2, "query_timeout": 1 if way == "query_timeout" else 0, "shutdown_timeout": 1}
     with Scripted() as server, Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
         # For its psql.
@@ -160,61 +123,3 @@ def test_no_error_stands_within_a_row(major, way):
             while more := client.socket.recv(65536):
                 heard += more
         assert wide.startswith(heard)
-
-
-@pytest.mark.parametrize("death", DEATHS)
-@pytest.mark.parametrize("said", SAID)
-@pytest.mark.parametrize("form", UNITS)
-def test_a_unit_whose_server_dies_is_answered_by_one_error(form, said, death):
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(Scripted())
-        # As a server is that recovers from the crash of one of its processes.
-        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipelining=False, server_login_retry=0.1))
-        x = stack.enter_context(Raw(pooler.port))
-        parts = UNITS[form]
-        x.send(*parts)
-        session = server.session(0)
-        wanted = sum(part[:1] in (b"Q", b"S") for part in parts)
-        for _ in range(wanted):
-            session.unit()
-        if form == "flushed":
-            while session.next()[0] != b"H":
-                pass
-        server.refusal = error("57P03", "the database system is in recovery mode", "FATAL")
-        extended = parts[0][:1] == b"P"
-        session.send(SAID[said][extended])
-        DEATHS[death](session)
-        if form == "flushed":
-            x.until(b"E")
-            assert x.ask(SYNC) == "Z:I"
-        else:
-            for _ in range(wanted):
-                one_error(x)
-        # What comes meanwhile is refused, or waits; in any case it is answered once.
-        x.send(query("SELECT 'later'"))
-        server.replies = replies
-        server.refusal = None
-        once_or_later(x, "later")
-
-
-def replies(unit):
-    """What a server says that has recovered."""
-    kind, body = unit[-1]
-    text = body.rstrip(b"\0").decode()
-    return answer(text[8:-1]) if kind == b"Q" and text.startswith("SELECT '") else complete("SET") + ready()
-
-
-def one_error(client):
-    """A unit is answered by one error, which is the last before its end."""
-    found = client.ask()
-    assert re.fullmatch(r"((1|2|T|D:\S+|C:SELECT 1) )*E:\S+ Z:I", found), found
-
-
-def once_or_later(client, text):
-    """A statement that was sent is answered by its row; or by one error, then another is."""
-    found = client.ask()
-    deadline = time.monotonic() + 10
-    while re.fullmatch(r"E:\S+ Z:I", found) and time.monotonic() < deadline:
-        time.sleep(0.05)
-        found = client.sql(f"SELECT '{text}'")
-    assert found == f"T D:{text} C:SELECT 1 Z:I"
