@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from tests.pooler.process import Pooler
+from tests.pooler.interpose import Scripted, end, error, ready
+from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, close, code, describe, direct, field, message, parse, query
 from tests.pooler.script import bind_text
 
@@ -327,3 +328,63 @@ def test_the_names_on_the_server_cannot_be_guessed(ground):
             client.ask(parse("mine", "SELECT 'named'"), bind("mine"), EXECUTE, SYNC)
             found.append(client.value("SELECT name FROM pg_prepared_statements WHERE statement ~ '''named'''"))
     assert found[0] != found[1]
+
+
+def test_a_name_whose_parse_no_server_has_answered_does_not_exist():
+    settings = {"default_pool_size": 1, "pipelining": False, "server_login_retry": 0.1}
+    with Scripted() as server, Pooler(server, **settings) as pooler, Raw(pooler.port) as client:
+        client.send(parse("n", "SELECT 1"), SYNC)
+        first = server.session(0)
+        assert [kind for kind, _ in first.unit()] == [b"P", b"S"]
+        end(first.socket)
+        assert client.ask() == "E:08006 Z:I"
+        client.send(bind("n"), EXECUTE, SYNC)
+        second = server.session(1)
+        # It is the server's to say that there is none. What the Execute runs is not known, so its Sync waits.
+        assert [second.next()[0] for _ in range(3)] == [b"B", b"E", b"H"]
+        second.send(error("26000", "there is none"))
+        assert [kind for kind, _ in second.unit()] == [b"S"]
+        second.send(ready())
+        assert client.ask() == "E:26000 Z:I"
+
+
+FAR = "CREATE TABLE k9.hid AS SELECT 'far' AS v"
+NEAR = "CREATE TABLE k8.hid AS SELECT 'near' AS v"
+FUNCTION = "CREATE FUNCTION {}.hid() RETURNS TABLE (v text) LANGUAGE sql STABLE AS $$ SELECT '{}' $$"
+
+
+@pytest.mark.parametrize(
+    ("through", "far", "near"),
+    [
+        pytest.param("pooler", FAR, NEAR, id="table"),
+        pytest.param("pooler", FAR, f"DO $do$ BEGIN {NEAR}; END $do$", id="do"),
+        pytest.param("pooler", FAR, f"SELECT pg_advisory_xact_lock(7); {NEAR}", id="among others"),
+        pytest.param(
+            "server", FUNCTION.format("k9", "far"), FUNCTION.format("k8", "near"), id="straight at the server"
+        ),
+    ],
+)
+def test_what_hides_another_is_taken_by_those_who_prepare_afterwards(server, through, far, near):
+    asked = "SELECT v FROM hid()" if "FUNCTION" in far else "SELECT v FROM hid"
+    with direct(server) as own:
+        own.sql("DROP SCHEMA IF EXISTS k8, k9 CASCADE")
+        assert "E:" not in own.sql(f"CREATE SCHEMA k8; CREATE SCHEMA k9; {far}")
+    with (
+        Pooler(server, default_pool_size=1) as pooler,
+        Raw(pooler.port, search_path="k8,k9") as before,
+        Raw(pooler.port, search_path="k8,k9") as after,
+    ):
+        before.sql("SELECT 1")
+        pooler.wait_for_catalog()
+        unit = parse("s", asked), bind("s"), EXECUTE, SYNC
+        assert before.ask(*unit) == "1 2 D:far C:SELECT 1 Z:I"
+        with Raw(pooler.port) if through == "pooler" else direct(server) as definer:
+            assert "E:" not in definer.sql(near)
+
+        def is_taken():
+            said = after.ask(*unit, close("s"), SYNC, units=2)
+            assert "D:far" in said or "D:near" in said, said
+            return "D:near" in said
+
+        # The guide promises five seconds for what is done straight at the server.
+        wait_until(is_taken, 8)
