@@ -11,6 +11,7 @@ import contextlib
 import socket
 import struct
 import threading
+from pathlib import Path
 
 from tests.pooler.raw import DEADLINE, Raw, message
 
@@ -83,6 +84,17 @@ def messages(data):
         found.append((data[at : at + 1], data[at + 5 : at + total]))
         at += total
     return found, data[at:]
+
+
+def unread(near):
+    """How many bytes the process at the other end of a TCP connection of this machine has not read yet."""
+    here, there = near.getsockname()[1], near.getpeername()[1]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        ports = [int(address.split(":")[1], 16) for address in fields[1:3]]
+        if ports == [there, here]:
+            return int(fields[4].split(":")[1], 16)
+    return 0
 
 
 def end(*sockets):
