@@ -27,38 +27,25 @@ from tests.pooler.secured import tls_settings, tree_with_tls
 DEBIANS = Path("/etc/pgbouncer/pgbouncer.ini")
 
 # The shape of PgCat's own examples: every key that they have, comments left out.
+GENERAL = (
+    "enable_prometheus_exporter=true;connect_timeout=5000;idle_timeout=30000;idle_client_in_transaction_timeout=0;"
+    "healthcheck_timeout=1000;healthcheck_delay=30000;shutdown_timeout=60000;ban_time=60;log_client_connections=false;"
+    "log_client_disconnections=false;autoreload=15000;worker_threads=5;tcp_keepalives_idle=5;tcp_keepalives_count=5;"
+    "tcp_keepalives_interval=5"
+).replace(";", "\n")
+POOL = (
+    "pool_mode='transaction';load_balancing_mode='random';default_role='primary';query_parser_enabled=true;"
+    "primary_reads_enabled=true;sharding_function='pg_bigint_hash';idle_timeout=40000;connect_timeout=3000"
+).replace(";", "\n")
 PGCAT = """
 [general]
 host = "127.0.0.1"
 port = @PORT@
-enable_prometheus_exporter = true
 prometheus_exporter_port = {metrics}
-connect_timeout = 5000
-idle_timeout = 30000
-idle_client_in_transaction_timeout = 0
-healthcheck_timeout = 1000
-healthcheck_delay = 30000
-shutdown_timeout = 60000
-ban_time = 60
-log_client_connections = false
-log_client_disconnections = false
-autoreload = 15000
-worker_threads = 5
-tcp_keepalives_idle = 5
-tcp_keepalives_count = 5
-tcp_keepalives_interval = 5
 admin_username = "postgres"
 admin_password = "{password}"
 {general}
 [pools.app]
-pool_mode = "transaction"
-load_balancing_mode = "random"
-default_role = "primary"
-query_parser_enabled = true
-primary_reads_enabled = true
-sharding_function = "pg_bigint_hash"
-idle_timeout = 40000
-connect_timeout = 3000
 {pool}
 [pools.app.users.0]
 username = "postgres"
@@ -79,8 +66,8 @@ def with_pgcat_toml(server, servers=None, general="", pool="", user=""):
         metrics=free_port(),
         password=server.password,
         servers=servers or f'["127.0.0.1", {server.port}, "primary"]',
-        general=general,
-        pool=pool,
+        general=f"{GENERAL}\n{general}",
+        pool=f"{POOL}\n{pool}",
         user=user,
     )
     return Pooler(server, name="pgcat.toml", text=text)
