@@ -84,7 +84,9 @@ def test_without_a_key_rows_that_are_still_as_they_were_judge(noise):
     noise.sql("UPDATE bare SET a = a + 0.0001 WHERE b < 0.4")
     for asked in (evaluate, evaluate.replace("'bare')", "'bare', rows => 'held_out')")):
         told = notices(noise, asked)
-        assert re.search(r"as they were then: 4\d % of the rows that were held out are gone or have changed", told), told
+        assert re.search(r"as they were then: 4\d % of the rows that were held out are gone or have changed", told), (
+            told
+        )
         assert is_chance(noise.sql(asked))
     train(noise, "bare", "bare", "random_forest")
     rows = int(re.search(r"the (\d+) rows that neither was trained on", last(noise, "bare")["decision"])[1])
@@ -128,7 +130,9 @@ def test_a_row_that_was_trained_on_is_not_held_out_when_it_has_changed(noise, ta
     assert noise.sql(evaluate.format("rows")) == rows and "trained on them" not in notices(noise, evaluate.format("f1"))
     train(noise, table, table, "random_forest")
     decision = last(noise, table)["decision"]
-    assert f"{rows} rows that neither was trained on" in decision or "on which that one may have been trained" in decision
+    assert (
+        f"{rows} rows that neither was trained on" in decision or "on which that one may have been trained" in decision
+    )
 
 
 def of_deployed(database, project):
@@ -149,8 +153,18 @@ FILLED = """
         ("renumbered", "serial", FILLED.replace("RESTART", "CONTINUE"), "have other keys"),
         ("restarted", "serial", FILLED, "have other keys"),
         ("uuids", "uuid DEFAULT gen_random_uuid()", FILLED, "have other keys"),
-        ("renamed", "serial", "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} RENAME id TO no", "changed"),
-        ("retyped", "serial", "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} ALTER id TYPE text", "changed"),
+        (
+            "renamed",
+            "serial",
+            "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} RENAME id TO no",
+            "changed",
+        ),
+        (
+            "retyped",
+            "serial",
+            "UPDATE {table} SET a = a + 0.0001 WHERE b < 0.33; ALTER TABLE {table} ALTER id TYPE text",
+            "changed",
+        ),
     ],
 )
 def test_keys_that_name_the_rows_no_more_are_not_believed(noise, table, key, change, why):
