@@ -29,6 +29,7 @@ pub enum Refit {
 }
 
 /// Defines the settings; called once, when the library is loaded.
+#[expect(clippy::too_many_lines, reason = "a list")]
 pub fn define() {
     GucRegistry::define_string_guc(
         c"pgml.xgboost_library",

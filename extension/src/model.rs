@@ -68,6 +68,37 @@ pub struct Column {
     pub literal: Option<pg_sys::Oid>,
 }
 
+impl Column {
+    /// Of a description, with the number of features before it.
+    fn of(described: FeatureColumn, offset: usize) -> Column {
+        let FeatureColumn { name, pg_type, size, categories, hashed, empty, origins } = described;
+        let size = size as usize;
+        let categories = categories
+            .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
+        let literal = match pg_type.as_str() {
+            "boolean" => Some(pg_sys::BOOLOID),
+            "date" => Some(pg_sys::DATEOID),
+            "timestamp without time zone" => Some(pg_sys::TIMESTAMPOID),
+            "timestamp with time zone" => Some(pg_sys::TIMESTAMPTZOID),
+            array if array.ends_with("[]") => Some(pg_sys::FLOAT8ARRAYOID),
+            _ => None,
+        };
+        Column {
+            name,
+            offset,
+            size,
+            moment: Moment::named(&pg_type, size),
+            categories,
+            hashed,
+            empty,
+            origins,
+            is_boolean: pg_type == "boolean" || pg_type == "boolean[]",
+            is_whole: matches!(pg_type.as_str(), "smallint" | "integer" | "bigint"),
+            literal,
+        }
+    }
+}
+
 /// How the forest's values become the one value of a row.
 enum Answer {
     /// Regression: the value itself.
@@ -80,6 +111,27 @@ enum Answer {
     Index,
     /// Several targets: no single value.
     Several,
+}
+
+impl Answer {
+    fn of(compiled: &Compiled, task: Task) -> Answer {
+        match compiled {
+            Compiled::Forest(forest) => match (task, forest.num_values(), forest.transform()) {
+                (_, _, Transform::Argmax) => Answer::Index,
+                (_, 1, Transform::Hinge) => Answer::Index,
+                (Task::Regression, 1, _) => Answer::Value,
+                (Task::Classification, 1, Transform::Sigmoid) => Answer::Above(0.5),
+                (Task::Classification, 1, _) => Answer::Above(0.0),
+                (Task::Classification, _, _) => Answer::Largest,
+                (_, _, _) => Answer::Several,
+            },
+            Compiled::Family(learned) => match (learned.predict.meaning(), learned.predict.values()) {
+                (Meaning::Values, 1) | (Meaning::Cluster, _) => Answer::Value,
+                (Meaning::Values | Meaning::Components, _) => Answer::Several,
+                (Meaning::Probabilities | Meaning::Scores, _) => Answer::Largest,
+            },
+        }
+    }
 }
 
 impl Model {
@@ -105,35 +157,10 @@ impl Model {
             .map_err(Error::corrupted)?;
         let mut columns = Vec::with_capacity(meta.columns.len());
         let mut width = 0;
-        for FeatureColumn { name, pg_type, size, categories, hashed, empty, origins } in meta.columns {
-            let size = size as usize;
-            let categories = categories
-                .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
-            let is_boolean = pg_type == "boolean" || pg_type == "boolean[]";
-            let moment = Moment::named(&pg_type, size);
-            let is_whole = matches!(pg_type.as_str(), "smallint" | "integer" | "bigint");
-            let literal = match pg_type.as_str() {
-                "boolean" => Some(pg_sys::BOOLOID),
-                "date" => Some(pg_sys::DATEOID),
-                "timestamp without time zone" => Some(pg_sys::TIMESTAMPOID),
-                "timestamp with time zone" => Some(pg_sys::TIMESTAMPTZOID),
-                array if array.ends_with("[]") => Some(pg_sys::FLOAT8ARRAYOID),
-                _ => None,
-            };
-            columns.push(Column {
-                name,
-                offset: width,
-                size,
-                moment,
-                categories,
-                hashed,
-                empty,
-                origins,
-                is_boolean,
-                is_whole,
-                literal,
-            });
-            width += size;
+        for described in meta.columns {
+            let column = Column::of(described, width);
+            width += column.size;
+            columns.push(column);
         }
         let finished = meta.pipeline.as_ref().map_or(width, Pipeline::width);
         let fits = meta.pipeline.as_ref().is_none_or(|pipeline| pipeline.raw_width() == width);
@@ -146,22 +173,7 @@ impl Model {
         let classes = meta.labels.first().and_then(|label| label.classes.as_deref()).unwrap_or_default();
         let named = meta.positive.as_ref().and_then(|text| classes.iter().position(|class| class.text == *text));
         let positive = named.or((classes.len() == 2).then_some(1));
-        let answer = match &compiled {
-            Compiled::Forest(forest) => match (meta.task, forest.num_values(), forest.transform()) {
-                (_, _, Transform::Argmax) => Answer::Index,
-                (_, 1, Transform::Hinge) => Answer::Index,
-                (Task::Regression, 1, _) => Answer::Value,
-                (Task::Classification, 1, Transform::Sigmoid) => Answer::Above(0.5),
-                (Task::Classification, 1, _) => Answer::Above(0.0),
-                (Task::Classification, _, _) => Answer::Largest,
-                (_, _, _) => Answer::Several,
-            },
-            Compiled::Family(learned) => match (learned.predict.meaning(), learned.predict.values()) {
-                (Meaning::Values, 1) | (Meaning::Cluster, _) => Answer::Value,
-                (Meaning::Values | Meaning::Components, _) => Answer::Several,
-                (Meaning::Probabilities | Meaning::Scores, _) => Answer::Largest,
-            },
-        };
+        let answer = Answer::of(&compiled, meta.task);
         let mut origins = Vec::new();
         if columns.iter().any(|column: &Column| !column.origins.is_empty()) {
             origins = (columns.iter())

@@ -109,54 +109,122 @@ fn text<'a>(of: &'a Value, name: &str) -> &'a str {
     of.get(name).and_then(Value::as_str).unwrap_or("")
 }
 
+/// The texts of an array, each in its place.
+fn texts(of: &Value, name: &str) -> Vec<String> {
+    let items = of.get(name).and_then(Value::as_array).into_iter().flatten();
+    items.filter_map(Value::as_str).map(plain).collect()
+}
+
+/// What a card is made of.
+struct Card<'a> {
+    project: &'a Value,
+    model: &'a Value,
+    snapshot: &'a Value,
+    deployed: bool,
+    metrics: &'a Map<String, Value>,
+    hyperparams: &'a Map<String, Value>,
+    lines: Vec<String>,
+}
+
 fn page(known: &Value, data: Shown, ranked: Option<&[(String, f64)]>) -> String {
-    let null = Value::Null;
+    let (null, nothing) = (Value::Null, Map::new());
     let part = |name: &str| known.get(name).unwrap_or(&null);
-    let (project, model, snapshot) = (part("project"), part("model"), part("snapshot"));
-    let nothing = Map::new();
-    let metrics = model.get("metrics").and_then(Value::as_object).unwrap_or(&nothing);
-    let number = |name: &str| metrics.get(name).and_then(Value::as_f64);
-    let mut lines: Vec<String> = Vec::new();
-    lines.push(format!("# {}: model {}", plain(text(project, "name")), model.get("id").unwrap_or(&null)));
-    let description = text(model, "description");
-    if !description.is_empty() {
-        lines.extend([String::new(), description.trim_end().to_owned()]);
-    }
-    lines.push(String::new());
-    let labels: Vec<String> = snapshot
-        .get("y_column_name")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(plain)
-        .collect();
-    let of = if labels.is_empty() { String::new() } else { format!(" of {}", labels.join(", ")) };
-    lines.push(format!("- Task: {}{of}", plain(text(project, "task"))));
-    lines.push(format!("- Algorithm: {}", plain(text(model, "algorithm"))));
-    let deployed = known.get("deployed").and_then(Value::as_bool) == Some(true);
-    lines.push(format!("- Deployed: {}", if deployed { "yes" } else { "no" }));
-    if let Some(decision) = metrics.get("decision").and_then(Value::as_str) {
-        lines.push(format!("- Decision of its training: {}", plain(decision)));
-    }
-    let tags: Vec<String> = model
-        .get("tags")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .map(plain)
-        .collect();
-    if !tags.is_empty() {
-        lines.push(format!("- Tags: {}", tags.join(", ")));
+    let object = |name: &str| part("model").get(name).and_then(Value::as_object).unwrap_or(&nothing);
+    let mut card = Card {
+        project: part("project"),
+        model: part("model"),
+        snapshot: part("snapshot"),
+        deployed: known.get("deployed").and_then(Value::as_bool) == Some(true),
+        metrics: object("metrics"),
+        hyperparams: object("hyperparams"),
+        lines: Vec::new(),
+    };
+    card.head();
+    card.training(data);
+    card.measured();
+    card.columns();
+    card.importance(ranked.unwrap_or_default());
+    card.limits();
+    card.lines.push(String::new());
+    card.lines.join("\n")
+}
+
+impl Card<'_> {
+    fn number(&self, name: &str) -> Option<f64> {
+        self.metrics.get(name).and_then(Value::as_f64)
     }
 
-    lines.extend([String::new(), "## Training".to_owned(), String::new()]);
-    let samples = snapshot.get("analysis").and_then(|analysis| analysis.get("samples")).and_then(Value::as_u64);
-    let held_out = number("rows");
-    if snapshot.is_null() {
-        lines.push("- Data: not known; the model was imported, or its snapshot was deleted".to_owned());
-    } else {
+    fn say(&mut self, line: impl Into<String>) {
+        self.lines.push(line.into());
+    }
+
+    fn title(&mut self, title: &str) {
+        self.lines.extend([String::new(), format!("## {title}"), String::new()]);
+    }
+
+    fn head(&mut self) {
+        let id = self.model.get("id").unwrap_or(&Value::Null);
+        self.say(format!("# {}: model {id}", plain(text(self.project, "name"))));
+        let description = text(self.model, "description");
+        if !description.is_empty() {
+            self.lines.extend([String::new(), description.trim_end().to_owned()]);
+        }
+        self.say("");
+        let labels = texts(self.snapshot, "y_column_name");
+        let of = if labels.is_empty() { String::new() } else { format!(" of {}", labels.join(", ")) };
+        self.say(format!("- Task: {}{of}", plain(text(self.project, "task"))));
+        self.say(format!("- Algorithm: {}", plain(text(self.model, "algorithm"))));
+        self.say(format!("- Deployed: {}", if self.deployed { "yes" } else { "no" }));
+        if let Some(decision) = self.metrics.get("decision").and_then(Value::as_str) {
+            self.say(format!("- Decision of its training: {}", plain(decision)));
+        }
+        let tags = texts(self.model, "tags");
+        if !tags.is_empty() {
+            self.say(format!("- Tags: {}", tags.join(", ")));
+        }
+    }
+
+    fn training(&mut self, data: Shown) {
+        self.title("Training");
+        self.source(data);
+        let at = text(self.model, "created_at").replace('T', " ");
+        self.say(format!("- At: {}", at.split('.').next().unwrap_or_default()));
+        let samples = self.snapshot.get("analysis").and_then(|analysis| analysis.get("samples"));
+        if let Some(rows) = samples.and_then(Value::as_u64) {
+            let held_out = self.number("rows");
+            let held = held_out.map_or("none held out".to_owned(), |held| format!("{held} of them held out"));
+            let rule = match (held_out, text(self.snapshot, "test_sampling")) {
+                (None, _) => String::new(),
+                (_, "last") => ", the last ones".to_owned(),
+                (_, sampling) => format!(" ({})", plain(&format!("test_sampling {sampling}"))),
+            };
+            self.say(format!("- Rows: {rows}, {held}{rule}"));
+        }
+        if self.metrics.get("refit").and_then(Value::as_bool) == Some(true) {
+            self.say("- Fitted again on all rows after it was measured");
+        }
+        if let Some(seconds) = self.number("fit_time") {
+            let again =
+                self.number("refit_time").map(|again| format!(", and {} for the fit on all rows", short(again)));
+            self.say(format!("- Seconds: {}{}", short(seconds), again.unwrap_or_default()));
+        }
+        let given =
+            self.hyperparams.iter().map(|(name, value)| format!("{} = {}", plain(name), plain(&value.to_string())));
+        let given: Vec<String> = given.collect();
+        let given = if given.is_empty() { "all by default".to_owned() } else { given.join(", ") };
+        self.say(format!("- Hyperparameters: {given}"));
+        let search = text(self.model, "search");
+        if !search.is_empty() {
+            self.say(format!("- Found by a {} search", plain(search)));
+        }
+    }
+
+    fn source(&mut self, data: Shown) {
+        let snapshot = self.snapshot;
+        if snapshot.is_null() {
+            self.say("- Data: not known; the model was imported, or its snapshot was deleted");
+            return;
+        }
         let relation = match data {
             Shown::All => plain(text(snapshot, "relation_name")),
             Shown::Part => "shown to roles with the privilege export".to_owned(),
@@ -165,111 +233,93 @@ fn page(known: &Value, data: Shown, ranked: Option<&[(String, f64)]>) -> String 
             Some(true) => ", copied",
             _ => "",
         };
-        lines.push(format!("- Data: {relation} (snapshot {}{copied})", snapshot.get("id").unwrap_or(&null)));
+        self.say(format!("- Data: {relation} (snapshot {}{copied})", snapshot.get("id").unwrap_or(&Value::Null)));
         let role = text(snapshot, "owner");
         if !role.is_empty() && role != "-" {
-            lines.push(format!("- By: role {}", plain(role)));
+            self.say(format!("- By: role {}", plain(role)));
         }
     }
-    lines.push(format!("- At: {}", text(model, "created_at").replace('T', " ").split('.').next().unwrap_or_default()));
-    if let Some(rows) = samples {
-        let held = held_out.map_or("none held out".to_owned(), |held| format!("{held} of them held out"));
-        let rule = match (held_out, text(snapshot, "test_sampling")) {
-            (None, _) => String::new(),
-            (_, "last") => ", the last ones".to_owned(),
-            (_, sampling) => format!(" ({})", plain(&format!("test_sampling {sampling}"))),
-        };
-        lines.push(format!("- Rows: {rows}, {held}{rule}"));
-    }
-    if metrics.get("refit").and_then(Value::as_bool) == Some(true) {
-        lines.push("- Fitted again on all rows after it was measured".to_owned());
-    }
-    if let Some(seconds) = number("fit_time") {
-        let again = number("refit_time").map(|again| format!(", and {} for the fit on all rows", short(again)));
-        lines.push(format!("- Seconds: {}{}", short(seconds), again.unwrap_or_default()));
-    }
-    let hyperparams = model.get("hyperparams").and_then(Value::as_object).unwrap_or(&nothing);
-    let given: Vec<String> =
-        hyperparams.iter().map(|(name, value)| format!("{} = {}", plain(name), plain(&value.to_string()))).collect();
-    let given = if given.is_empty() { "all by default".to_owned() } else { given.join(", ") };
-    lines.push(format!("- Hyperparameters: {given}"));
-    if !text(model, "search").is_empty() {
-        lines.push(format!("- Found by a {} search", plain(text(model, "search"))));
-    }
 
-    const NOT_METRICS: [&str; 6] = ["rows", "fit_time", "score_time", "refit_time", "positive_class", "refit"];
-    let measured: Vec<(&String, f64)> = metrics
-        .iter()
-        .filter(|(name, _)| !NOT_METRICS.contains(&name.as_str()))
-        .filter_map(|(name, value)| Some((name, value.as_f64()?)))
-        .collect();
-    if !measured.is_empty() {
-        lines.extend([String::new(), "## Metrics".to_owned(), String::new()]);
-        let class = metrics.get("positive_class").and_then(Value::as_str);
+    fn measured(&mut self) {
+        const NOT_METRICS: [&str; 6] = ["rows", "fit_time", "score_time", "refit_time", "positive_class", "refit"];
+        let values = self.metrics.iter().filter(|(name, _)| !NOT_METRICS.contains(&name.as_str()));
+        let measured: Vec<(&String, f64)> = values.filter_map(|(name, value)| Some((name, value.as_f64()?))).collect();
+        if measured.is_empty() {
+            return;
+        }
+        self.title("Metrics");
+        let class = self.metrics.get("positive_class").and_then(Value::as_str);
         let class =
             class.map(|class| format!("; of the class {} where a metric is of one", plain(class))).unwrap_or_default();
-        let rows = held_out.map_or(String::new(), |rows| format!(" {rows}"));
-        lines.extend([format!("On the{rows} held-out rows{class}."), String::new()]);
-        lines.extend(["| metric | value |".to_owned(), "|---|---|".to_owned()]);
-        lines.extend(measured.iter().map(|(name, value)| format!("| {} | {} |", plain(name), short(*value))));
+        let rows = self.number("rows").map_or(String::new(), |rows| format!(" {rows}"));
+        self.lines.extend([format!("On the{rows} held-out rows{class}."), String::new()]);
+        self.lines.extend(["| metric | value |".to_owned(), "|---|---|".to_owned()]);
+        self.lines.extend(measured.iter().map(|(name, value)| format!("| {} | {} |", plain(name), short(*value))));
     }
 
-    let columns: Vec<&Value> = snapshot.get("columns").and_then(Value::as_array).into_iter().flatten().collect();
-    if !columns.is_empty() {
-        lines.extend([String::new(), "## Columns".to_owned(), String::new()]);
-        lines.extend(["| column | type | role |".to_owned(), "|---|---|---|".to_owned()]);
+    fn columns(&mut self) {
+        let columns: &[Value] = self.snapshot.get("columns").and_then(Value::as_array).map_or(&[], Vec::as_slice);
+        if columns.is_empty() {
+            return;
+        }
+        self.title("Columns");
+        self.lines.extend(["| column | type | role |".to_owned(), "|---|---|---|".to_owned()]);
         for column in columns.iter().take(MOST_COLUMNS) {
             let role = if column.get("label").and_then(Value::as_bool) == Some(true) { "label" } else { "feature" };
-            lines.push(format!("| {} | {} | {role} |", plain(text(column, "name")), plain(text(column, "pg_type"))));
+            self.say(format!("| {} | {} | {role} |", plain(text(column, "name")), plain(text(column, "pg_type"))));
         }
-        let asked = snapshot.get("analysis").and_then(|analysis| analysis.get("preprocess")).and_then(Value::as_object);
-        for (name, spec) in asked.into_iter().flatten() {
+        let asked = self.snapshot.get("analysis").and_then(|analysis| analysis.get("preprocess"));
+        for (name, spec) in asked.and_then(Value::as_object).into_iter().flatten() {
             if let Some(role) = spec.get("role").and_then(Value::as_str) {
-                lines.push(format!("| {} | | {} |", plain(name), plain(role)));
+                self.say(format!("| {} | | {} |", plain(name), plain(role)));
             }
         }
         if columns.len() > MOST_COLUMNS {
-            lines.extend([String::new(), format!("And {} more columns.", columns.len() - MOST_COLUMNS)]);
+            self.lines.extend([String::new(), format!("And {} more columns.", columns.len() - MOST_COLUMNS)]);
         }
     }
 
-    if let Some(ranked) = ranked.filter(|ranked| !ranked.is_empty()) {
-        lines.extend([String::new(), "## Importance".to_owned(), String::new()]);
-        lines.extend(["| feature | part of the gain of all splits |".to_owned(), "|---|---|".to_owned()]);
+    fn importance(&mut self, ranked: &[(String, f64)]) {
+        if ranked.is_empty() {
+            return;
+        }
+        self.title("Importance");
+        self.lines.extend(["| feature | part of the gain of all splits |".to_owned(), "|---|---|".to_owned()]);
         let total: f64 = ranked.iter().map(|(_, gain)| gain).sum();
-        let part = |gain: f64| format!("{:.1} %", 100.0 * gain / total);
         let mut sorted = ranked.to_vec();
         sorted.sort_by(|a, b| b.1.total_cmp(&a.1));
-        lines.extend(
-            sorted.iter().take(MOST_FEATURES).map(|(name, gain)| format!("| {} | {} |", plain(name), part(*gain))),
-        );
+        for (name, gain) in sorted.iter().take(MOST_FEATURES) {
+            self.say(format!("| {} | {:.1} % |", plain(name), 100.0 * gain / total));
+        }
     }
 
-    lines.extend([String::new(), "## Limits".to_owned(), String::new()]);
-    match held_out {
-        None => lines.push("- No rows were held out: it is not known how good the model is.".to_owned()),
-        Some(rows) if rows < 100.0 => {
-            lines.push(format!("- The metrics are of {rows} rows, and so uncertain."));
+    fn limits(&mut self) {
+        self.title("Limits");
+        let held_out = self.number("rows");
+        match held_out {
+            None => self.say("- No rows were held out: it is not known how good the model is."),
+            Some(rows) if rows < 100.0 => {
+                self.say(format!("- The metrics are of {rows} rows, and so uncertain."));
+            }
+            Some(_) => {}
         }
-        Some(_) => {}
+        let doubts = doubts::of(self.metrics).into_iter();
+        self.lines.extend(doubts.map(|doubt| format!("- On the held-out rows {}.", plain(&doubt))));
+        if self.hyperparams.keys().any(|name| name == "early_stopping_rounds") {
+            self.say("- The held-out rows decided when to stop: the metrics are a little too good.");
+        }
+        if held_out.is_some() {
+            self.say(
+                "- The metrics are of rows like those of the training. Of other rows (later ones, other places) nothing is \
+                 known: compare them with pgml.drift and pgml.evaluate, or watch them with pgml.watch.",
+            );
+        }
+        let mut columns = self.snapshot.get("columns").and_then(Value::as_array).into_iter().flatten();
+        if columns.any(|column| column.get("statistics").is_some_and(|found| found.get("categories").is_some())) {
+            self.say("- A category that the training has not seen is a missing value to the model.");
+        }
+        self.say("- What a feature has to do with the label is correlation; the model does not know causes.");
     }
-    lines.extend(doubts::of(metrics).into_iter().map(|doubt| format!("- On the held-out rows {}.", plain(&doubt))));
-    if hyperparams.keys().any(|name| name == "early_stopping_rounds") {
-        lines.push("- The held-out rows decided when to stop: the metrics are a little too good.".to_owned());
-    }
-    if held_out.is_some() {
-        lines.push(
-            "- The metrics are of rows like those of the training. Of other rows (later ones, other places) nothing is known: \
-             compare them with pgml.drift and pgml.evaluate, or watch them with pgml.watch."
-                .to_owned(),
-        );
-    }
-    if columns.iter().any(|column| column.get("statistics").is_some_and(|found| found.get("categories").is_some())) {
-        lines.push("- A category that the training has not seen is a missing value to the model.".to_owned());
-    }
-    lines.push("- What a feature has to do with the label is correlation; the model does not know causes.".to_owned());
-    lines.push(String::new());
-    lines.join("\n")
 }
 
 #[cfg(test)]

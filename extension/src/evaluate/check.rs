@@ -270,6 +270,33 @@ fn of_columns(columns: drift::Columns, thresholds: &Thresholds, findings: &mut V
     findings.extend(shares);
 }
 
+impl Thresholds {
+    /// Whether a metric of so many rows is beyond its bound or, where none is given, worse than in training.
+    fn judge(&self, metric: &Metric, value: f64, trained: Option<f64>, rows: u64, which: &str) -> Finding {
+        let bound = self.metrics.get(metric.name()).and_then(Value::as_f64);
+        let worse_than = |limit: f64| metric.upwards(value) < metric.upwards(limit);
+        let (threshold, beyond) = match (bound, trained, self.decline) {
+            (Some(bound), ..) => (Some(bound), worse_than(bound)),
+            (None, Some(trained), Some(decline)) => {
+                let limit = trained - metric.upwards(decline * trained.abs());
+                let chance = trained - metric.upwards(ERRORS * metric.error(trained, rows));
+                (Some(limit), worse_than(limit) && worse_than(chance))
+            }
+            _ => (None, false),
+        };
+        let trained =
+            trained.map(|trained| format!("; {trained:.4} on the held-out rows of the training")).unwrap_or_default();
+        Finding {
+            what: "metric",
+            name: Some(metric.name().to_owned()),
+            value: value.is_finite().then_some(value),
+            threshold,
+            crossed: beyond && rows as f64 >= self.enough_rows,
+            detail: format!("{which}{trained}"),
+        }
+    }
+}
+
 /// The metrics, where the rows have labels.
 fn metrics(
     project: &Project,
@@ -318,27 +345,7 @@ fn metrics(
             continue;
         };
         let trained = metric.of(&before).filter(|trained| trained.is_finite());
-        let bound = thresholds.metrics.get(&name).and_then(Value::as_f64);
-        let worse_than = |limit: f64| metric.upwards(value) < metric.upwards(limit);
-        let (threshold, beyond) = match (bound, trained, thresholds.decline) {
-            (Some(bound), ..) => (Some(bound), worse_than(bound)),
-            (None, Some(trained), Some(decline)) => {
-                let limit = trained - metric.upwards(decline * trained.abs());
-                let chance = trained - metric.upwards(ERRORS * metric.error(trained, rows));
-                (Some(limit), worse_than(limit) && worse_than(chance))
-            }
-            _ => (None, false),
-        };
-        let trained =
-            trained.map(|trained| format!("; {trained:.4} on the held-out rows of the training")).unwrap_or_default();
-        findings.push(Finding {
-            what: "metric",
-            name: Some(name),
-            value: value.is_finite().then_some(value),
-            threshold,
-            crossed: beyond && rows as f64 >= thresholds.enough_rows,
-            detail: format!("{which}{trained}"),
-        });
+        findings.push(thresholds.judge(&metric, value, trained, rows, &which));
     }
     Ok(())
 }

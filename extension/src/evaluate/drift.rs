@@ -144,17 +144,7 @@ pub fn columns_in(model: i64, relation: &Relation) -> Result<Columns> {
             continue;
         };
         let type_oid = relation.columns().get(position).map_or(pg_sys::InvalidOid, |column| column.type_oid);
-        let fits = match (Kind::of(type_oid), &compared) {
-            // Text is not a code, and a code not text.
-            (Some(kind), Compared::Categories { .. }) if Word::of(kind).is_some() => {
-                let codes = ["int2", "int4", "int8", "bool"];
-                let trained = column.get("pg_type").and_then(Value::as_str).is_some_and(|name| codes.contains(&name));
-                (trained == matches!(kind, Kind::Number(_))).then_some(kind)
-            }
-            (Some(kind @ (Kind::Number(_) | Kind::Many(_))), Compared::Numbers(_)) => Some(kind),
-            _ => None,
-        };
-        let Some(kind) = fits else {
+        let Some(kind) = compared.kind_as_trained(column, type_oid) else {
             let error = Error::new(
                 PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
                 format!(
@@ -189,6 +179,20 @@ pub fn columns_in(model: i64, relation: &Relation) -> Result<Columns> {
 }
 
 impl Compared {
+    /// The kind of a column of that type, if it is that of the column that was trained with.
+    fn kind_as_trained(&self, trained: &Value, type_oid: pg_sys::Oid) -> Option<Kind> {
+        match (Kind::of(type_oid)?, self) {
+            // Text is not a code, and a code not text.
+            (kind, Compared::Categories { .. }) if Word::of(kind).is_some() => {
+                let codes = ["int2", "int4", "int8", "bool"];
+                let trained = trained.get("pg_type").and_then(Value::as_str).is_some_and(|name| codes.contains(&name));
+                (trained == matches!(kind, Kind::Number(_))).then_some(kind)
+            }
+            (kind @ (Kind::Number(_) | Kind::Many(_)), Compared::Numbers(_)) => Some(kind),
+            _ => None,
+        }
+    }
+
     /// What the statistics of a column say of so many values; `None` where they say too little.
     fn with(statistics: &Value, values: u64) -> Option<Compared> {
         let missing = statistics.get("missing").and_then(Value::as_u64).unwrap_or(0);

@@ -12,8 +12,8 @@ use crate::measure::Measures;
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
 use crate::model::Model;
-use crate::names::{self, Key};
-use crate::registry::{self, Candidate};
+use crate::names::{self, Key, Resolved};
+use crate::registry::{self, Candidate, Project};
 use crate::sql::{Call, text_datum};
 use crate::train::cursor::Receiver;
 
@@ -123,17 +123,7 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
     let mut entrants = Entrants(Vec::with_capacity(count));
     for (target, candidate) in targets {
         let enter = || {
-            let has = |name: &str| candidate.metrics.get(name).is_some();
-            if sided.wanted == Wanted::HeldOut && has("fit_time") && !has("rows") {
-                return Err(Error::invalid("it was trained without held-out rows, on these rows too"));
-            }
-            if sided.wanted == Wanted::HeldOut && sided.untold.contains(&candidate.id) {
-                return Err(Error::invalid("it is not known on which of these rows it was trained"));
-            }
-            let target = match (target?, sided.wanted) {
-                (target, Wanted::HeldOut) => names::unseen(target)?,
-                (target, _) => target,
-            };
+            let target = admitted(target?, &candidate, &sided)?;
             let classes = target.model.classes();
             let class = classes.iter().position(|class| positive.as_ref() == Some(&class.text));
             let class = class.or(target.model.positive).and_then(|class| u32::try_from(class).ok());
@@ -149,25 +139,9 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
     }
     sided.read(&relation, &mut entrants)?;
     sided.tell();
-    let mut ranked = Vec::with_capacity(count);
-    for mut entrant in entrants.0 {
-        entrant.go_on(Member::finish)?;
-        let metrics = entrant.metrics(&sided)?;
-        let task = entrant.member.as_ref().ok().map(|member| member.target.model.task);
-        let score = metrics.as_ref().zip(task).and_then(|(metrics, task)| {
-            // An aggregate function of one's own is not among the metrics.
-            let by = [Metric::of_project(&project, task), Metric::of_task(task)];
-            by.iter().find_map(|metric| metric.of(metrics).map(|score| metric.upwards(score)))
-        });
-        ranked.push((score.unwrap_or(f64::NEG_INFINITY), metrics, entrant));
-    }
-    // The newest came first, and stays so among equals.
-    ranked.sort_by(|(a, _, first), (b, _, second)| {
-        b.total_cmp(a).then(first.member.is_err().cmp(&second.member.is_err()))
-    });
-    let rows: Vec<_> = ranked
+    let rows: Vec<_> = ranked(entrants, &project, &sided)?
         .into_iter()
-        .map(|(_, metrics, Entrant { candidate, member })| {
+        .map(|(metrics, Entrant { candidate, member })| {
             [
                 candidate.id.into_datum(),
                 Some(text_datum(&candidate.algorithm)),
@@ -178,4 +152,43 @@ fn compare(call: &Call) -> Result<pg_sys::Datum> {
         })
         .collect();
     call.rows(rows)
+}
+
+/// The model that is measured, unless the rows say nothing of it.
+fn admitted(target: Resolved, candidate: &Candidate, sided: &Sided) -> Result<Resolved> {
+    if sided.wanted != Wanted::HeldOut {
+        return Ok(target);
+    }
+    let has = |name: &str| candidate.metrics.get(name).is_some();
+    if has("fit_time") && !has("rows") {
+        return Err(Error::invalid("it was trained without held-out rows, on these rows too"));
+    }
+    if sided.untold.contains(&candidate.id) {
+        return Err(Error::invalid("it is not known on which of these rows it was trained"));
+    }
+    names::unseen(target)
+}
+
+/// A model of a project, with its metrics unless it cannot be measured.
+type Measured = (Option<Map<String, Value>>, Entrant);
+
+/// All of them with their metrics, the best first.
+fn ranked(entrants: Entrants, project: &Project, sided: &Sided) -> Result<Vec<Measured>> {
+    let mut ranked = Vec::with_capacity(entrants.0.len());
+    for mut entrant in entrants.0 {
+        entrant.go_on(Member::finish)?;
+        let metrics = entrant.metrics(sided)?;
+        let task = entrant.member.as_ref().ok().map(|member| member.target.model.task);
+        let score = metrics.as_ref().zip(task).and_then(|(metrics, task)| {
+            // An aggregate function of one's own is not among the metrics.
+            let by = [Metric::of_project(project, task), Metric::of_task(task)];
+            by.iter().find_map(|metric| metric.of(metrics).map(|score| metric.upwards(score)))
+        });
+        ranked.push((score.unwrap_or(f64::NEG_INFINITY), metrics, entrant));
+    }
+    // The newest came first, and stays so among equals.
+    ranked.sort_by(|(a, _, first), (b, _, second)| {
+        b.total_cmp(a).then(first.member.is_err().cmp(&second.member.is_err()))
+    });
+    Ok(ranked.into_iter().map(|(_, metrics, entrant)| (metrics, entrant)).collect())
 }

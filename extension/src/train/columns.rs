@@ -1,15 +1,16 @@
 //! The conversion of a statement's rows to rows of features: the use of each column, and the reading of its values.
 
-use learn::preprocess::{Encode, Impute, Role, Spec, bucket};
+use learn::preprocess::{Encode, Impute, Role, Spec};
 use learn::side::{By, Rule};
 use learn::split::Split;
 use pgrx::{PgSqlErrorCode, pg_sys};
 use serde_json::{Value, json};
 
-use super::categories::{self, Categories, Sorted};
+use super::categories::Sorted;
 use super::cursor::{Receiver, ResultColumn};
 use super::defaults;
 use super::engine::Engine;
+use super::feature::{Encoder, FeatureReader, Row};
 use super::interrupts;
 use super::label::{Label, LabelReader};
 use super::origin::Extent;
@@ -20,7 +21,7 @@ use super::spool::{Owner, Spool};
 use super::statistics::Statistics;
 use super::view::View;
 use crate::error::{Error, Result};
-use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number, Word};
+use crate::features::{self, Kind, MOST_FEATURES, Many, Moment, Number};
 use crate::model_meta::{FeatureColumn, LabelColumn, ModelMeta, Task};
 
 /// Past this many distinct values a text column is not a category but an identifier or free text.
@@ -31,9 +32,6 @@ const ROWS_PER_REPORT: u64 = 256;
 
 /// Values of rows that wait in memory: 64 MB.
 const MOST_WAITING: usize = 1 << 24;
-
-/// Bytes of all distinct values of all text columns, which are kept in memory, and in the model.
-const MOST_TEXT: usize = 64 << 20;
 
 /// After so many rows, and again after as many, it is asked which text columns are learnt from for sure.
 const SETTLING: u64 = 1 << 16;
@@ -57,24 +55,14 @@ pub struct Reader {
     base: Option<Sides>,
     /// Labels of the row being read after the first, and its weight, which stand behind its features in the spool.
     others: Vec<f32>,
-    /// Whether rows without a label are left out, and how many were.
-    lenient: bool,
+    /// Rows that were left out since they have no label.
     unlabelled: u64,
-    /// The row being read, and what float32 does not hold of some of its features.
-    row: Vec<f32>,
-    rests: Vec<(u32, f32)>,
-    array: Vec<f32>,
-    doubles: Vec<f64>,
-    /// A category of the row being read.
-    word: String,
-    /// Arrays of the row being read that are the first of their columns, and their sizes.
-    found: Vec<(usize, usize)>,
+    /// The features of the row being read.
+    row: Row,
     /// Rows that came before the sizes of all arrays were known; those arrays are NULL in them and left out.
     pending: Vec<Waiting>,
     owner: Owner,
     spool: Option<Spool>,
-    /// Bytes of the distinct values of text columns.
-    text: usize,
     /// Told of the number of rows now and then.
     progress: Box<dyn FnMut(u64)>,
 }
@@ -82,72 +70,25 @@ pub struct Reader {
 /// A row that waits: its features, their rests, and its label.
 type Waiting = (Vec<f32>, Vec<(u32, f32)>, f32);
 
-struct FeatureReader {
-    name: String,
-    type_oid: pg_sys::Oid,
-    nullable: bool,
-    /// From 1, in the statement.
-    position: usize,
-    encoder: Encoder,
-    statistics: Statistics,
-    /// Of each feature, where its values may be more than float32 tells apart.
-    extents: Vec<Extent>,
-    /// Whether it is kept whatever its values are: `preprocess` says something of it, or its first rows do.
-    stays: bool,
-    /// Rows with values past the most that are told apart.
-    untold: u64,
+/// The columns by what they are used for.
+#[derive(Default)]
+struct Uses {
+    features: Vec<FeatureReader>,
+    /// Each with its position among the columns of the statement.
+    labels: Vec<(usize, LabelReader)>,
+    weight: Option<WeightReader>,
+    dividing: Option<DividingReader>,
 }
 
-enum Encoder {
-    Number(Number),
-    Category(Word, Categories<String>),
-    /// To so many buckets, each with the number of its rows.
-    Hashed(Word, Vec<u64>),
-    /// The size of arrays is known from the first one on.
-    Many(Many, Option<usize>),
-}
-
-impl FeatureReader {
-    /// Features that the column makes; 0 for arrays whose size is not known yet.
-    fn size(&self) -> usize {
-        match self.encoder {
-            Encoder::Many(_, size) => size.unwrap_or(0),
-            _ => 1,
-        }
-    }
-
-    /// Why nothing can be learnt from it, of so many rows.
-    fn says_nothing(&self, rows: u64) -> Option<String> {
-        if self.stays {
-            return None;
-        }
-        let missing = self.statistics.missing();
-        match &self.encoder {
-            Encoder::Category(_, categories) => {
-                defaults::says_nothing(rows, missing, Some(categories.len() as u64 + self.untold))
-            }
-            Encoder::Many(Many::Moment(_), _) | Encoder::Number(_) => defaults::says_nothing(rows, missing, None),
-            Encoder::Many(_, None) => defaults::says_nothing(0, 0, None),
-            Encoder::Many(_, Some(size)) => defaults::says_nothing(rows.saturating_mul(*size as u64), missing, None),
-            Encoder::Hashed(..) => None,
-        }
-    }
-}
-
-impl Reader {
-    /// Decides what each column is, or says which cannot be a feature, before any row is read.
-    pub fn new(
+impl Uses {
+    fn of(
         task: Task,
         label_names: &[String],
         roles: &Roles,
         columns: &[ResultColumn],
         not_null: &[String],
-        progress: Box<dyn FnMut(u64)>,
-    ) -> Result<Reader> {
-        let mut features = Vec::new();
-        let mut labels = Vec::new();
-        let mut unfit = Vec::new();
-        let (mut weight, mut dividing) = (None, None);
+    ) -> Result<Uses> {
+        let (mut uses, mut labels, mut unfit) = (Uses::default(), Vec::new(), Vec::new());
         for name in roles.names() {
             if !columns.iter().any(|column| column.name == name) || label_names.iter().any(|label| label == name) {
                 return Err(no_such_role(name, columns));
@@ -166,43 +107,19 @@ impl Reader {
                 continue;
             }
             match roles.of_column(&column.name) {
-                Role::Feature => {}
-                Role::Ignore | Role::Key => continue,
-                Role::Weight => {
-                    weight = Some(WeightReader::new(column, index)?);
-                    continue;
-                }
+                Role::Feature => match Kind::of(column.type_oid) {
+                    Some(kind) => {
+                        let nullable = !not_null.contains(&column.name);
+                        uses.features.extend(FeatureReader::of(index, column, kind, nullable, roles)?);
+                    }
+                    None => unfit.push(column),
+                },
+                Role::Ignore | Role::Key => {}
+                Role::Weight => uses.weight = Some(WeightReader::new(column, index)?),
                 role @ (Role::Test | Role::Time | Role::Group) => {
-                    dividing = Some(DividingReader::new(column, index, role)?);
-                    continue;
+                    uses.dividing = Some(DividingReader::new(column, index, role)?);
                 }
             }
-            let Some(kind) = Kind::of(column.type_oid) else {
-                unfit.push(column);
-                continue;
-            };
-            let word = Word::of(kind).filter(|word| matches!(word, Word::Text(_)) || roles.is_encoded(&column.name));
-            let encoder = match (word, kind) {
-                (Some(word), _) => match roles.spec(&column.name, true)?.encode {
-                    Some(Encode::Hash(buckets)) => Encoder::Hashed(word, vec![0; buckets as usize]),
-                    _ => Encoder::Category(word, Categories::new()),
-                },
-                (None, Kind::Number(number)) => Encoder::Number(number),
-                (None, Kind::Many(many)) => Encoder::Many(many, many.size()),
-                // Every text is a word.
-                (None, Kind::Text(_)) => continue,
-            };
-            features.push(FeatureReader {
-                name: column.name.clone(),
-                type_oid: column.type_oid,
-                nullable: !not_null.contains(&column.name),
-                position: index + 1,
-                encoder,
-                statistics: Statistics::default(),
-                extents: Vec::new(),
-                stays: roles.is_named(&column.name),
-                untold: 0,
-            });
         }
         for (at, name) in label_names.iter().enumerate() {
             if !labels.iter().any(|(found, _)| *found == at) {
@@ -210,10 +127,25 @@ impl Reader {
             }
         }
         labels.sort_by_key(|(at, _)| *at);
-        let labels: Vec<(usize, LabelReader)> = labels.into_iter().map(|(_, label)| label).collect();
-        if !unfit.is_empty() {
-            return Err(unfit_columns(&unfit));
+        uses.labels = labels.into_iter().map(|(_, label)| label).collect();
+        match unfit.is_empty() {
+            true => Ok(uses),
+            false => Err(unfit_columns(&unfit)),
         }
+    }
+}
+
+impl Reader {
+    /// Decides what each column is, or says which cannot be a feature, before any row is read.
+    pub fn new(
+        task: Task,
+        label_names: &[String],
+        roles: &Roles,
+        columns: &[ResultColumn],
+        not_null: &[String],
+        progress: Box<dyn FnMut(u64)>,
+    ) -> Result<Reader> {
+        let Uses { features, labels, weight, dividing } = Uses::of(task, label_names, roles, columns, not_null)?;
         if features.is_empty() {
             return Err(Error::invalid("there is no column to learn from")
                 .hint("A model needs at least one column to predict from."));
@@ -230,18 +162,11 @@ impl Reader {
             rival: None,
             base: None,
             others: Vec::new(),
-            lenient: !crate::guc::strict(),
             unlabelled: 0,
-            row: Vec::new(),
-            rests: Vec::new(),
-            array: Vec::new(),
-            doubles: Vec::new(),
-            word: String::new(),
-            found: Vec::new(),
+            row: Row::new(!crate::guc::strict()),
             pending: Vec::new(),
             owner: Owner::current(),
             spool: None,
-            text: 0,
             progress,
         })
     }
@@ -267,7 +192,7 @@ impl Reader {
             Some(Hashes::of_value(By::Key(column.name.clone()), column, position))
         } else {
             let at = |position: usize| columns.get(position).map(|column| (position, column));
-            let lenient = self.lenient;
+            let lenient = self.row.lenient;
             let features = self.features.iter().filter_map(|feature| {
                 let is_open = lenient && !feature.stays && matches!(feature.encoder, Encoder::Category(..));
                 at(feature.position - 1).map(|(position, column)| (position, column, is_open))
@@ -359,13 +284,13 @@ impl Reader {
     /// A row with all its features goes to the spool; one that lacks arrays of unknown size waits.
     fn store(&mut self, label: f32) -> Result<()> {
         if let Some(spool) = &mut self.spool {
-            spool.push(&self.row, &self.rests, label)?;
+            spool.push(&self.row.values, &self.row.rests, label)?;
             if spool.rows() % ROWS_PER_REPORT == 0 {
                 (self.progress)(spool.rows());
             }
             return Ok(());
         }
-        self.pending.push((std::mem::take(&mut self.row), self.rests.clone(), label));
+        self.pending.push((std::mem::take(&mut self.row.values), self.row.rests.clone(), label));
         self.may_wait(self.features.iter().map(FeatureReader::size).sum::<usize>().max(8))?;
         if self.features.iter().all(|feature| !matches!(feature.encoder, Encoder::Many(_, None))) {
             let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + self.others.len();
@@ -376,6 +301,65 @@ impl Reader {
             self.spool = Some(spool);
         }
         Ok(())
+    }
+
+    /// The columns from which nothing can be learnt, and why: none where there are no others.
+    fn says_nothing(&self, rows: u64) -> Vec<(String, String)> {
+        if !self.row.lenient {
+            return Vec::new();
+        }
+        let said: Vec<Option<String>> = self.features.iter().map(|feature| feature.says_nothing(rows)).collect();
+        // Who has nothing else wants to learn from it.
+        if said.iter().all(Option::is_some) {
+            return Vec::new();
+        }
+        let named = self.features.iter().zip(said);
+        named.filter_map(|(feature, why)| Some((feature.name.clone(), why?))).collect()
+    }
+
+    /// All rows, without the features of columns that are left out.
+    fn spool_without(&mut self, left_out: &[(String, String)]) -> Result<Spool> {
+        let others = self.others.len();
+        let is_left_out = |feature: &FeatureReader| left_out.iter().any(|(name, _)| *name == feature.name);
+        let unknown = |feature: &FeatureReader| matches!(feature.encoder, Encoder::Many(_, None));
+        if self.spool.is_none() && self.features.iter().all(|feature| !unknown(feature) || is_left_out(feature)) {
+            let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + others;
+            let mut spool = Spool::create(width, self.owner);
+            for (row, rests, label) in self.pending.drain(..) {
+                spool.push(&row, &rests, label)?;
+            }
+            self.spool = Some(spool);
+        }
+        let Some(mut spool) = self.spool.take() else { return Err(unknown_size(&self.features, "all rows")) };
+        if !left_out.is_empty() {
+            spool.finish()?;
+            let keeps = |feature: &FeatureReader| std::iter::repeat_n(!is_left_out(feature), feature.size());
+            let kept: Vec<bool> =
+                self.features.iter().flat_map(keeps).chain(std::iter::repeat_n(true, others)).collect();
+            spool = spool.only(&kept, self.owner)?;
+            self.features.retain(|feature| !is_left_out(feature));
+        }
+        Ok(spool)
+    }
+
+    fn require_finite(&self, rows: u64) -> Result<()> {
+        let infinite: Vec<&FeatureReader> =
+            self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
+        let Some(first) = infinite.first() else { return Ok(()) };
+        let error = Error::new(
+            PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
+            format!(
+                "column \"{}\" is infinite, or too large for real, in {} of {rows} rows",
+                first.name,
+                first.statistics.infinite()
+            ),
+        )
+        .hint("Leave such rows out, or turn such values into NULL, with a query in parentheses.");
+        let others: Vec<String> = infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
+        Err(match others.is_empty() {
+            true => error,
+            false => error.detail(format!("The same holds for {}.", others.join(", "))),
+        })
     }
 
     /// What was read, or why it cannot be learnt from.
@@ -394,98 +378,19 @@ impl Reader {
             return Err(Error::invalid("the weights of all rows are 0"));
         }
         let mut labels = Vec::with_capacity(self.labels.len());
-        for (position, label) in self.labels {
+        for (position, label) in std::mem::take(&mut self.labels) {
             labels.push(Label { position: position + 1, ..label.finish(rows)? });
         }
-        let (others, mut left_out) = (self.others.len(), Vec::new());
-        if self.lenient {
-            let said: Vec<Option<String>> = self.features.iter().map(|feature| feature.says_nothing(rows)).collect();
-            // Who has nothing else wants to learn from it.
-            if said.iter().any(Option::is_none) {
-                left_out = self
-                    .features
-                    .iter()
-                    .zip(said)
-                    .filter_map(|(feature, why)| Some((feature.name.clone(), why?)))
-                    .collect();
-            }
-        }
+        let left_out = self.says_nothing(rows);
         if let Some(hashes) = &mut self.hashes {
             left_out.iter().for_each(|(name, _)| hashes.leave_out(name));
             let open: Vec<String> = hashes.open().map(str::to_owned).collect();
             open.iter().for_each(|name| hashes.settle(name));
         }
-        let is_left_out = |feature: &FeatureReader| left_out.iter().any(|(name, _)| *name == feature.name);
-        let unknown = |feature: &FeatureReader| matches!(feature.encoder, Encoder::Many(_, None));
-        if self.spool.is_none() && self.features.iter().all(|feature| !unknown(feature) || is_left_out(feature)) {
-            let width = self.features.iter().map(FeatureReader::size).sum::<usize>() + others;
-            let mut spool = Spool::create(width, self.owner);
-            for (row, rests, label) in self.pending.drain(..) {
-                spool.push(&row, &rests, label)?;
-            }
-            self.spool = Some(spool);
-        }
-        let Some(mut spool) = self.spool else { return Err(unknown_size(&self.features, "all rows")) };
-        if !left_out.is_empty() {
-            spool.finish()?;
-            let keeps = |feature: &FeatureReader| std::iter::repeat_n(!is_left_out(feature), feature.size());
-            let kept: Vec<bool> =
-                self.features.iter().flat_map(keeps).chain(std::iter::repeat_n(true, others)).collect();
-            spool = spool.only(&kept, self.owner)?;
-            self.features.retain(|feature| !left_out.iter().any(|(name, _)| *name == feature.name));
-        }
-        let infinite: Vec<&FeatureReader> =
-            self.features.iter().filter(|feature| feature.statistics.infinite() > 0).collect();
-        if let Some(first) = infinite.first() {
-            let error = Error::new(
-                PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
-                format!(
-                    "column \"{}\" is infinite, or too large for real, in {} of {rows} rows",
-                    first.name,
-                    first.statistics.infinite()
-                ),
-            )
-            .hint("Leave such rows out, or turn such values into NULL, with a query in parentheses.");
-            let others: Vec<String> = infinite.iter().skip(1).map(|feature| format!("\"{}\"", feature.name)).collect();
-            return Err(match others.is_empty() {
-                true => error,
-                false => error.detail(format!("The same holds for {}.", others.join(", "))),
-            });
-        }
+        let mut spool = self.spool_without(&left_out)?;
+        self.require_finite(rows)?;
         spool.finish()?;
-        let features = self
-            .features
-            .into_iter()
-            .map(|feature| {
-                let size = feature.size();
-                let hashed = matches!(feature.encoder, Encoder::Hashed(..));
-                let (many, kind, categories) = match feature.encoder {
-                    Encoder::Number(number) => (None, number.into(), None),
-                    Encoder::Many(many @ Many::Array(number), _) => (Some(many), number.into(), None),
-                    Encoder::Many(many, _) => (Some(many), FeatureKind::Quantity, None),
-                    Encoder::Category(_, categories) => {
-                        let sorted = categories.sort(|a, b| a.key.cmp(&b.key));
-                        (None, FeatureKind::Category, Some(sorted))
-                    }
-                    Encoder::Hashed(_, members) => (None, FeatureKind::Category, Some(categories::buckets(members))),
-                };
-                Feature {
-                    name: feature.name,
-                    type_oid: feature.type_oid,
-                    nullable: feature.nullable,
-                    position: feature.position,
-                    size,
-                    many,
-                    kind,
-                    categories,
-                    hashed,
-                    untold: feature.untold,
-                    statistics: feature.statistics,
-                    origins: origins_of(&feature.extents),
-                    extents: feature.extents,
-                }
-            })
-            .collect();
+        let features = self.features.into_iter().map(FeatureReader::finish).collect();
         let (by, divided) = self.dividing.map_or((By::Position, Divided::No), DividingReader::finish);
         Ok(Data {
             task: self.task,
@@ -510,115 +415,17 @@ impl Reader {
 impl Receiver for Reader {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
         let missing = |(at, label): &(usize, LabelReader)| label.is_missing(values.get(*at), nulls.get(*at));
-        if self.lenient && self.labels.iter().any(missing) {
+        if self.row.lenient && self.labels.iter().any(missing) {
             self.unlabelled += 1;
             return Ok(());
         }
         self.row.clear();
-        self.rests.clear();
         for (index, feature) in self.features.iter_mut().enumerate() {
             let at = feature.position - 1;
             let (Some(datum), Some(null)) = (values.get(at), nulls.get(at)) else { continue };
-            let value = (!null).then_some(*datum);
-            match &mut feature.encoder {
-                Encoder::Number(number) => {
-                    // SAFETY: the column is of the number's type.
-                    let double = value.map_or(f64::NAN, |datum| unsafe { number.double(datum) });
-                    let single = match (*number, value) {
-                        // SAFETY: as above.
-                        (Number::Int8, Some(datum)) => unsafe { number.read(datum) },
-                        _ => double as f32,
-                    };
-                    feature.statistics.add(double);
-                    if number.is_wide() {
-                        feature.extents.resize_with(1, Extent::default);
-                        wide(&mut feature.extents, &[double], &[single], self.row.len(), &mut self.rests);
-                    }
-                    self.row.push(single);
-                }
-                Encoder::Category(word, categories) => match value {
-                    None => {
-                        feature.statistics.add_missing(1);
-                        self.row.push(f32::NAN);
-                    }
-                    Some(datum) => {
-                        // SAFETY: the column is of the word's type.
-                        let text = unsafe { word.read(datum, &mut self.word) }?;
-                        let known = categories.len();
-                        let code = categories.add(text, str::to_owned, || Ok::<_, Error>(text.to_owned()))?;
-                        if categories.len() > known {
-                            self.text = self.text.saturating_add(text.len());
-                            let too_many = code as usize >= MOST_CATEGORIES;
-                            if (too_many || self.text > MOST_TEXT) && self.lenient {
-                                // It is not told apart from others, and may be left out.
-                                categories.forget_last();
-                                feature.untold += 1;
-                                self.row.push(f32::NAN);
-                                continue;
-                            }
-                            if too_many {
-                                return Err(too_many_categories(&feature.name));
-                            }
-                            if self.text > MOST_TEXT {
-                                return Err(too_much_text(&feature.name));
-                            }
-                        }
-                        self.row.push(code as f32);
-                    }
-                },
-                Encoder::Hashed(word, members) => {
-                    let Some(datum) = value else {
-                        feature.statistics.add_missing(1);
-                        self.row.push(f32::NAN);
-                        continue;
-                    };
-                    // SAFETY: the column is of the word's type.
-                    let text = unsafe { word.read(datum, &mut self.word) }?;
-                    let bucket = bucket(text, u32::try_from(members.len()).unwrap_or(u32::MAX));
-                    if let Some(members) = members.get_mut(bucket as usize) {
-                        *members += 1;
-                    }
-                    self.row.push(bucket as f32);
-                }
-                Encoder::Many(many, size) => {
-                    self.array.clear();
-                    if let Some(datum) = value {
-                        let shape = if many.is_wide() {
-                            self.doubles.clear();
-                            // SAFETY: the column is of the type that this was made for.
-                            let shape = unsafe { many.read(datum, MOST_FEATURES, &mut self.doubles) }?;
-                            self.array.extend(self.doubles.iter().map(|value| *value as f32));
-                            feature.extents.resize_with(self.array.len(), Extent::default);
-                            wide(&mut feature.extents, &self.doubles, &self.array, self.row.len(), &mut self.rests);
-                            shape
-                        } else {
-                            // SAFETY: as above.
-                            unsafe { many.read(datum, MOST_FEATURES, &mut self.array) }?
-                        };
-                        match *size {
-                            _ if shape.len == 0 => return Err(empty_array(&feature.name)),
-                            _ if shape.len > MOST_FEATURES => return Err(too_many_features(shape.len)),
-                            None => self.found.push((index, shape.len)),
-                            Some(size) if size == shape.len => {}
-                            Some(size) => return Err(other_size(&feature.name, size, shape.len)),
-                        }
-                    } else if let Some(size) = *size {
-                        self.array.resize(size, f32::NAN);
-                    }
-                    // Of a moment the seconds, which come last, have a least and a greatest that say something.
-                    let first = if matches!(many, Many::Moment(_)) { self.array.len() - 1 } else { 0 };
-                    match many.is_wide() && value.is_some() {
-                        true => self.doubles.iter().skip(first).for_each(|value| feature.statistics.add(*value)),
-                        false => {
-                            let values = self.array.iter().skip(first);
-                            values.for_each(|value| feature.statistics.add(f64::from(*value)));
-                        }
-                    }
-                    self.row.extend_from_slice(&self.array);
-                }
-            }
+            feature.read(index, (!null).then_some(*datum), &mut self.row)?;
         }
-        for (index, size) in std::mem::take(&mut self.found) {
+        for (index, size) in std::mem::take(&mut self.row.found) {
             self.array_found(index, size)?;
         }
         self.others.clear();
@@ -654,24 +461,9 @@ impl Receiver for Reader {
             let held_out = base.ask(values, nulls)?;
             base.push(held_out)?;
         }
-        self.row.extend_from_slice(&self.others);
+        self.row.values.extend_from_slice(&self.others);
         self.store(first)
     }
-}
-
-/// Takes the values of a column whose features begin at `start` of the row, as they are and as float32.
-fn wide(extents: &mut [Extent], doubles: &[f64], singles: &[f32], start: usize, rests: &mut Vec<(u32, f32)>) {
-    for (element, (extent, (double, single))) in extents.iter_mut().zip(doubles.iter().zip(singles)).enumerate() {
-        if let Some(rest) = extent.add(*double, *single) {
-            rests.push(((start + element) as u32, rest));
-        }
-    }
-}
-
-/// None where all are 0.
-fn origins_of(extents: &[Extent]) -> Vec<f64> {
-    let origins: Vec<f64> = extents.iter().map(Extent::origin).collect();
-    if origins.iter().all(|origin| *origin == 0.0) { Vec::new() } else { origins }
 }
 
 pub fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
@@ -722,17 +514,6 @@ fn unfit_columns(columns: &[&ResultColumn]) -> Error {
     }
 }
 
-fn too_many_categories(name: &str) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-        format!("text column \"{name}\" has more than {MOST_CATEGORIES} distinct values"),
-    )
-    .hint(format!(
-        "Such a column can be hashed, by preprocess => '{{\"{name}\": {{\"encode\": {{\"hash\": 1024}}}}}}', or left out, by \
-         '{{\"{name}\": {{\"role\": \"ignore\"}}}}'."
-    ))
-}
-
 fn unknown_size(features: &[FeatureReader], rows: &str) -> Error {
     let unknown = features.iter().find(|feature| matches!(feature.encoder, Encoder::Many(_, None)));
     let name = unknown.map_or("", |feature| feature.name.as_str());
@@ -742,31 +523,11 @@ fn unknown_size(features: &[FeatureReader], rows: &str) -> Error {
     )
 }
 
-fn too_much_text(name: &str) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
-        format!("the distinct values of text columns, the last of them \"{name}\", take more than {MOST_TEXT} bytes"),
-    )
-    .hint("Categories are short. Leave columns of free text out with a query in parentheses.")
-}
-
-fn too_many_features(width: usize) -> Error {
+pub fn too_many_features(width: usize) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         format!("rows have {width} features, and at most {MOST_FEATURES} are supported"),
     )
-}
-
-fn empty_array(name: &str) -> Error {
-    Error::new(PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR, format!("column \"{name}\" has an empty array"))
-}
-
-fn other_size(name: &str, size: usize, other: usize) -> Error {
-    Error::new(
-        PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR,
-        format!("column \"{name}\" has arrays of {size} and of {other} elements"),
-    )
-    .hint("All arrays of a column need the same number of elements.")
 }
 
 /// What kind of feature a column makes.
@@ -812,7 +573,7 @@ pub struct Feature {
     /// Taken off its values, one for each feature that it makes; none where nothing is.
     pub origins: Vec<f64>,
     /// Of each feature, where its values may be more than float32 tells apart.
-    extents: Vec<Extent>,
+    pub extents: Vec<Extent>,
 }
 
 /// All rows of a training, read, and what is known of their columns.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::columns::Data;
 use super::label::Classes;
 use super::report::{self, short};
-use super::rival::Rival;
+use super::rival::{Rival, RivalRows};
 use super::score::{Grades, Scorer};
 use crate::carry::outline::UNNAMED_LABEL;
 use crate::error::Result;
@@ -46,37 +46,98 @@ pub fn decide(
     let Some(deployed) = registry::deployed_model(project.id)? else {
         return Ok(Decision { better: true, reason: "the project had no deployed model".to_owned() });
     };
-    let name = metric.name();
+    if let Some(why) = says_nothing(metric, metrics, data, split) {
+        return Ok(Decision::warned(false, format!("{why}: model {deployed} stays deployed")));
+    }
+    let model = unseen_model(deployed)?;
+    let recorded = Recorded::find(project, deployed, &model)?;
+    let left_out = left_out(&model, data);
+    if let Some(decision) = is_of_others((deployed, &model, &recorded), &left_out, metric, data) {
+        return Ok(decision);
+    }
+    let rows = data.rival.as_ref().filter(|_| rival.is_some_and(|rival| rival.id == deployed));
+    let shared = shared_rows(rows, &model, data, split);
+    let by_query = rows.is_some_and(|rows| rows.left_out);
+    if let Some(why) = rows.and_then(|rows| rows.unreadable.as_ref()).filter(|_| !by_query) {
+        return Ok(Decision::told(format!(
+            "Deployed model {deployed} cannot read these rows: {why}. The new model replaces it"
+        )));
+    }
+    let takes_same = model.same_columns(&data.meta().columns);
+    let current = match rows {
+        Some(_) => Scorer::of_rival(model, data),
+        None => Scorer::new(model, data),
+    };
+    let (lost, unknown) = current.classes_apart(data);
+    if !unknown.is_empty() && Some(unknown.len()) == data.classes() {
+        return Ok(Decision::told(format!(
+            "Deployed model {deployed} knows none of the classes of these rows: the new model replaces it"
+        )));
+    }
+    if let Some(decision) = Jury::all(data).misses(deployed, &recorded) {
+        return Ok(decision);
+    }
+    if rows.is_some_and(|rows| rows.refuses) {
+        let why = "which is deployed, takes no missing values and cannot predict all rows";
+        return Ok(Decision::warned(true, format!("model {deployed}, {why}: the new model replaces it")));
+    }
+    // The same trained again on more rows than then is to be preferred unless it is found to be worse.
+    let before = registry::recipe_of_model(deployed)?.filter(|_| left_out.is_empty());
+    let more = before.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
+    let contest =
+        Contest { metric, new, data, split, deployed, recorded, current, takes_same, lost, unknown, left_out, more };
+    if rows.is_some_and(|rows| rows.judges.changed) && !by_query {
+        let why = "some rows that its training held out are gone, have changed or have other keys";
+        if let Some(decision) = contest.is_better_even_so(why)? {
+            return Ok(decision);
+        }
+    }
+    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query) {
+        None if by_query => format!("model {deployed} takes columns that the query leaves out"),
+        None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
+        Some((shared, theirs)) => match contest.by_rows_of_neither(&shared, &theirs)? {
+            Ok(decision) => return Ok(decision),
+            Err(why) => why,
+        },
+    };
+    contest.by_own_rows(&why, metrics)
+}
+
+/// The deployed model as it is compared: the one that has not seen the rows that its training held out.
+fn unseen_model(deployed: i64) -> Result<Model> {
+    Model::of_bytes(&names::with_latest(|snapshot| lookup::unseen_model_bytes(deployed, snapshot))?)
+}
+
+/// Why nothing is known of the new model.
+fn says_nothing(metric: &Metric, metrics: &Map<String, Value>, data: &Data, split: &Split) -> Option<String> {
     if metric.of(metrics).is_none() {
-        return Ok(Decision::warned(
-            false,
-            format!(
-                "the new model has no {name}{}: model {deployed} stays deployed",
-                if split.test_rows() == 0 { ", because there are no test rows" } else { "" }
-            ),
-        ));
+        let because = if split.test_rows() == 0 { ", because there are no test rows" } else { "" };
+        return Some(format!("the new model has no {}{because}", metric.name()));
     }
-    if data.is_constant() {
-        return Ok(Decision::warned(
-            false,
-            format!(
-                "the label is the same in all rows, from which nothing can be learnt: model {deployed} stays deployed"
-            ),
-        ));
-    }
-    let bytes = |snapshot| lookup::unseen_model_bytes(deployed, snapshot);
-    let model = Model::of_bytes(&names::with_latest(bytes)?)?;
-    let mut recorded = Recorded::find(project, deployed)?;
-    // It went on from a model that had been trained on them.
-    if model.split.as_ref().is_some_and(|rule| !rule.has_tests()) {
-        recorded.metrics.clear();
-    }
+    let constant = || "the label is the same in all rows, from which nothing can be learnt".to_owned();
+    data.is_constant().then(constant)
+}
+
+/// The columns of a model that are no features of the rows, in quotes.
+fn left_out(model: &Model, data: &Data) -> Vec<String> {
+    let is_feature = |name: &str| data.features.iter().any(|feature| feature.name == name);
+    let left_out = model.columns.iter().filter(|column| !is_feature(&column.name));
+    left_out.map(|column| format!("\"{}\"", column.name)).collect()
+}
+
+/// What is decided of models that predict different labels, or are of different columns where there is no label.
+fn is_of_others(
+    (deployed, model, recorded): (i64, &Model, &Recorded),
+    left_out: &[String],
+    metric: &Metric,
+    data: &Data,
+) -> Option<Decision> {
     let labels: Vec<&str> = model.labels.iter().map(|label| label.name.as_str()).collect();
     let own_labels: Vec<&str> = data.labels.iter().map(|label| label.name.as_str()).collect();
     // A library's file does not say what the label is called.
     let unnamed = recorded.labels.is_none() && labels.iter().all(|label| label.starts_with(UNNAMED_LABEL));
     if labels != own_labels && !(unnamed && labels.len() == own_labels.len()) {
-        return Ok(Decision::warned(
+        return Some(Decision::warned(
             false,
             format!(
                 "deployed model {deployed} predicts {}, and the new model {}: model {deployed} stays deployed. \
@@ -86,152 +147,141 @@ pub fn decide(
             ),
         ));
     }
-    let is_feature = |name: &str| data.features.iter().any(|feature| feature.name == name);
-    let left_out = model.columns.iter().filter(|column| !is_feature(&column.name));
-    let left_out: Vec<String> = left_out.map(|column| format!("\"{}\"", column.name)).collect();
-    let without = match left_out.is_empty() {
-        true => String::new(),
-        false => format!(", trained without {},", left_out.join(", ")),
-    };
     let is_known = |name: &str| model.columns.iter().any(|column| column.name == name);
     let added = data.features.iter().any(|feature| !is_known(&feature.name));
-    if !data.task.has_label() && (added || !left_out.is_empty()) {
-        let better = left_out.is_empty();
-        let outcome = if better { "the new model replaces it" } else { "it stays deployed" };
-        return Ok(Decision::warned(
-            better,
-            format!(
-                "deployed model {deployed} is of other columns, in which {name} says something else: {outcome}. \
-                 SELECT pgml.deploy(...) deploys the other one"
-            ),
-        ));
+    if data.task.has_label() || !added && left_out.is_empty() {
+        return None;
     }
-    // The rows that neither was trained on, by their numbers among those that each reads.
-    let (rows, shared) = match (rival.filter(|rival| rival.id == deployed), &data.rival) {
-        (Some(_), Some(rows)) => {
-            (Some(rows), rows.judges.known.as_ref().map(|known| (split.both(known), rows.held_out_too(split))))
-        }
-        // Another one was deployed meanwhile: by the same rule, of the same columns, it held out the same rows.
-        _ => {
-            let rule = model.split.as_ref().filter(|rule| rule.is_known());
-            let agree = rule.zip(data.rule.as_ref()).is_some_and(|(theirs, own)| theirs.agrees_with(own));
-            let same = agree && model.same_columns(&data.meta().columns);
-            (None, same.then(|| (split.clone(), split.clone())))
-        }
-    };
-    let by_query = rows.is_some_and(|rows| rows.left_out);
-    if let Some(why) = rows.and_then(|rows| rows.unreadable.as_ref()).filter(|_| !by_query) {
-        let reason = format!("Deployed model {deployed} cannot read these rows: {why}. The new model replaces it");
-        report::info(&reason);
-        return Ok(Decision { better: true, reason });
+    let better = left_out.is_empty();
+    let outcome = if better { "the new model replaces it" } else { "it stays deployed" };
+    Some(Decision::warned(
+        better,
+        format!(
+            "deployed model {deployed} is of other columns, in which {} says something else: {outcome}. \
+             SELECT pgml.deploy(...) deploys the other one",
+            metric.name()
+        ),
+    ))
+}
+
+/// The rows that neither was trained on, by their numbers among those that the new and the deployed model read.
+fn shared_rows(rows: Option<&RivalRows>, model: &Model, data: &Data, split: &Split) -> Option<(Split, Split)> {
+    if let Some(rows) = rows {
+        return rows.judges.known.as_ref().map(|known| (split.both(known), rows.held_out_too(split)));
     }
-    let takes_same = model.same_columns(&data.meta().columns);
-    let current = match rows {
-        Some(_) => Scorer::of_rival(model, data),
-        None => Scorer::new(model, data),
-    };
-    let (lost, unknown) = current.classes_apart(data);
-    if !unknown.is_empty() && Some(unknown.len()) == data.classes() {
-        let reason =
-            format!("Deployed model {deployed} knows none of the classes of these rows: the new model replaces it");
-        report::info(&reason);
-        return Ok(Decision { better: true, reason });
-    }
-    let all = Jury::all(data);
-    if let Some(decision) = all.misses(deployed, &recorded) {
-        return Ok(decision);
-    }
-    if rows.is_some_and(|rows| rows.refuses) {
-        return Ok(Decision::warned(
-            true,
-            format!(
-                "model {deployed}, which is deployed, takes no missing values and cannot predict all rows: the new model \
-                 replaces it"
-            ),
-        ));
-    }
-    // The same trained again on more rows than then is to be preferred unless it is found to be worse.
-    let before = registry::recipe_of_model(deployed)?.filter(|_| without.is_empty());
-    let more = before.and_then(|before| recipe.rows_more(&before)).unwrap_or(0);
-    // On rows that it may have been trained on the deployed model is favoured: one that is as good even so is better.
-    let favoured = |why: &str| -> Result<Option<Decision>> {
+    // Another one was deployed meanwhile: by the same rule, of the same columns, it held out the same rows.
+    let rule = model.split.as_ref().filter(|rule| rule.is_known());
+    let agree = rule.zip(data.rule.as_ref()).is_some_and(|(theirs, own)| theirs.agrees_with(own));
+    (agree && model.same_columns(&data.meta().columns)).then(|| (split.clone(), split.clone()))
+}
+
+/// Two models that can be compared, and what is known of them.
+struct Contest<'a> {
+    metric: &'a Metric,
+    new: &'a Scorer,
+    data: &'a Data,
+    split: &'a Split,
+    deployed: i64,
+    recorded: Recorded,
+    /// The deployed model, on the rows as it reads them.
+    current: Scorer,
+    /// Whether it takes the columns of the new one.
+    takes_same: bool,
+    /// The classes that only the deployed model knows, and those that it does not know.
+    lost: Vec<String>,
+    unknown: Vec<String>,
+    /// Its columns that the new one was trained without.
+    left_out: Vec<String>,
+    /// How many rows more the new one was trained on, where it is the same otherwise.
+    more: u64,
+}
+
+impl Contest<'_> {
+    /// On rows that it may have been trained on the deployed model is favoured: one that is as good even so is better.
+    fn is_better_even_so(&self, why: &str) -> Result<Option<Decision>> {
+        let (data, split) = (self.data, self.split);
         let jury = Jury::of(data, split, "that were held out")?;
-        if !takes_same || jury.rows < FEWEST || !jury.is_told(metric, data) {
+        if !self.takes_same || jury.rows < FEWEST || !jury.is_told(self.metric, data) {
             return Ok(None);
         }
-        let old = Scorer::new(Model::of_bytes(&names::with_latest(bytes)?)?, data);
+        let old = Scorer::new(unseen_model(self.deployed)?, data);
         let groups = Groups::of(data, split);
         let compare = |metric: &Metric| -> Result<Option<Difference>> {
-            let (new, old) = (new.grade(data, split, metric, &groups)?, old.grade(data, split, metric, &groups)?);
-            Ok(Difference::of(metric, &new, &old))
+            let new = self.new.grade(data, split, metric, &groups)?;
+            Ok(Difference::of(metric, &new, &old.grade(data, split, metric, &groups)?))
         };
-        let found = match compare(metric)? {
-            None if !unknown.is_empty() => compare(&Metric::of_task(data.task))?,
+        let found = match compare(self.metric)? {
+            None if !self.unknown.is_empty() => compare(&Metric::of_task(data.task))?,
             found => found,
         };
         Ok(found.filter(Difference::is_better).map(|found| {
-            let (scores, between) = found.told(",", &of_deployed(deployed, &unknown));
+            let (scores, between) = found.told(",", &of_deployed(self.deployed, &self.unknown));
             let outcome =
                 format!("on which that one may have been trained ({why}; {between}): the new model replaces it");
             Decision::compared(true, format!("{scores}, on {}, {outcome}", jury.what))
         }))
-    };
-    if rows.is_some_and(|rows| rows.judges.changed)
-        && !by_query
-        && let Some(decision) =
-            favoured("some rows that its training held out are gone, have changed or have other keys")?
-    {
-        return Ok(decision);
     }
-    let why = match shared.filter(|(shared, _)| shared.test_rows() >= FEWEST && !by_query) {
-        None if by_query => format!("model {deployed} takes columns that the query leaves out"),
-        None => format!("fewer than {FEWEST} rows are known that neither was trained on"),
-        Some((shared, theirs)) => {
-            let jury = Jury::of(data, &shared, "that neither was trained on")?;
-            if let Some(decision) = jury.misses(deployed, &recorded) {
-                return Ok(decision);
-            }
-            let groups = Groups::of(data, &shared);
-            let compare = |metric: &Metric| -> Result<Option<Difference>> {
-                if !jury.is_told(metric, data) {
-                    return Ok(None);
-                }
-                let new = new.grade(data, &shared, metric, &groups)?;
-                Ok(Difference::of(metric, &new, &current.grade(data, &theirs, metric, &groups)?))
-            };
-            let mut first = compare(metric)?;
-            if first.is_none() && !(lost.is_empty() && unknown.is_empty()) {
-                // Some metrics are only defined where both know the same classes.
-                first = compare(&Metric::of_task(data.task))?;
-            }
-            let second = match (&first, metric.second()) {
-                (Some(first), Some(second)) if first.is_noise() => compare(&second)?,
-                _ => None,
-            };
-            if let Some(first) = first {
-                return Ok(by_shared(&first, second, (deployed, &unknown), (&jury, &without), more));
-            }
-            format!("{} do not tell", jury.what)
+
+    /// By the rows that neither was trained on; or why these do not tell.
+    fn by_rows_of_neither(&self, shared: &Split, theirs: &Split) -> Result<std::result::Result<Decision, String>> {
+        let data = self.data;
+        let jury = Jury::of(data, shared, "that neither was trained on")?;
+        if let Some(decision) = jury.misses(self.deployed, &self.recorded) {
+            return Ok(Ok(decision));
         }
-    };
-    let jury = Jury::of(data, split, "that were held out")?;
-    if let Some(decision) = jury.misses(deployed, &recorded) {
-        return Ok(decision);
+        let groups = Groups::of(data, shared);
+        let compare = |metric: &Metric| -> Result<Option<Difference>> {
+            if !jury.is_told(metric, data) {
+                return Ok(None);
+            }
+            let new = self.new.grade(data, shared, metric, &groups)?;
+            Ok(Difference::of(metric, &new, &self.current.grade(data, theirs, metric, &groups)?))
+        };
+        let mut first = compare(self.metric)?;
+        if first.is_none() && !(self.lost.is_empty() && self.unknown.is_empty()) {
+            // Some metrics are only defined where both know the same classes.
+            first = compare(&Metric::of_task(data.task))?;
+        }
+        let second = match (&first, self.metric.second()) {
+            (Some(first), Some(second)) if first.is_noise() => compare(&second)?,
+            _ => None,
+        };
+        Ok(first.ok_or_else(|| format!("{} do not tell", jury.what)).map(|first| {
+            by_shared(&first, second, (self.deployed, &self.unknown), (&jury, &self.without()), self.more)
+        }))
     }
-    if !jury.is_told(metric, data) {
-        return Ok(Decision::warned(
-            false,
-            format!(
-                "{name} says nothing of {}, which {}: model {deployed} stays deployed",
-                jury.what,
-                if jury.is_constant { "are of one label" } else { "lack a class" }
-            ),
-        ));
+
+    /// By the scores of both, each on the rows that its own training held out.
+    fn by_own_rows(&self, why: &str, metrics: &Map<String, Value>) -> Result<Decision> {
+        let (deployed, data) = (self.deployed, self.data);
+        let jury = Jury::of(data, self.split, "that were held out")?;
+        if let Some(decision) = jury.misses(deployed, &self.recorded) {
+            return Ok(decision);
+        }
+        if !jury.is_told(self.metric, data) {
+            return Ok(Decision::warned(
+                false,
+                format!(
+                    "{} says nothing of {}, which {}: model {deployed} stays deployed",
+                    self.metric.name(),
+                    jury.what,
+                    if jury.is_constant { "are of one label" } else { "lack a class" }
+                ),
+            ));
+        }
+        if let Some(decision) = self.is_better_even_so(why)? {
+            return Ok(decision);
+        }
+        Ok(self.recorded.decide((deployed, self.metric), metrics, (why, &self.without()), data, &jury, self.more))
     }
-    if let Some(decision) = favoured(&why)? {
-        return Ok(decision);
+
+    /// What the new model was trained without, in words.
+    fn without(&self) -> String {
+        match self.left_out.is_empty() {
+            true => String::new(),
+            false => format!(", trained without {},", self.left_out.join(", ")),
+        }
     }
-    Ok(recorded.decide((deployed, metric), metrics, (&why, &without), data, &jury, more))
 }
 
 /// The new model's own metrics are not to be believed.
@@ -360,6 +410,12 @@ impl Decision {
         Decision { better, reason }
     }
 
+    /// The new model is better, and the reason is said.
+    fn told(reason: String) -> Decision {
+        report::info(&reason);
+        Decision { better: true, reason }
+    }
+
     /// Says the reason, as a warning where the deployed model stays.
     fn compared(better: bool, reason: String) -> Decision {
         let text = format!("Comparing the new model: {reason}");
@@ -467,9 +523,13 @@ struct Recorded {
 }
 
 impl Recorded {
-    fn find(project: &Project, model_id: i64) -> Result<Recorded> {
+    fn find(project: &Project, model_id: i64, read: &Model) -> Result<Recorded> {
         let model = registry::models(project.id)?.into_iter().find(|model| model.id == model_id);
-        let metrics = model.as_ref().and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default();
+        let mut metrics = model.as_ref().and_then(|model| model.metrics.as_object().cloned()).unwrap_or_default();
+        // It went on from a model that had been trained on the rows held out.
+        if read.split.as_ref().is_some_and(|rule| !rule.has_tests()) {
+            metrics.clear();
+        }
         Ok(Recorded { metrics, labels: model.and_then(|model| model.labels) })
     }
 

@@ -3,7 +3,7 @@
 //! The way of a training: `request` (arguments) -> `source` (which rows) -> `engine` (are the hyperparameters possible)
 //! -> `cursor` (the rows, once) -> `columns` and `label` (what they are) -> `spool` (in a temporary file) -> a split ->
 //! `engine` with two `view`s of the spool -> `score` (metrics) -> `refit` (on all rows) -> the registry -> `compare`
-//! (whether to deploy).
+//! (whether to deploy). [`steps`] has each of these as a function.
 //! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
 mod base;
@@ -15,6 +15,7 @@ pub mod cursor;
 pub mod cut;
 pub mod defaults;
 mod engine;
+mod feature;
 pub mod interrupts;
 pub mod label;
 mod origin;
@@ -31,15 +32,13 @@ mod snapshot;
 pub mod source;
 mod spool;
 mod statistics;
+mod steps;
 mod view;
 
 use std::cell::RefCell;
-use std::time::Instant;
 
 use learn::preprocess::{ALL, Pipeline, Raw, Role, Spec};
-use learn::remembered::Memory;
-use learn::side::{self, By, Rule};
-use learn::split::{Sampling, Split, TestSize};
+use learn::split::{Sampling, Split};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
 
@@ -49,21 +48,20 @@ use crate::doubts;
 use crate::error::{Error, Result};
 use crate::memory::{GivenBack, OwnContext};
 use crate::metric::Metric;
-use crate::model::Model;
-use crate::model_meta::{ModelMeta, ROWS_PATH, Task, held_out_path};
-use crate::registry::{self, NewModel, Project, Recipe, Snapshot};
+use crate::model_meta::{ModelMeta, ROWS_PATH, Task};
+use crate::registry::{self, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
 use columns::{Data, Reader};
 use defaults::Told;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
-use refit::Wanted;
 use report::{EverySecond, Said};
 pub use request::Request;
 use rival::Rival;
 use roles::Roles;
 use source::Source;
+use steps::{HeldOut, Training};
 use view::View;
 
 crate::sql_function!(pgml_train, train);
@@ -112,253 +110,33 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
-    let trials = match &request.search {
-        Some(search) => search::trials(request, search, task)?,
-        None => Vec::new(),
-    };
-    // Searched for, those that are given alone may not be possible.
-    let first = trials.first().map(|trial| trial.hyperparams(request));
-    let mut engine =
-        engine::open(&request.algorithm, task, first.as_ref().unwrap_or(&request.hyperparams), request.seed())?;
-    let mut plan = Plan::make(request, task, project.as_ref())?;
-    let mut told = Told::default();
-    if plan.is_new {
-        let columns = cursor::describe(&plan.source.statement)?;
-        if request.preprocess.is_empty() {
-            // What was left out before, and is there no more, is not missed.
-            let is_there = |name: &String| columns.iter().any(|column| column.name == *name);
-            plan.snapshot.preprocess.retain(|name, spec| is_there(name) || *spec != json!({ "role": "ignore" }));
-        }
-        defaults::leave_out(&columns, &plan.labels, &mut plan.snapshot.preprocess, &mut told)?;
-    }
-    let mut roles = Roles::of(&plan.snapshot.preprocess)?;
-    let again = Wanted::of(request, &plan, &roles);
-    let base = Base::find(request, project.as_ref(), again != Wanted::No)?;
-    if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
-        return Err(Error::invalid("early_stopping_rounds needs test rows, but test_size is 0"));
-    }
-    if plan.materialize {
-        // Refuses what is not one query that only reads, before it is run.
-        cursor::describe(&plan.source.statement)?;
-        activity::phase(Phase::Copying);
-        report::info(&format!("Snapshotting {}, this may take a little while...", plan.source.name));
-        let relation = registry::materialize(plan.snapshot.id, &plan.source.statement)?;
-        let table = Source::relation(relation)?;
-        report::info(&format!("Snapshot of {} created and saved in {}", plan.source.name, table.name));
-        plan.source.statement = table.statement;
-        plan.source.relation = table.relation;
-    }
 
-    activity::phase(Phase::Reading);
-    let mut rival = Rival::find(project.as_ref())?;
-    let (mut data, not_null) = read(&plan, &roles, task, engine.as_ref(), rival.as_mut(), base.as_ref())?;
-    for (name, why) in std::mem::take(&mut data.left_out) {
-        told.leave_out(&name, why, &mut plan.snapshot.preprocess);
-        roles = Roles::of(&plan.snapshot.preprocess)?;
-    }
-    if let Some(base) = &base {
-        base.place(&mut data);
-    }
-    if let Some(warning) = data.blurred() {
-        report::warning(&warning);
-    }
-    data.positive = positive::of(request, project.as_ref(), &data)?;
-    let rows = data.spool.rows();
-    activity::rows(rows);
-    let size = TestSize::new(f64::from(plan.snapshot.test_size))?;
-    // What goes on from a model holds out what that has held out.
-    let seed = base.as_ref().and_then(Base::seed_of_sides);
-    let seed = seed.unwrap_or_else(|| side::seed(&request.project_name, request.seed()));
-    let (split, mut rule) = sides::divide(&mut data, plan.sampling, size, seed)?;
-    let has_seen = base.as_ref().and_then(|base| base.has_seen(&data, &split));
-    let mut remembered = Memory::default();
-    match has_seen {
-        Some(_) => rule = Rule::plain(By::Nothing),
-        None => remembered = sides::remember(&mut data, &mut rule, &split)?,
-    }
-    data.rule = Some(rule);
-    let tests = plan.snapshot.test_size > 0.0 || roles.has(Role::Test);
-    if split.train_rows() == 0 || split.test_rows() == 0 && tests {
-        let hint = match roles.has(Role::Test) {
-            true => {
-                "The column with the role \"test\" must be true in some rows, which are tested on, and not in others."
-            }
-            false => "With test_size => 0 all rows are trained on, and none is tested.",
-        };
-        return Err(Error::new(
-            pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
-            format!(
-                "{} has too few rows: of {rows} rows, {} would be trained on and {} tested on",
-                plan.source.name,
-                split.train_rows(),
-                split.test_rows()
-            ),
-        )
-        .hint(hint));
-    }
-    if let Some(warning) = &has_seen {
-        report::warning(warning);
-    }
-    class_weight::require_two_classes(&data, &split)?;
-    let columns = if plan.is_new { data.columns_json(&not_null)? } else { Value::Null };
-    for (name, kept, all) in data.keep_categories_of(&split, &roles, engine.as_ref())? {
-        told.grouped(&name, format!("all but the {kept} most frequent of {all}"));
-    }
-    for feature in &data.features {
-        let spec = roles.spec(&feature.name, feature.categories.is_some())?;
-        if let Some((_, Some(how))) = defaults::impute(feature, &spec, engine.as_ref()) {
-            told.imputed(&feature.name, how);
-        }
-        if feature.untold > 0 {
-            told.grouped(&feature.name, format!("all but the first {}", columns::MOST_CATEGORIES));
-        }
-    }
-    told.unlabelled(data.unlabelled);
-    told.notice();
+    let mut training = Training::plan(request, project, task, metric)?;
+    let (mut data, not_null) = training.read()?;
+    let HeldOut { split, remembered, has_seen } = training.divide(&mut data)?;
+    let columns = training.describe(&mut data, &split, &not_null)?;
     let model_id = registry::next_id(c"models_id_seq")?;
-    announce(request, engine.algorithm(), &data, &split, model_id);
-
-    activity::phase(Phase::Training);
-    let found = match &request.search {
-        Some(search) => Some(search::run(request, search, trials, &plan, (&data, &split), &metric)?),
-        None => None,
-    };
-    let hyperparams = found.as_ref().map_or(&request.hyperparams, |found| &found.hyperparams);
-    if found.is_some() {
-        engine = engine::open(&request.algorithm, task, hyperparams, request.seed())?;
-        report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
-    }
-    let begun = Instant::now();
-    let fitted = fit(&plan, &data, &split, engine.as_ref(), base.as_ref(), Fit::First)?;
-    let fit_time = begun.elapsed();
-    for warning in positive::weighs_other(hyperparams, &data).iter().chain(&fitted.warnings) {
-        report::warning(warning);
-    }
-
-    activity::phase(Phase::Scoring);
-    let begun = Instant::now();
-    let scorer = score::Scorer::new(Model::of_bytes(&fitted.model)?, &data);
-    let (mut metrics, residuals) = scorer.measure(&data, &split, true)?;
-    if metric.is_own()
-        && let Some(value) = scorer.value(&data, &split, &metric)?
-    {
-        metrics.insert(metric.name().to_owned(), json!(value));
-    }
-    if task == Task::Regression && metrics.get("mean_absolute_error").is_some_and(Value::is_null) {
-        report::warning(
-            "the model predicts values that are not finite for some of the held-out rows: scale or bound the features and \
-             the label",
-        );
-    }
-    if !metrics.is_empty() {
-        report::info(&format!("Metrics: {}", report::rounded(&metrics)));
-    }
-    // Later trainings remember it, also where nothing is measured.
-    if let Some(positive) = data.positive_class() {
-        metrics.insert("positive_class".into(), json!(positive));
-    }
-    if split.test_rows() > 0 {
-        metrics.insert("rows".into(), json!(split.test_rows()));
-    }
-    metrics.insert("fit_time".into(), json!(fit_time.as_secs_f64()));
-    metrics.insert("score_time".into(), json!(begun.elapsed().as_secs_f64()));
-    if let Some(found) = &found {
-        metrics.insert("search_results".into(), found.results.clone());
-    }
-
-    let mut whole = None;
-    // The model that it goes on from is another one where it was fitted again, so this one has to be, too.
-    let always = base.is_some() && again != Wanted::No;
-    if always || again.is_due(rows, fit_time) {
-        report::info(&format!(
-            "Fitting the model again on all {rows} rows; the metrics are those of the {} rows held out before",
-            split.test_rows()
-        ));
-        let begun = Instant::now();
-        data.keep_categories_of(&Split::none(rows), &roles, engine.as_ref())?;
-        whole = refit::run(again, &plan, &data, engine.as_ref(), base.as_ref(), fitted.rounds)?;
-        data.keep_categories_of(&split, &roles, engine.as_ref())?;
-        if whole.is_some() {
-            metrics.insert("refit".into(), json!(true));
-            metrics.insert("refit_time".into(), json!(begun.elapsed().as_secs_f64()));
-        }
-    }
+    announce(request, training.algorithm(), &data, &split, model_id);
+    let first = training.fit(&data, &split)?;
+    let mut scored = training.score(&data, &split, &first)?;
+    let whole = training.fit_again(&mut data, &split, &first, &mut scored.metrics)?;
 
     activity::phase(Phase::Storing);
-    let before = project.map(|project| project.id);
-    let project = registry::project_to_add_to(&request.project_name, task.name(), request.automatic_deploy)?;
-    if before.is_some_and(|before| before != project.id) {
-        return Err(registry::gone(&request.project_name));
-    }
-    // Made for another task meanwhile.
-    task_of(request, Some(&project))?;
-    if request.metric.is_some() {
-        registry::set_metric(project.id, metric.name())?;
-    }
-    // A table that changes is looked at anew each time; of one that is kept, keys are no longer known.
-    let mut preprocess = plan.snapshot.preprocess.clone();
-    preprocess.retain(|name, _| plan.snapshot.materialized || !told.has_left_out(name));
-    let recipe = Recipe {
-        algorithm: engine.algorithm().to_owned(),
-        hyperparams: hyperparams.clone(),
-        preprocess,
-        rows: Some(rows),
-    };
-    // It went meanwhile if the last model that was trained on it was deleted.
-    if plan.is_new || !registry::keep_snapshot(plan.snapshot.id)? {
-        let mut analysis = json!({ "samples": rows });
-        if !recipe.preprocess.is_empty() {
-            analysis["preprocess"] = Value::Object(recipe.preprocess.clone());
-        }
-        registry::insert_snapshot(&plan.snapshot, &columns, &analysis)?;
-    }
-    let doubts = doubts::of(&metrics).join(", and ");
+    let (project, recipe) = training.store_project(&data, &first, &columns)?;
+    let doubts = doubts::of(&scored.metrics).join(", and ");
     let mut warnings = said.so_far();
     if !doubts.is_empty() {
         warnings.push(format!("on the {} rows held out {doubts}", split.test_rows()));
     }
-    let decision = match request.automatic_deploy {
-        true => Some(match has_seen {
-            Some(reason) if before.is_some() => compare::unjudged(&reason),
-            _ => compare::decide((&project, &recipe), &metric, (&scorer, &metrics), rival.as_ref(), &data, &split)?,
-        }),
-        false => None,
-    };
-    if let Some(decision) = &decision {
-        metrics.insert("decision".into(), json!(decision.reason));
-    }
+    let better = training.decide((&project, &recipe), &mut scored, has_seen, &data, &split)?;
     if !warnings.is_empty() {
-        metrics.insert("warnings".into(), json!(warnings));
+        scored.metrics.insert("warnings".into(), json!(warnings));
     }
-    registry::insert_model(&NewModel {
-        id: model_id,
-        project_id: project.id,
-        snapshot_id: Some(plan.snapshot.id),
-        num_features: i32::try_from(data.width()).unwrap_or(i32::MAX),
-        algorithm: engine.algorithm(),
-        hyperparams: Value::Object(hyperparams.clone()).to_string(),
-        metrics: Value::Object(metrics.clone()).to_string(),
-        search: request.search.as_ref().map(|search| {
-            let text = |map: &Map<String, Value>| Value::Object(map.clone()).to_string();
-            (search.method.name(), text(&search.params), text(&search.args))
-        }),
-    })?;
-    if let Some(residuals) = residuals {
-        registry::set_residuals(model_id, &residuals)?;
-    }
-    registry::insert_curve(model_id, &fitted.curve)?;
-    match &whole {
-        None => registry::insert_file(model_id, engine.path(), &fitted.model)?,
-        Some(whole) => {
-            registry::insert_file(model_id, engine.path(), &whole.model)?;
-            registry::insert_file(model_id, &held_out_path(engine.path()), &fitted.model)?;
-        }
-    }
+    training.store_model((model_id, project.id), &data, &first, &scored, whole.as_ref())?;
     if !remembered.is_empty() {
         registry::insert_file(model_id, ROWS_PATH, &remembered.to_bytes()?)?;
     }
-    let deployed = decision.is_some_and(|decision| decision.better);
-    if deployed {
+    if better {
         report::info(&format!("Deploying model id: {model_id}"));
         if !doubts.is_empty() {
             report::warning(&format!(
@@ -372,8 +150,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     if let Some(rival) = data.rival {
         rival.spool.close();
     }
-    let note = found.and_then(|found| found.note);
-    Ok(Outcome { project: project.name, task, algorithm: engine.algorithm(), model_id, deployed, note })
+    let note = first.found.and_then(|found| found.note);
+    Ok(Outcome { project: project.name, task, algorithm: training.algorithm(), model_id, deployed: better, note })
 }
 
 /// The task, which a project keeps.
@@ -596,6 +374,31 @@ impl Plan {
         })?;
         check_may_repeat(request, &source, &last)?;
         Plan::new(request, source, labels, test_size, sampling, preprocess)
+    }
+
+    /// Leaves out what a new snapshot does not learn from: columns of no use, and what the last training left out.
+    fn leave_out(&mut self, request: &Request, told: &mut Told) -> Result<()> {
+        let columns = cursor::describe(&self.source.statement)?;
+        if request.preprocess.is_empty() {
+            // What was left out before, and is there no more, is not missed.
+            let is_there = |name: &String| columns.iter().any(|column| column.name == *name);
+            self.snapshot.preprocess.retain(|name, spec| is_there(name) || *spec != json!({ "role": "ignore" }));
+        }
+        defaults::leave_out(&columns, &self.labels, &mut self.snapshot.preprocess, told)
+    }
+
+    /// Copies the rows into a table, which is read from then on.
+    fn copy_rows(&mut self) -> Result<()> {
+        // Refuses what is not one query that only reads, before it is run.
+        cursor::describe(&self.source.statement)?;
+        activity::phase(Phase::Copying);
+        report::info(&format!("Snapshotting {}, this may take a little while...", self.source.name));
+        let relation = registry::materialize(self.snapshot.id, &self.source.statement)?;
+        let table = Source::relation(relation)?;
+        report::info(&format!("Snapshot of {} created and saved in {}", self.source.name, table.name));
+        self.source.statement = table.statement;
+        self.source.relation = table.relation;
+        Ok(())
     }
 
     fn new(

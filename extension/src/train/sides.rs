@@ -208,6 +208,53 @@ enum Asked {
     Test(usize),
 }
 
+impl Asked {
+    /// By a rule, whose columns `find` finds in the row.
+    fn of(
+        rule: &Rule,
+        has_keys: bool,
+        find: impl Fn(&str) -> Result<(usize, ResultColumn)>,
+        is_target: impl Fn(&str) -> bool,
+    ) -> Result<Asked> {
+        Ok(match &rule.by {
+            By::Nothing => Asked::Nothing,
+            By::Position if has_keys => Asked::Keys,
+            By::Position => return Err(unknown("by their place in the table")),
+            By::Content(names) => {
+                let mut hasher = RowHasher::default();
+                for name in names {
+                    let (at, column) = find(name)?;
+                    let numbers = match rule.types.is_empty() {
+                        _ if is_target(name) => Numbers::Target,
+                        true => Numbers::Exact,
+                        false => Numbers::Seen,
+                    };
+                    hasher.add(&column, at, numbers);
+                }
+                Asked::Row(hasher)
+            }
+            By::Key(name) | By::Group(name) => {
+                let (at, column) = find(name)?;
+                Asked::Value(RowHasher::of_value(&column, at))
+            }
+            By::Time { column: name, unit, cutoff } => {
+                let (at, column) = find(name)?;
+                match TimeKey::of(&column) {
+                    Some(key) if key.unit() == unit => Asked::Time(at, key, *cutoff),
+                    _ => return Err(other_type(&column)),
+                }
+            }
+            By::Test(name) => {
+                let (at, column) = find(name)?;
+                match Kind::of(column.type_oid) {
+                    Some(Kind::Number(Number::Bool)) => Asked::Test(at),
+                    _ => return Err(other_type(&column)),
+                }
+            }
+        })
+    }
+}
+
 impl SideReader {
     /// Of the model of that id, with these labels. The names of the rule's columns are those of the relation, or other labels in their
     /// place where `label_names` gives them.
@@ -241,43 +288,8 @@ impl SideReader {
         let memory = if rule.remembers() { names::remembered(model)? } else { Memory::default() };
         let trained = memory.trained.and_then(|trained| Some((key_of(rule, columns)?, trained)));
         let held_out = memory.held_out;
-        let asked = match &rule.by {
-            By::Nothing => Asked::Nothing,
-            By::Position if trained.is_some() => Asked::Keys,
-            By::Position => return Err(unknown("by their place in the table")),
-            By::Content(names) => {
-                let mut hasher = RowHasher::default();
-                for name in names {
-                    let (at, column) = find(name)?;
-                    let is_label = labels.iter().any(|label| label.name == *name);
-                    let numbers = match rule.types.is_empty() {
-                        _ if is_label && task == Task::Regression => Numbers::Target,
-                        true => Numbers::Exact,
-                        false => Numbers::Seen,
-                    };
-                    hasher.add(&column, at, numbers);
-                }
-                Asked::Row(hasher)
-            }
-            By::Key(name) | By::Group(name) => {
-                let (at, column) = find(name)?;
-                Asked::Value(RowHasher::of_value(&column, at))
-            }
-            By::Time { column: name, unit, cutoff } => {
-                let (at, column) = find(name)?;
-                match TimeKey::of(&column) {
-                    Some(key) if key.unit() == unit => Asked::Time(at, key, *cutoff),
-                    _ => return Err(other_type(&column)),
-                }
-            }
-            By::Test(name) => {
-                let (at, column) = find(name)?;
-                match Kind::of(column.type_oid) {
-                    Some(Kind::Number(Number::Bool)) => Asked::Test(at),
-                    _ => return Err(other_type(&column)),
-                }
-            }
-        };
+        let is_target = |name: &str| task == Task::Regression && labels.iter().any(|label| label.name == name);
+        let asked = Asked::of(rule, trained.is_some(), find, is_target)?;
         let class = match labels.first() {
             Some(label) if !rule.classes.is_empty() => {
                 let (at, column) = find(&label.name)?;
