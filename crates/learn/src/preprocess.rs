@@ -25,11 +25,11 @@ pub enum Encode {
     Target,
     /// The category's place in this list, from 1. NULL, and what is not in the list, is 0, unless it is imputed.
     Ordinal(Vec<String>),
-    /// One of so many categories in its place, by its [`bucket`]: for columns with more values than can be told apart.
+    /// The index of its [`bucket`], of a fixed number of buckets: for columns with more values than can be told apart.
     Hash(u32),
 }
 
-/// In which of so many buckets a text is: its hash by FNV-1a (64 bits), modulo their number. It is the same for ever, since
+/// The bucket of a text: its hash by FNV-1a (64 bits), modulo the number of buckets. It is the same for ever, since
 /// models know texts by it.
 pub fn bucket(text: &str, buckets: u32) -> u32 {
     let hash = text
@@ -346,7 +346,7 @@ struct Step {
 enum Encoding {
     /// Nothing: a number, or the index of a category for an algorithm that knows it.
     None,
-    /// So many features, one a category.
+    /// One feature for each category, of this number of categories.
     OneHot(u32),
     /// A value for each index; and for NULL.
     Values(Vec<f32>, f32),
@@ -354,6 +354,89 @@ enum Encoding {
 
 /// Categories that one-hot encodings make features of, all columns together.
 pub const MOST_ONE_HOT: usize = 10_000;
+
+/// What the training rows hold of a column, as far as its step is learnt from that.
+struct Seen {
+    /// The sum of the labels of each category, and its rows: none where they are not needed.
+    sums: Vec<(f64, u64)>,
+    /// The same of NULL.
+    null: (f64, u64),
+    /// All values, where they are needed.
+    values: Vec<f32>,
+    keeps_values: bool,
+}
+
+impl Seen {
+    /// Before the first row.
+    fn before(raw: &Raw<'_>, encode: &Encode) -> Seen {
+        let sums = match raw.categories {
+            Some(names) if *encode == Encode::Target || raw.spec.impute == Some(Impute::Mode) => {
+                vec![(0.0, 0); names.len()]
+            }
+            _ => Vec::new(),
+        };
+        Seen { sums, null: (0.0, 0), values: Vec::new(), keeps_values: wants_values(raw, encode) }
+    }
+
+    fn learns(&self) -> bool {
+        self.keeps_values || !self.sums.is_empty()
+    }
+
+    /// Takes a row; nothing more is kept once there is no room.
+    fn take(&mut self, value: f32, label: f32, room: &mut Result<(), room::NoRoom>) {
+        if !self.sums.is_empty() {
+            let sum = if value.is_nan() { Some(&mut self.null) } else { self.sums.get_mut(value as usize) };
+            if let Some((sum, count)) = sum {
+                *sum += f64::from(label);
+                *count += 1;
+            }
+        }
+        if self.keeps_values {
+            if self.values.len() == self.values.capacity() && room.is_ok() {
+                let more = self.values.len().max(1024);
+                *room = room::reserve(&mut self.values, more);
+            }
+            if room.is_ok() {
+                self.values.push(value);
+            }
+        }
+    }
+
+    /// The step of the column.
+    fn step(mut self, raw: &Raw<'_>, encode: &Encode) -> Result<Step, Error> {
+        let instead = raw.category_instead(&self.sums)?;
+        if let Some(sum) = instead.and_then(|instead| self.sums.get_mut(instead as usize)) {
+            *sum = (sum.0 + self.null.0, sum.1 + self.null.1);
+            self.null = (0.0, 0);
+        }
+        let encoding = match encode {
+            Encode::Native | Encode::Hash(_) => Encoding::None,
+            Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
+            Encode::Target => {
+                let add = |a: (f64, u64), b: &(f64, u64)| (a.0 + b.0, a.1 + b.1);
+                let (sum, count) = self.sums.iter().fold(self.null, add);
+                let all = sum / count.max(1) as f64;
+                let mean = |(sum, count): &(f64, u64)| match *count {
+                    0 => all as f32,
+                    count => (sum / count as f64) as f32,
+                };
+                Encoding::Values(self.sums.iter().map(mean).collect(), mean(&self.null))
+            }
+            Encode::Ordinal(list) => {
+                let places: HashMap<&str, usize> =
+                    list.iter().enumerate().map(|(place, name)| (name.as_str(), place + 1)).collect();
+                let place = |name: &String| places.get(name.as_str()).map_or(f32::NAN, |place| *place as f32);
+                let null = if matches!(raw.spec.impute, None | Some(Impute::Error)) { 0.0 } else { f32::NAN };
+                Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), null)
+            }
+        };
+        let step = Step { encoding, instead, fill: None, indicator: raw.spec.indicator, offset: 0.0, divisor: 1.0 };
+        for value in &mut self.values {
+            *value = step.encoding.of(step.known(*value));
+        }
+        step.learn(raw, self.values)
+    }
+}
 
 impl Pipeline {
     /// Learns from training rows.
@@ -381,41 +464,13 @@ impl Pipeline {
         if raws.iter().zip(&asked).all(nothing) {
             return Ok(None);
         }
-        let mut sums: Vec<Vec<(f64, u64)>> = raws
-            .iter()
-            .zip(&asked)
-            .map(|(raw, encode)| match raw.categories {
-                Some(names) if *encode == Encode::Target || raw.spec.impute == Some(Impute::Mode) => {
-                    vec![(0.0, 0); names.len()]
-                }
-                _ => Vec::new(),
-            })
-            .collect();
-        let mut nulls = vec![(0.0, 0u64); raws.len()];
-        let wanted: Vec<bool> = raws.iter().zip(&asked).map(|(raw, encode)| wants_values(raw, encode)).collect();
-        let mut values: Vec<Vec<f32>> = vec![Vec::new(); raws.len()];
+        let mut columns: Vec<Seen> = raws.iter().zip(&asked).map(|(raw, encode)| Seen::before(raw, encode)).collect();
+        let learns = columns.iter().any(Seen::learns);
         let mut room = Ok(());
-        let learns = wanted.contains(&true) || sums.iter().any(|sums| !sums.is_empty());
         let mut take = |rows: &[f32], labels: &[f32]| {
             for (row, label) in rows.chunks_exact(raws.len()).zip(labels) {
-                for (index, value) in row.iter().enumerate() {
-                    if let Some(sums) = sums.get_mut(index).filter(|sums| !sums.is_empty()) {
-                        let sum = if value.is_nan() { nulls.get_mut(index) } else { sums.get_mut(*value as usize) };
-                        if let Some((sum, count)) = sum {
-                            *sum += f64::from(*label);
-                            *count += 1;
-                        }
-                    }
-                    if wanted.get(index) == Some(&true)
-                        && let Some(values) = values.get_mut(index)
-                    {
-                        if values.len() == values.capacity() && room.is_ok() {
-                            room = room::reserve(values, values.len().max(1024));
-                        }
-                        if room.is_ok() {
-                            values.push(*value);
-                        }
-                    }
+                for (column, value) in columns.iter_mut().zip(row) {
+                    column.take(*value, *label, &mut room);
                 }
             }
         };
@@ -425,42 +480,8 @@ impl Pipeline {
         }
         room.map_err(|_| E::from(Error::Memory))?;
         let mut steps = Vec::with_capacity(raws.len());
-        for ((raw, encode), (index, mut values)) in raws.iter().zip(&asked).zip(values.into_iter().enumerate()) {
-            let instead = raw.category_instead(sums.get(index).map_or(&[], Vec::as_slice)).map_err(E::from)?;
-            if let Some(null) = nulls.get_mut(index)
-                && let Some(sum) = instead.and_then(|instead| sums.get_mut(index)?.get_mut(instead as usize))
-            {
-                *sum = (sum.0 + null.0, sum.1 + null.1);
-                *null = (0.0, 0);
-            }
-            let encoding = match encode {
-                Encode::Native | Encode::Hash(_) => Encoding::None,
-                Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
-                Encode::Target => {
-                    let (sums, null) = (sums.get(index).map_or(&[][..], Vec::as_slice), nulls.get(index).copied());
-                    let null = null.unwrap_or_default();
-                    let add = |a: (f64, u64), b: &(f64, u64)| (a.0 + b.0, a.1 + b.1);
-                    let (sum, count) = sums.iter().fold(null, add);
-                    let all = sum / count.max(1) as f64;
-                    let mean = |(sum, count): &(f64, u64)| match *count {
-                        0 => all as f32,
-                        count => (sum / count as f64) as f32,
-                    };
-                    Encoding::Values(sums.iter().map(mean).collect(), mean(&null))
-                }
-                Encode::Ordinal(list) => {
-                    let places: HashMap<&str, usize> =
-                        list.iter().enumerate().map(|(place, name)| (name.as_str(), place + 1)).collect();
-                    let place = |name: &String| places.get(name.as_str()).map_or(f32::NAN, |place| *place as f32);
-                    let null = if matches!(raw.spec.impute, None | Some(Impute::Error)) { 0.0 } else { f32::NAN };
-                    Encoding::Values(raw.categories.unwrap_or(&[]).iter().map(place).collect(), null)
-                }
-            };
-            let step = Step { encoding, instead, fill: None, indicator: raw.spec.indicator, offset: 0.0, divisor: 1.0 };
-            for value in &mut values {
-                *value = step.encoding.of(step.known(*value));
-            }
-            steps.push(step.learn(raw, values).map_err(E::from)?);
+        for ((raw, encode), seen) in raws.iter().zip(&asked).zip(columns) {
+            steps.push(seen.step(raw, encode).map_err(E::from)?);
         }
         Pipeline::of(steps).map(Some).map_err(E::from)
     }

@@ -25,8 +25,7 @@ use super::input::Input;
 const SPARES: usize = 16;
 
 thread_local! {
-    // Boxed, since a site keeps its address from fn_extra to the spares and back.
-    #[allow(clippy::vec_box)]
+    #[expect(clippy::vec_box, reason = "a site keeps its address from fn_extra to the spares and back")]
     static SPARE: RefCell<Vec<Box<CallSite>>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -132,6 +132,42 @@ pub fn random_model(seed: u64, spec: &Spec) -> Model {
     try_random_model(seed, spec).unwrap_or_else(|error| panic!("seed {seed}, {spec:?}: {error}"))
 }
 
+/// What the library is told.
+fn params(seed: u64, spec: &Spec) -> Vec<(&'static str, String)> {
+    let mut params = vec![
+        ("objective", spec.objective.to_owned()),
+        ("booster", spec.booster.to_owned()),
+        ("nthread", "1".to_owned()),
+        ("seed", (seed % 1_000_000).to_string()),
+    ];
+    if spec.booster != "gblinear" {
+        params.push(("tree_method", "hist".to_owned()));
+        params.push(("max_depth", spec.depth.to_string()));
+        params.push(("num_parallel_tree", spec.num_parallel_tree.to_string()));
+        params.push(("min_child_weight", "0.01".to_owned()));
+        if spec.num_parallel_tree > 1 {
+            params.push(("subsample", "0.7".to_owned()));
+        }
+        if spec.vector_leaves {
+            params.push(("multi_strategy", "multi_output_tree".to_owned()));
+        }
+    }
+    if spec.booster == "dart" {
+        params.push(("rate_drop", "0.3".to_owned()));
+    }
+    if spec.objective.starts_with("multi:") {
+        params.push(("num_class", spec.outputs.to_string()));
+    }
+    for (objective, param) in [("reg:quantileerror", "quantile_alpha"), ("reg:expectileerror", "expectile_alpha")] {
+        if spec.objective == objective {
+            let alpha = |i| (i as f32 / (spec.outputs + 1) as f32).to_string();
+            params.push((param, format!("[{}]", (1..=spec.outputs).map(alpha).collect::<Vec<_>>().join(","))));
+        }
+    }
+    params.extend(spec.extra.iter().cloned());
+    params
+}
+
 fn try_random_model(seed: u64, spec: &Spec) -> Result<Model, String> {
     let random = &mut Random::new(seed);
     let categorical: Vec<bool> = (0..spec.features).map(|_| random.chance(spec.categorical)).collect();
@@ -171,38 +207,7 @@ fn try_random_model(seed: u64, spec: &Spec) -> Result<Model, String> {
     }
     label(&mut matrix, spec, &scores, random)?;
 
-    let mut params = vec![
-        ("objective", spec.objective.to_owned()),
-        ("booster", spec.booster.to_owned()),
-        ("nthread", "1".to_owned()),
-        ("seed", (seed % 1_000_000).to_string()),
-    ];
-    if spec.booster != "gblinear" {
-        params.push(("tree_method", "hist".to_owned()));
-        params.push(("max_depth", spec.depth.to_string()));
-        params.push(("num_parallel_tree", spec.num_parallel_tree.to_string()));
-        params.push(("min_child_weight", "0.01".to_owned()));
-        if spec.num_parallel_tree > 1 {
-            params.push(("subsample", "0.7".to_owned()));
-        }
-        if spec.vector_leaves {
-            params.push(("multi_strategy", "multi_output_tree".to_owned()));
-        }
-    }
-    if spec.booster == "dart" {
-        params.push(("rate_drop", "0.3".to_owned()));
-    }
-    if spec.objective.starts_with("multi:") {
-        params.push(("num_class", spec.outputs.to_string()));
-    }
-    for (objective, param) in [("reg:quantileerror", "quantile_alpha"), ("reg:expectileerror", "expectile_alpha")] {
-        if spec.objective == objective {
-            let alpha = |i| (i as f32 / (spec.outputs + 1) as f32).to_string();
-            params.push((param, format!("[{}]", (1..=spec.outputs).map(alpha).collect::<Vec<_>>().join(","))));
-        }
-    }
-    params.extend(spec.extra.iter().cloned());
-
+    let params = params(seed, spec);
     let trained = Booster::new(&[&matrix], &params)?;
     for round in 0..spec.rounds {
         trained.update(round, &matrix)?;

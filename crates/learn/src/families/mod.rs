@@ -18,8 +18,6 @@ mod naive_bayes;
 #[cfg(test)]
 mod oracle;
 pub(crate) mod principal;
-#[cfg(test)]
-mod speed;
 mod svm;
 #[cfg(test)]
 pub(crate) mod testing;

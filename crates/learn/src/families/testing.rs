@@ -1,7 +1,6 @@
 //! The common parts of the families' tests.
 
-// Not every family has tests that need all of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "not every family has tests that need all of it")]
 
 use serde_json::Value;
 

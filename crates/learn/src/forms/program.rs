@@ -422,15 +422,7 @@ impl Program {
             }
             Step::Dense { from, rows, width, count, numbers } => {
                 let (matrix, more) = self.numbers[numbers..numbers + count * (width + 1)].split_at(count * width);
-                if count == 0 {
-                    return;
-                }
-                for (index, out) in out.chunks_exact_mut(count).enumerate().take(rows) {
-                    let row = &done[from + index * width..from + (index + 1) * width];
-                    for (column, (out, more)) in out.iter_mut().zip(more).enumerate() {
-                        *out = (dot(&matrix[column * width..(column + 1) * width], row) + f64::from(*more)) as f32;
-                    }
-                }
+                dense(matrix, more, &done[from..from + rows * width], out);
             }
             Step::Fold { fold, from, groups, size } => {
                 let groups = done[from..from + groups * size].chunks_exact(size);
@@ -458,6 +450,21 @@ impl Program {
                 let part = &self.parts[part];
                 part.predict(&done[from..from + part.width()], out);
             }
+        }
+    }
+}
+
+/// Multiplies each row by a matrix, of which a row is a column of the result, and adds a number to each column.
+fn dense(matrix: &[f32], more: &[f32], rows: &[f32], out: &mut [f32]) {
+    let count = more.len();
+    if count == 0 {
+        return;
+    }
+    let width = matrix.len() / count;
+    for (index, out) in out.chunks_exact_mut(count).enumerate() {
+        let row = &rows[index * width..(index + 1) * width];
+        for (column, (out, more)) in out.iter_mut().zip(more).enumerate() {
+            *out = (dot(&matrix[column * width..(column + 1) * width], row) + f64::from(*more)) as f32;
         }
     }
 }

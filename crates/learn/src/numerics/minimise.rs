@@ -110,7 +110,7 @@ impl Search<'_> {
     }
 
     /// The first step of a length, half of it, and so on, that makes the value enough less; `None` where there is none.
-    #[allow(clippy::type_complexity)]
+    #[expect(clippy::type_complexity, reason = "a point, its value and its slope, named where they are taken apart")]
     fn shorten(
         &self,
         at: &[f64],

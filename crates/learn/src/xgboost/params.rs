@@ -101,6 +101,7 @@ impl Params {
     }
 
     /// Takes one parameter over.
+    #[expect(clippy::too_many_lines, reason = "a list")]
     fn take(&mut self, row: &'static Parameter, given: &Given<'_>, linear: bool) -> Result<(), Error> {
         match (row.name, row.kind) {
             (_, Kind::Ignored(reason)) => {

@@ -179,20 +179,8 @@ impl<'l> Matrices<'l> {
         let begun = Instant::now();
         self.library.capture_log()?;
         check_patience(params, self.eval.is_some())?;
-        let settings = params.resolve(&self.columns)?;
         let (library, columns, matrix, eval) = (self.library, &self.columns, &self.train, &self.eval);
-        let matrices: Vec<&Matrix<'_>> = std::iter::once(matrix).chain(eval).chain(&self.sample).collect();
-        let booster = Booster::create(library, &matrices)?;
-        if let Some(model) = from {
-            booster.become_model(model)?;
-            // Of a training that stopped early; the rounds to come count, too.
-            for name in ["best_iteration", "best_score", "best_ntree_limit"] {
-                booster.forget_attribute(name)?;
-            }
-        }
-        for (name, value) in &settings {
-            booster.set(name, value)?;
-        }
+        let booster = self.booster(from, params)?;
 
         let first = Instant::now();
         let mut patience = params.early_stopping_rounds().map(Patience::new);
@@ -209,10 +197,7 @@ impl<'l> Matrices<'l> {
                 None => Vec::new(),
             };
             if let Some(curve) = &mut curve {
-                metrics.iter().for_each(|metric| curve.add(trained, Part::Test, &metric.name, metric.value));
-                if let Some(sample) = self.sample.as_ref().filter(|_| curve.keeps(trained)) {
-                    measure_training(&booster, round, sample, curve)?;
-                }
+                self.add_round(curve, &booster, round, &metrics)?;
             }
             let report = Round { round: trained, total: params.rounds(), metrics: &metrics, elapsed: first.elapsed() };
             stoppable(|| progress(&report))?;
@@ -231,27 +216,16 @@ impl<'l> Matrices<'l> {
         {
             measure_training(&booster, trained.saturating_sub(1), sample, curve)?;
         }
-        let mut rounds = trained;
-        let mut finished = booster;
-        if let Some(best) = patience.as_ref().map(|patience| patience.best) {
-            rounds = best + 1;
-            if let Some(kept) = kept {
-                finished = kept;
-            } else if rounds < trained {
-                finished = finished.first(rounds)?;
-            }
-        }
-        finished.set_columns(columns)?;
+        let (model, rounds) = finish(booster, kept, patience.as_ref(), trained)?;
+        model.set_columns(columns)?;
         for (name, value) in attributes {
-            finished.set_attribute(name, value)?;
+            model.set_attribute(name, value)?;
         }
         if let Some(patience) = &patience {
             metrics.clone_from(&patience.metrics);
-            finished.set_attribute("best_iteration", &patience.best.to_string())?;
-            finished.set_attribute("best_score", &patience.score.to_string())?;
         }
         Ok(Trained {
-            model: finished.save()?,
+            model: model.save()?,
             rounds,
             rounds_trained: trained,
             best_iteration: patience.as_ref().map(|patience| patience.best),
@@ -262,6 +236,54 @@ impl<'l> Matrices<'l> {
             elapsed: begun.elapsed(),
             warnings: take_log(),
         })
+    }
+}
+
+/// The model of the best round, of which `kept` is a copy where it cannot be cut out, and its rounds.
+fn finish<'l>(
+    booster: Booster<'l>,
+    kept: Option<Booster<'l>>,
+    patience: Option<&Patience>,
+    trained: u32,
+) -> Result<(Booster<'l>, u32), Error> {
+    let Some(patience) = patience else { return Ok((booster, trained)) };
+    let rounds = patience.best + 1;
+    let finished = match kept {
+        Some(kept) => kept,
+        None if rounds < trained => booster.first(rounds)?,
+        None => booster,
+    };
+    finished.set_attribute("best_iteration", &patience.best.to_string())?;
+    finished.set_attribute("best_score", &patience.score.to_string())?;
+    Ok((finished, rounds))
+}
+
+impl<'l> Matrices<'l> {
+    /// A booster of the matrices with these hyperparameters, which goes on from a model.
+    fn booster(&self, from: Option<&[u8]>, params: &Params) -> Result<Booster<'l>, Error> {
+        let settings = params.resolve(&self.columns)?;
+        let matrices: Vec<&Matrix<'_>> = std::iter::once(&self.train).chain(&self.eval).chain(&self.sample).collect();
+        let booster = Booster::create(self.library, &matrices)?;
+        if let Some(model) = from {
+            booster.become_model(model)?;
+            // Of a training that stopped early; the rounds to come count, too.
+            for name in ["best_iteration", "best_score", "best_ntree_limit"] {
+                booster.forget_attribute(name)?;
+            }
+        }
+        for (name, value) in &settings {
+            booster.set(name, value)?;
+        }
+        Ok(booster)
+    }
+
+    /// Adds a round to a curve, measured on the sample of the training rows too where the curve keeps it.
+    fn add_round(&self, curve: &mut Curve, booster: &Booster<'_>, round: u32, metrics: &[Metric]) -> Result<(), Error> {
+        metrics.iter().for_each(|metric| curve.add(round + 1, Part::Test, &metric.name, metric.value));
+        match self.sample.as_ref().filter(|_| curve.keeps(round + 1)) {
+            Some(sample) => measure_training(booster, round, sample, curve),
+            None => Ok(()),
+        }
     }
 }
 

@@ -231,37 +231,3 @@ fn a_training_ends_when_it_is_told_to() {
         assert!(matches!(stopped, Err(crate::Error::Stopped(_))), "{}", family.name);
     }
 }
-
-/// Run by hand, optimised, and compared with scikit-learn on one core: 100,000 rows of 20 features around 10 places.
-#[test]
-#[ignore = "takes long, and says something only where it is optimised"]
-fn training_times_of_groups() {
-    let mut random = crate::random::Random::new(0);
-    let (rows, width) = (100_000, 20);
-    let places: Vec<f64> = (0..10 * width).map(|_| random.unit() * 20.0 - 10.0).collect();
-    let value = |index: usize, random: &mut crate::random::Random| {
-        (places[index / width % 10 * width + index % width] + random.normal()) as f32
-    };
-    let features: Vec<f32> = (0..rows * width).map(|index| value(index, &mut random)).collect();
-    for (name, hyperparams) in [
-        ("kmeans", "{}"),
-        ("kmeans", "{\"n_clusters\": 10, \"n_init\": 10}"),
-        ("mini_batch_kmeans", "{}"),
-        ("dbscan", "{\"eps\": 4.5}"),
-        ("birch", "{\"threshold\": 5.0}"),
-        ("gaussian_mixture", "{\"n_components\": 10}"),
-        ("pca", "{}"),
-        ("truncated_svd", "{}"),
-    ] {
-        let family = without_labels().find(|family| family.name == name).unwrap();
-        let start = std::time::Instant::now();
-        let mut ask = |_| Ok(());
-        let given = given(family, hyperparams).unwrap();
-        let model = (family.fit)(&unlabelled(&features, width), &given, &mut Control::new(&mut ask)).unwrap();
-        let trained = start.elapsed();
-        let found = predicted_bits(crate::forms::open_new(&model).unwrap().as_ref(), &features[..10_000 * width]);
-        let different: std::collections::BTreeSet<u32> = found.into_iter().take(10_000).collect();
-        let predicted = start.elapsed() - trained;
-        println!("{name} {hyperparams}: {trained:?}, 10,000 predictions {predicted:?}, {} values", different.len());
-    }
-}

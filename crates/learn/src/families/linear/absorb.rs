@@ -71,6 +71,41 @@ struct Sums {
     rest_targets: Mat<f64>,
 }
 
+/// The mean of each of the columns of numbers, of which the place among the rest is given, and one over its deviation.
+fn scales(
+    sparse: &Sparse<'_>,
+    numbers: &[(usize, usize)],
+    rest: usize,
+    weight: impl Fn(usize) -> f64,
+    intercept: bool,
+    (pace, control): (&mut Pace, &mut Control<'_>),
+) -> Result<(Vec<f64>, Vec<f64>), Error> {
+    let (mut shifts, mut squares, mut total) = (vec![0.0; rest], vec![0.0; rest], 0.0);
+    for (row, values) in sparse.rows().enumerate() {
+        total += weight(row);
+        for (at, place) in numbers {
+            shifts[*place] += weight(row) * f64::from(values[*at]);
+        }
+        pace.spend(numbers.len() + 1, control)?;
+    }
+    for shift in &mut shifts {
+        *shift = if intercept { *shift / total.max(f64::MIN_POSITIVE) } else { 0.0 };
+    }
+    for (row, values) in sparse.rows().enumerate() {
+        for (at, place) in numbers {
+            squares[*place] += weight(row) * (f64::from(values[*at]) - shifts[*place]).powi(2);
+        }
+        pace.spend(numbers.len(), control)?;
+    }
+    let mut units = vec![1.0; rest];
+    for (_, place) in numbers {
+        let deviation = (squares[*place] / total.max(f64::MIN_POSITIVE)).sqrt();
+        let constant = deviation <= CONSTANT * shifts[*place].abs();
+        units[*place] = if constant { 0.0 } else { 1.0 / deviation };
+    }
+    Ok((shifts, units))
+}
+
 impl Sums {
     fn of(
         problem: &Problem<'_>,
@@ -87,35 +122,13 @@ impl Sums {
         let place = |feature: usize| if feature < start { feature } else { feature - size };
         let weight = |row: usize| weights.map_or(1.0, |weights| weights[row]);
         let mut pace = Pace::default();
-        let (mut shifts, mut squares, mut total) = (vec![0.0; rest], vec![0.0; rest], 0.0);
         let numbers: Vec<(usize, usize)> = sparse
             .columns()
             .enumerate()
             .filter(|(_, (_, size))| *size == 0)
             .map(|(at, (of, _))| (at, place(of)))
             .collect();
-        for (row, values) in sparse.rows().enumerate() {
-            total += weight(row);
-            for (at, place) in &numbers {
-                shifts[*place] += weight(row) * f64::from(values[*at]);
-            }
-            pace.spend(numbers.len() + 1, control)?;
-        }
-        for shift in &mut shifts {
-            *shift = if intercept { *shift / total.max(f64::MIN_POSITIVE) } else { 0.0 };
-        }
-        for (row, values) in sparse.rows().enumerate() {
-            for (at, place) in &numbers {
-                squares[*place] += weight(row) * (f64::from(values[*at]) - shifts[*place]).powi(2);
-            }
-            pace.spend(numbers.len(), control)?;
-        }
-        let mut units = vec![1.0; rest];
-        for (_, place) in &numbers {
-            let deviation = (squares[*place] / total.max(f64::MIN_POSITIVE)).sqrt();
-            let constant = deviation <= CONSTANT * shifts[*place].abs();
-            units[*place] = if constant { 0.0 } else { 1.0 / deviation };
-        }
+        let (shifts, units) = scales(sparse, &numbers, rest, weight, intercept, (&mut pace, &mut *control))?;
         let all = rest + usize::from(intercept);
         let mut sums = Sums {
             width,

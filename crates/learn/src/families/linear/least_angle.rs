@@ -2,6 +2,8 @@
 //! that has the same angle with each feature chosen so far, and another feature whenever it has that angle too. Where a
 //! feature leaves as its coefficient becomes 0, the way is that of the lasso as its cost falls.
 
+use faer::Mat;
+
 use crate::Error;
 use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
@@ -111,6 +113,54 @@ fn fit(problem: &Problem<'_>, given: &Given, way: Way, control: &mut Control<'_>
     })
 }
 
+/// The features with coefficients.
+#[derive(Default)]
+struct Chosen {
+    features: Vec<usize>,
+    /// The signs of their products as they joined.
+    signs: Vec<f64>,
+    /// Of their products with each other.
+    factor: Factor,
+    /// Of all features, whether it may join.
+    free: Vec<bool>,
+}
+
+impl Chosen {
+    /// The steepest of the free features joins that is no sum of the chosen ones, if one is steeper than `end`.
+    fn join(&mut self, gram: &Mat<f64>, products: &[f64], size: impl Fn(usize) -> f64, end: f64) {
+        loop {
+            let steepest = (0..self.free.len()).rev().filter(|feature| self.free[*feature]);
+            let steepest = steepest.max_by(|a, b| size(*a).total_cmp(&size(*b)));
+            let Some(feature) = steepest.filter(|feature| size(*feature) > end) else { return };
+            self.free[feature] = false;
+            if self.factor.push(gram, &self.features, feature, NEW) {
+                self.features.push(feature);
+                self.signs.push(products[feature].signum());
+                return;
+            }
+        }
+    }
+
+    /// The one at `index` leaves: gives which feature that is.
+    fn leave(&mut self, gram: &Mat<f64>, index: usize) -> usize {
+        let feature = self.features.remove(index);
+        self.signs.remove(index);
+        self.free[feature] = true;
+        self.factor = Factor::of(gram, &self.features);
+        feature
+    }
+}
+
+/// The products of the features with what the coefficients leave of the target.
+fn products_left(moments: &Moments, coefficients: &[f64], products: &mut [f64]) {
+    products.copy_from_slice(moments.products.col_as_slice(0));
+    for (feature, coefficient) in coefficients.iter().enumerate().filter(|(_, value)| **value != 0.0) {
+        for (product, value) in products.iter_mut().zip(moments.gram.col_as_slice(feature)) {
+            *product -= coefficient * value;
+        }
+    }
+}
+
 impl Way {
     /// The coefficients at the end of the way, and whether it was gone to there.
     fn walk(&self, moments: &Moments, total: f64, control: &mut Control<'_>) -> Result<(Vec<f64>, bool), Error> {
@@ -120,57 +170,36 @@ impl Way {
         let mut coefficients = vec![0.0; width];
         let mut products = moments.products.col_as_slice(0).to_vec();
         let end = (self.least * total).max(ROUNDING * products.iter().copied().map(size).fold(0.0, f64::max));
-        let (mut chosen, mut signs): (Vec<usize>, Vec<f64>) = Default::default();
-        let mut factor = Factor::default();
-        let mut free = vec![true; width];
+        let mut chosen = Chosen { free: vec![true; width], ..Chosen::default() };
         let mut left = None;
         for _ in 0..self.most {
             control.check()?;
             // The steepest of the features that are not chosen joins, unless one has just left.
             if left.is_none() {
-                loop {
-                    let steepest = (0..width).rev().filter(|feature| free[*feature]);
-                    let steepest = steepest.max_by(|a, b| size(products[*a]).total_cmp(&size(products[*b])));
-                    let Some(feature) = steepest.filter(|feature| size(products[*feature]) > end) else { break };
-                    free[feature] = false;
-                    if factor.push(gram, &chosen, feature, NEW) {
-                        chosen.push(feature);
-                        signs.push(products[feature].signum());
-                        break;
-                    }
-                }
+                chosen.join(gram, &products, |feature| size(products[feature]), end);
             }
-            let Some(steep) = chosen.first().map(|feature| size(products[*feature])) else {
+            let Some(steep) = chosen.features.first().map(|feature| size(products[*feature])) else {
                 return Ok((coefficients, true));
             };
             if steep <= end {
                 return Ok((coefficients, true));
             }
-            let direction = factor.solve(&signs);
+            let direction = chosen.factor.solve(&chosen.signs);
             let mut falls = vec![0.0; width];
-            for (feature, part) in chosen.iter().zip(&direction) {
+            for (feature, part) in chosen.features.iter().zip(&direction) {
                 for (fall, value) in falls.iter_mut().zip(gram.col_as_slice(*feature)) {
                     *fall += part * value;
                 }
             }
-            let mut step = steep - end;
-            let mut next = false;
-            for feature in (0..width).filter(|feature| free[*feature]) {
-                for (side, rise) in [(products[feature], falls[feature]), (-products[feature], -falls[feature])] {
-                    // What has just left is still there with its old sign, and may come back with the other.
-                    let just_left = Some(feature) == left && side > 0.0;
-                    if just_left || (self.positive && side != products[feature]) || 1.0 - rise <= f64::EPSILON {
-                        continue;
-                    }
-                    let meets = ((steep - side) / (1.0 - rise)).max(0.0);
-                    if meets < step {
-                        (step, next) = (meets, true);
-                    }
-                }
-            }
+            let others = (0..width).filter(|feature| chosen.free[*feature]);
+            let meets = others
+                .filter_map(|feature| self.meets(steep, products[feature], falls[feature], Some(feature) == left));
+            let meets = meets.fold(f64::INFINITY, f64::min);
+            let next = meets < steep - end;
+            let mut step = if next { meets } else { steep - end };
             left = None;
             if self.lasso {
-                for (index, (feature, part)) in chosen.iter().zip(&direction).enumerate() {
+                for (index, (feature, part)) in chosen.features.iter().zip(&direction).enumerate() {
                     let zero = -coefficients[*feature] / part;
                     if zero > 0.0 && zero < step {
                         (step, left) = (zero, Some(index));
@@ -178,28 +207,20 @@ impl Way {
                 }
             }
             let corner = coefficients.clone();
-            for (feature, part) in chosen.iter().zip(&direction) {
+            for (feature, part) in chosen.features.iter().zip(&direction) {
                 coefficients[*feature] += step * part;
             }
             let is_last = left.is_none() && !next;
             if let Some(index) = left {
-                let feature = chosen.remove(index);
-                signs.remove(index);
+                let feature = chosen.leave(gram, index);
                 coefficients[feature] = 0.0;
-                free[feature] = true;
-                factor = Factor::of(gram, &chosen);
                 left = Some(feature);
             }
             // Afresh, so that rounding does not add up.
-            products.copy_from_slice(moments.products.col_as_slice(0));
-            for (feature, coefficient) in coefficients.iter().enumerate().filter(|(_, value)| **value != 0.0) {
-                for (product, value) in products.iter_mut().zip(gram.col_as_slice(feature)) {
-                    *product -= coefficient * value;
-                }
-            }
+            products_left(moments, &coefficients, &mut products);
             // It gets less steep all the way. Where it does not, features are so nearly sums of others that nothing but
             // rounding was left of the direction: the corner before is as far as the way can be known.
-            if chosen.iter().any(|feature| size(products[*feature]) > steep * (1.0 + SLACK)) {
+            if chosen.features.iter().any(|feature| size(products[*feature]) > steep * (1.0 + SLACK)) {
                 return Ok((corner, true));
             }
             if is_last {
@@ -207,5 +228,17 @@ impl Way {
             }
         }
         Ok((coefficients, !self.lasso))
+    }
+
+    /// After which step a feature is as steep as the chosen ones, by its product and how fast that falls, if it gets there.
+    fn meets(&self, steep: f64, product: f64, fall: f64, just_left: bool) -> Option<f64> {
+        let sides = [(product, fall), (-product, -fall)].into_iter().filter(|(side, rise)| {
+            // What has just left is still there with its old sign, and may come back with the other.
+            let is_old = just_left && *side > 0.0;
+            let is_refused = is_old || self.positive && *side != product;
+            !is_refused && 1.0 - rise > f64::EPSILON
+        });
+        let steps = sides.map(|(side, rise)| ((steep - side) / (1.0 - rise)).max(0.0));
+        steps.reduce(f64::min)
     }
 }

@@ -167,49 +167,6 @@ fn features_of_all_sizes_do_not_make_a_model_worse_than_none() {
     }
 }
 
-/// How long this thread has had a processor.
-fn cpu_seconds() -> f64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes to `time` alone, which outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
-    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-}
-
-/// Not a test: how long each takes with a hundred thousand rows, for `oracle/times.py` to be compared with.
-#[test]
-#[ignore = "takes minutes, and says what it finds rather than judging it"]
-fn times() {
-    let (rows, width) = (100_000, 20);
-    let mut random = Random::new(1);
-    let features: Vec<f32> = (0..rows * width).map(|_| random.normal() as f32).collect();
-    let sums: Vec<f64> = features
-        .chunks(width)
-        .map(|row| row.iter().zip(1..).map(|(value, index)| f64::from(*value) / f64::from(index)).sum::<f64>())
-        .collect();
-    let numbers: Vec<f32> = sums.iter().map(|sum| (sum + random.normal()) as f32).collect();
-    let classes: Vec<f32> = sums.iter().map(|sum| f32::from(u8::from(sum + random.normal() > 0.0))).collect();
-    for family in linear() {
-        let classifies = family.task == Task::Classification;
-        let problem = Problem {
-            rows,
-            width,
-            features: &features,
-            targets: 1,
-            labels: if classifies { &classes } else { &numbers },
-            classes: if classifies { 2 } else { 0 },
-            weights: None,
-            categories: &[],
-            one_hot: &[],
-            seed: 1,
-        };
-        let start = cpu_seconds();
-        let mut ask = |_| Ok(());
-        let model = fit(family, &problem, &given(family, "{}").unwrap(), &mut Control::new(&mut ask));
-        let warnings = model.map(|model| model.warnings);
-        println!("{} {} {:.3} s {warnings:?}", family.task.name(), family.name, cpu_seconds() - start);
-    }
-}
-
 #[test]
 fn every_regressor_serves_several_targets() {
     let mut random = Random::new(3);

@@ -240,17 +240,7 @@ impl<'a> Machine<'a> {
                 if waits {
                     return false;
                 }
-                let violation = if multiplier == 0.0 {
-                    (-up).max(down).max(0.0)
-                } else if multiplier >= bound {
-                    up.max(0.0)
-                } else if multiplier <= -bound {
-                    (-down).max(0.0)
-                } else if multiplier > 0.0 {
-                    up.abs()
-                } else {
-                    down.abs()
-                };
+                let violation = violation(multiplier, bound, up, down);
                 most = most.max(violation);
                 sum += violation;
                 let step = if up < length * multiplier {
@@ -282,6 +272,21 @@ impl<'a> Machine<'a> {
             largest = most;
         }
         Ok((model.plain(), false))
+    }
+}
+
+/// How far a row is from its condition: `up` and `down` are the slopes of its loss as its multiplier grows and falls.
+fn violation(multiplier: f64, bound: f64, up: f64, down: f64) -> f64 {
+    if multiplier == 0.0 {
+        (-up).max(down).max(0.0)
+    } else if multiplier >= bound {
+        up.max(0.0)
+    } else if multiplier <= -bound {
+        (-down).max(0.0)
+    } else if multiplier > 0.0 {
+        up.abs()
+    } else {
+        down.abs()
     }
 }
 

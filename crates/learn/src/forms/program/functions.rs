@@ -51,6 +51,7 @@ words! {
 }
 
 impl Unary {
+    #[expect(clippy::too_many_lines, reason = "a list")]
     pub(crate) fn apply(self, x: f32, a: f32) -> f32 {
         let flag = |flag: bool| f32::from(u8::from(flag));
         match self {

@@ -1,7 +1,5 @@
 //! Every family of trees against scikit-learn, and against rows that are hard on them.
 
-use std::time::Instant;
-
 use crate::Error;
 use crate::families::family;
 use crate::families::testing::{accuracy, classification, data_set, fit_of, r2, regression, split, try_fit};
@@ -240,34 +238,5 @@ fn a_damaged_model_is_refused() {
             let mut values = vec![0.0; model.values()];
             features.chunks(width).for_each(|row| model.predict(&row[..model.width()], &mut values));
         }
-    }
-}
-
-/// Times of a training on many rows; to be compared with scikit-learn's on the same.
-#[test]
-#[ignore = "a measurement"]
-fn training_times() {
-    let (rows, width) = (100_000, 20);
-    let mut random = Random::new(1);
-    let features: Vec<f32> = (0..rows * width).map(|_| random.normal() as f32).collect();
-    let labels: Vec<f32> = features
-        .chunks(width)
-        .map(|row| row[0] + row[1] * row[2] + (3.0 * row[3]).sin() + 0.5 * random.normal() as f32)
-        .collect();
-    let classes: Vec<f32> = labels.iter().map(|label| f32::from(u8::from(*label > 0.0))).collect();
-    let only = std::env::var("FAMILY").unwrap_or_default();
-    for family in all_families().filter(|family| only.is_empty() || family.name == only) {
-        let problem = match family.task {
-            Task::Regression => regression(&features, width, &labels),
-            _ => classification(&features, width, &classes),
-        };
-        let hyperparams = match family.name {
-            "hist_gradient_boosting" => "{}",
-            "catboost" => "{\"iterations\": 50}",
-            _ => "{\"n_estimators\": 10}",
-        };
-        let begun = Instant::now();
-        fit_of(family, &problem, hyperparams);
-        println!("{} {:?} {hyperparams}: {:.2} s", family.name, family.task, begun.elapsed().as_secs_f64());
     }
 }
