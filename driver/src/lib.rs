@@ -3,9 +3,6 @@
 //! [`session`] is one connection: a state machine between requests and bytes that asyncio's transport feeds;
 //! [`codec`] turns values into bytes and back; [`columns`] gathers results for Arrow; [`record`] is a row.
 
-// clippy.toml has the bound.
-#![warn(clippy::too_many_lines)]
-
 use pyo3::prelude::*;
 
 pub mod codec;

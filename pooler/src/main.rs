@@ -1,7 +1,6 @@
 //! `howdah-pooler CONFIG` runs the pooler in the foreground; `command.rs` has the other commands.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::too_many_lines)]
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -20,6 +20,7 @@ const LATER: Duration = Duration::from_millis(1);
 ///
 /// # Errors
 /// Those of the system.
+#[expect(clippy::too_many_lines, reason = "a loop that is read from top to bottom")]
 pub fn run(listener: TcpListener, servers: [UnixStream; SERVERS], mut relay: Relay) -> Result<()> {
     let mut poll = Poll::new()?;
     let mut events = Events::with_capacity(256);

@@ -25,8 +25,6 @@
 //! # Ok::<(), classify::Malformed>(())
 //! ```
 
-#![warn(clippy::too_many_lines)]
-
 pub mod builtin;
 pub mod catalog;
 mod classifier;

@@ -151,6 +151,7 @@ fn pieces_moved_about_neither_panic_nor_hang() {
 
 /// A model of two trees of three leaves, one output each, changed as text: what is replaced, by what, the error.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn a_contradiction_is_named_with_its_place() {
     const TREE: &str = "learner.gradient_booster.model.trees[0]";
     let sound = handmade::staircase("reg:squarederror", "5E-1", &[vec![1.0, 2.0, 3.0], vec![4.0, 5.0, 6.0]]);

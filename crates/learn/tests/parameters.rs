@@ -16,6 +16,7 @@ const BINARY: Task = Task::Classification { classes: 2 };
 const THREE: Task = Task::Classification { classes: 3 };
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn bad_values_are_refused_with_the_name_the_value_and_what_is_allowed() {
     let regression = Task::Regression;
     let cases: &[(Task, Value, &str)] = &[

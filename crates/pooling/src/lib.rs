@@ -15,7 +15,6 @@
 //! ARCHITECTURE.md follows a statement through the files.
 
 #![forbid(unsafe_code)]
-#![warn(clippy::too_many_lines)]
 
 pub mod admin;
 pub mod backend;

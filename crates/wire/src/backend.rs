@@ -5,7 +5,6 @@ use crate::frame::{Fields, write, write_cstr};
 
 /// The type bytes of a server's messages.
 pub mod tag {
-    #![allow(missing_docs)]
     pub const AUTHENTICATION: u8 = b'R';
     pub const BACKEND_KEY_DATA: u8 = b'K';
     pub const BIND_COMPLETE: u8 = b'2';

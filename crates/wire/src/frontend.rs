@@ -5,7 +5,6 @@ use crate::frame::{Fields, write, write_cstr};
 
 /// The type bytes of a client's messages.
 pub mod tag {
-    #![allow(missing_docs)]
     pub const BIND: u8 = b'B';
     pub const CLOSE: u8 = b'C';
     pub const COPY_DATA: u8 = b'd';

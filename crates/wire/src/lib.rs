@@ -6,8 +6,6 @@
 //! login to a server. [`certificate`] has the hash that SCRAM binds to. A reading function takes a slice and returns
 //! the length of the first message, or that it needs more bytes: so a stream may be cut anywhere.
 
-#![warn(clippy::too_many_lines)]
-
 pub mod backend;
 pub mod certificate;
 pub mod error;

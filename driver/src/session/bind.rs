@@ -19,7 +19,7 @@ use crate::columns::ColumnsBuilder;
 impl Session {
     /// A query by its text; `shape` is 0 for rows, 1 for one row, 2 for a value of `column`, 3 for the status.
     #[pyo3(signature = (query, args, timeout, record_class, limit, shape, column=None))]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them one by one")]
     fn fetch<'py>(
         slf: &Bound<'py, Self>,
         query: Py<PyString>,
@@ -36,7 +36,7 @@ impl Session {
 
     /// Bind and Execute of a statement.
     #[pyo3(signature = (statement, args, portal, limit, shape, timeout, column=None))]
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them one by one")]
     fn bind_run<'py>(
         slf: &Bound<'py, Self>,
         statement: Py<Statement>,
@@ -167,7 +167,7 @@ impl Session {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
+    #[expect(clippy::too_many_arguments, reason = "Python gives them one by one")]
     pub(super) fn send_bind(
         slf: &Bound<'_, Self>,
         op: &Bound<'_, Op>,

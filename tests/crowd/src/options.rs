@@ -32,7 +32,6 @@ The server lets in everybody from here without a password.
 
 /// What the command line says.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub struct Options {
     pub server: SocketAddr,
     pub pooler: Option<SocketAddr>,

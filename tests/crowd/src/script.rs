@@ -226,6 +226,7 @@ impl<'a> Script<'a> {
 
     // Statements
 
+    #[expect(clippy::too_many_lines, reason = "one arm a statement")]
     fn read(&mut self) -> Statement {
         let tag = self.tag();
         let parsing = if self.options.with("parsing") { 25 } else { 0 };

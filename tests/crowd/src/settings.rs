@@ -7,7 +7,6 @@ pub type Text = Arc<str>;
 
 /// A setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Setting {
     SearchPath,
     Role,

@@ -143,7 +143,6 @@ impl Answer {
 
 /// What a statement leaves in its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)]
 pub enum Effect {
     None,
     Set(Setting, Text),

@@ -11,7 +11,6 @@ use crate::statement::{Copying, Effect, Statement};
 
 /// One message of a unit, or what it stands for.
 #[derive(Debug, Clone)]
-#[allow(missing_docs)]
 pub enum Op {
     Query(Vec<Rc<Statement>>),
     /// The name 0 is the unnamed statement, or portal.

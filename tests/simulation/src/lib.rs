@@ -22,8 +22,7 @@
 //! A schedule is made of a seed ([`schedule::of_seed`]), or of the bytes of a fuzzer ([`schedule::of_bytes`]); one that
 //! fails is cut down to the steps that matter ([`search::shrink`]).
 
-// The judge speaks by panics.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "the judge speaks by panics")]
 
 pub mod dice;
 pub mod model;

@@ -90,6 +90,7 @@ pub fn take(world: &mut World, step: &Step) {
 }
 
 /// The schedule of a seed: how things are set up, and so many steps.
+#[expect(clippy::too_many_lines, reason = "one draw after the other")]
 pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
     let mut dice = Dice::new(seed);
     let mut setup = Setup {

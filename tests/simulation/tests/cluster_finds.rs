@@ -1,6 +1,6 @@
 //! Schedules of several servers that the simulation has found faults by, cut down to the steps that matter.
 
-#![allow(clippy::panic)]
+#![allow(clippy::panic, reason = "a test that fails panics")]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Schedules of several pools that a seed has found, shrunk by hand: see the head of `finds.rs`.
 
-#![allow(clippy::panic)]
+#![allow(clippy::panic, reason = "a test that fails panics")]
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Some thousand schedules, in well under a minute.
 
-#![allow(clippy::panic)]
+#![allow(clippy::panic, reason = "a test that fails panics")]
 
 use simulation::schedule::of_seed;
 use simulation::search::run;

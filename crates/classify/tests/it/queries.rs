@@ -96,6 +96,7 @@ fn queries_that_write_or_may_are_writes() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn functions_are_judged_by_their_volatility() {
     check(&[
         ("SELECT nextval('s')", "Write volatile_function"),

@@ -10,6 +10,7 @@ fn kind(sql: &str) -> Kind {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn every_kind_of_statement() {
     let cases = [
         ("SHOW search_path", "Show session_state"),
@@ -295,6 +296,7 @@ fn parameters_of_the_transaction_are_not_of_the_session() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list")]
 fn what_may_leave_anything_behind_is_opaque() {
     for (sql, expected) in [
         ("INSERT INTO accounts VALUES (1, lower('x'))", "Write write"),

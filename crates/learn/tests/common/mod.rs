@@ -1,5 +1,5 @@
 //! What the tests against the real library share.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "no test needs all of it")]
 
 use std::path::PathBuf;
 

@@ -341,6 +341,7 @@ impl Client {
         self.units.front_mut().expect("an answer that nobody has asked for")
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm a message")]
     pub(super) fn hear(&mut self, tag: u8, body: &[u8], ledger: &mut Ledger) {
         let text = String::from_utf8_lossy(body).replace('\0', " ");
         trace!("client {:?}: {} {text}", self.units.front().map(|unit| &unit.name), char::from(tag));

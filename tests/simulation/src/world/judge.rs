@@ -86,6 +86,7 @@ impl World {
     }
 
     /// A statement runs; whether it has done well.
+    #[expect(clippy::too_many_lines, reason = "one arm a statement")]
     pub(super) fn execute(&mut self, at: usize, command: &Command, parameter: Option<&str>) -> bool {
         let connection = &mut self.connections[at];
         let mut struck = connection.strike.take();
