@@ -121,6 +121,32 @@ def sources():
     return found | {path.name: path.read_text() for path in ROOT.glob("*.md")}
 
 
+def test_notes_on_the_design_name_what_exists():
+    code = {path: text for path, text in sources().items() if not path.startswith("docs/")}
+    words = {word for path, text in code.items() if not path.endswith(".md") for word in re.findall(r"\w+", text)}
+    known = {
+        "/".join(parts[start:end])
+        for path in sources()
+        for parts in [path.split("/")]
+        for start in range(len(parts))
+        for end in range(start + 1, len(parts) + 1)
+    }
+    missing = []
+    for page, text in sources().items():
+        if not page.startswith("docs/design/"):
+            continue
+        for name in re.findall(r"`([^`\n]+)`", text):
+            if re.fullmatch(r"[\w./-]+\.(rs|py|c|sql)|[\w-]+/[\w./-]*", name):
+                exists = name.rstrip("/") in known
+            elif re.fullmatch(r"\w+(::\w+)+(\(.*\))?", name):
+                exists = set(re.findall(r"\w+", name.split("(")[0])) <= words
+            else:
+                continue
+            if not exists:
+                missing.append(f"{page}: {name}")
+    assert not missing, "\n".join(missing)
+
+
 def test_notes_on_the_design_that_are_named_exist():
     notes = {path.name for path in (ROOT / "docs" / "design").glob("*.md")}
     missing = []
