@@ -35,7 +35,7 @@ MORE_SEEDS = {
     "model_ubj": "crates/forest/tests/models/[0-9]*",
     "model_state": "crates/forest/tests/models/[0-9]*",
     "model_binary": "crates/forest/tests/models/binary",
-    "model_catboost": "tests/carry",
+    "model_catboost": "tests/exchange",
     "image": "crates/forest/tests/images/*",
 }
 

@@ -12,9 +12,9 @@ use learn::side::Rule;
 use pgrx::pg_sys;
 
 use crate::cache::{self, Digest, Opened, Used};
-use crate::carry::outline::{Given, Outline};
 use crate::compiled::{self, Compiled};
 use crate::error::{Error, Result};
+use crate::exchange::description::{Description, Given};
 use crate::features::{MOST_FEATURES, Moment, bool_word};
 use crate::memory;
 use crate::model_meta::{self, Class, FeatureColumn, LabelColumn, ModelMeta, Task};
@@ -746,5 +746,5 @@ pub fn describe(ensemble: &Ensemble) -> Result<ModelMeta> {
     if let Some(json) = ensemble.attributes.get(model_meta::ATTRIBUTE) {
         return ModelMeta::from_json(json).map_err(|error| Error::corrupted(error.to_string()));
     }
-    Outline::of_ensemble(ensemble, Vec::new()).meta(&Given::default())
+    Description::of_ensemble(ensemble, Vec::new()).meta(&Given::default())
 }

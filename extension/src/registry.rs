@@ -1080,13 +1080,13 @@ fn relation_named(name: &str) -> Result<pg_sys::Oid> {
 }
 
 /// A relation in the extension's schema, as it is until the end of the transaction.
-pub struct Found {
+pub struct LockedRelation {
     pub relation: pg_sys::Oid,
     pub owner: pg_sys::Oid,
 }
 
 /// The relation `pgml.<name>`, locked against what would make another one of it.
-pub fn find_locked(name: &str) -> Result<Option<Found>> {
+pub fn find_locked(name: &str) -> Result<Option<LockedRelation>> {
     let name = CString::new(name).map_err(|error| Error::invalid(error.to_string()))?;
     loop {
         let relation = find_relation(&name);
@@ -1096,7 +1096,7 @@ pub fn find_locked(name: &str) -> Result<Option<Found>> {
         // SAFETY: a lock that is released with the transaction, on a relation that may be gone: that is looked at then.
         unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as pg_sys::LOCKMODE) };
         if find_relation(&name) == relation {
-            return Ok(Some(Found { relation, owner: crate::owner::owner_of(relation) }));
+            return Ok(Some(LockedRelation { relation, owner: crate::owner::owner_of(relation) }));
         }
     }
 }
@@ -1127,7 +1127,7 @@ fn columns_of_table(relation: pg_sys::Oid) -> Result<Option<String>> {
 /// Makes the table `pgml.<name>` anew, with these column definitions and rows, both written as SQL; gives its name. Every
 /// role may read the table. The one that was `found` goes, which is the current role's own; the names of the registry are
 /// not for use here. One with the same columns stays, with the views on it, and only its rows go.
-pub fn remake_table(name: &str, found: Option<&Found>, columns: &str, rows: &[String]) -> Result<String> {
+pub fn remake_table(name: &str, found: Option<&LockedRelation>, columns: &str, rows: &[String]) -> Result<String> {
     let table = format!("pgml.{name}");
     let before = found.map(|found| columns_of_table(found.relation)).transpose()?;
     if before.as_ref().is_some_and(|before| before.as_deref() == Some(columns)) {

@@ -87,7 +87,7 @@ impl Turn {
 
 /// Why no server can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
+pub enum Reason {
     /// The servers have not been heard of yet: wait for the next view.
     NotKnownYet,
     /// There is no primary: it is down, and none has been promoted yet.
@@ -104,7 +104,7 @@ pub struct Unavailable {
     /// What was wanted.
     pub want: Want,
     /// Why there is none.
-    pub why: Why,
+    pub why: Reason,
     /// What keeps the servers out: how many and by what, for people.
     pub kept_out: String,
 }
@@ -117,9 +117,9 @@ impl std::fmt::Display for Unavailable {
             Want::ReplicaOrPrimary | Want::Any => "a server for reads",
         };
         match self.why {
-            Why::NotKnownYet => write!(out, "{what} is not known yet"),
-            Why::AllTried => write!(out, "every server that could be {what} has failed ({})", self.kept_out),
-            Why::NoPrimary | Why::NoReader => write!(out, "there is no {} now ({})", &what[2..], self.kept_out),
+            Reason::NotKnownYet => write!(out, "{what} is not known yet"),
+            Reason::AllTried => write!(out, "every server that could be {what} has failed ({})", self.kept_out),
+            Reason::NoPrimary | Reason::NoReader => write!(out, "there is no {} now ({})", &what[2..], self.kept_out),
         }
     }
 }
@@ -160,10 +160,10 @@ impl View {
         };
         let unheard = self.servers().iter().any(|server| server.standing == Standing::Unknown);
         let why = match want {
-            _ if candidates > 0 => Why::AllTried,
-            _ if unheard => Why::NotKnownYet,
-            Want::Write => Why::NoPrimary,
-            _ => Why::NoReader,
+            _ if candidates > 0 => Reason::AllTried,
+            _ if unheard => Reason::NotKnownYet,
+            Want::Write => Reason::NoPrimary,
+            _ => Reason::NoReader,
         };
         let mut reasons: Vec<String> = Vec::new();
         for server in self.servers() {
@@ -318,13 +318,13 @@ mod tests {
         let down = view(&[(Standing::Down, 1, false), (Standing::Replica, 1, true), (Standing::Lagging, 1, false)]);
         assert_eq!(
             ask(&down, Want::Replica),
-            (Why::NoReader, "there is no replica now (h0:5432 down, h1:5432 banned, h2:5432 lagging)".to_owned())
+            (Reason::NoReader, "there is no replica now (h0:5432 down, h1:5432 banned, h2:5432 lagging)".to_owned())
         );
-        assert_eq!(ask(&down, Want::Write).0, Why::NoPrimary);
+        assert_eq!(ask(&down, Want::Write).0, Reason::NoPrimary);
         let blank = view(&[(Standing::Unknown, 1, false)]);
-        assert_eq!(ask(&blank, Want::Any), (Why::NotKnownYet, "a server for reads is not known yet".to_owned()));
+        assert_eq!(ask(&blank, Want::Any), (Reason::NotKnownYet, "a server for reads is not known yet".to_owned()));
         let banned = view(&[(Standing::Primary, 1, true)]);
-        assert_eq!(ask(&banned, Want::Any).0, Why::NoReader);
+        assert_eq!(ask(&banned, Want::Any).0, Reason::NoReader);
         assert!(banned.choose(Want::Write, Strategy::Random, &[], Tried::default(), &mut turn).is_ok());
     }
 

@@ -24,7 +24,7 @@ mod time;
 mod view;
 
 pub use ban::{Ban, BanReason};
-pub use choose::{Strategy, Tried, Turn, Unavailable, Want, Why};
+pub use choose::{Reason, Strategy, Tried, Turn, Unavailable, Want};
 pub use cluster::{Cluster, ServerReport};
 pub use lag::Lag;
 pub use replay::Replay;

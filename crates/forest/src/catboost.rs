@@ -1,7 +1,7 @@
 //! Reads CatBoost's models in its JSON format, as far as their trees are symmetric and split numbers only: what it keeps
 //! of categories is hashed, and is refused.
 
-use crate::double::{Grove, Link, MOST_FEATURES, Node, Noted};
+use crate::double::{Link, MOST_FEATURES, Node, Noted, TreeArrays};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::value::{At, Value};
@@ -18,7 +18,7 @@ pub struct Model {
     /// As in the file: `Logloss`.
     pub objective: String,
     /// The trees; a leaf has a value an output.
-    pub grove: Grove,
+    pub arrays: TreeArrays,
     /// What is added to the sums, one an output.
     pub base: Vec<f64>,
     /// What becomes of the sums.
@@ -54,10 +54,10 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
         path: "trees".into(),
         what: "a model whose trees are not symmetric".into(),
     })?;
-    let mut grove = Grove::new(base.len(), base.len());
+    let mut arrays = TreeArrays::new(base.len(), base.len());
     for (index, item) in trees.items()?.iter().enumerate() {
         let tree = At { value: item, path: trees.path.index(index) };
-        push(&tree, &features, scale, &mut grove)?;
+        push(&tree, &features, scale, &mut arrays)?;
     }
     let objective = objective(&root)?;
     let class_names = class_names(&root)?;
@@ -76,7 +76,7 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
     for feature in features {
         feature_names[feature.column] = feature.name;
     }
-    Ok(Model { width, feature_names, class_names, objective, grove, base, link })
+    Ok(Model { width, feature_names, class_names, objective, arrays, base, link })
 }
 
 /// A feature of numbers, in the order of the trees' own numbers.
@@ -151,13 +151,13 @@ fn class_names(root: &At<'_, '_>) -> Result<Vec<String>> {
     list.strings()
 }
 
-fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, grove: &mut Grove) -> Result<()> {
+fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, arrays: &mut TreeArrays) -> Result<()> {
     let list = tree.field("splits")?;
     let splits = list.items().unwrap_or_default();
     if splits.len() > DEEPEST {
         return Err(list.invalid("has more levels than CatBoost allows"));
     }
-    let (leaves, size) = (1_usize << splits.len(), grove.size);
+    let (leaves, size) = (1_usize << splits.len(), arrays.size);
     let values = tree.field("leaf_values")?;
     let numbers = values.doubles()?;
     if numbers.len() != leaves * size || numbers.iter().any(|value| !value.is_finite()) {
@@ -189,7 +189,7 @@ fn push(tree: &At<'_, '_>, features: &[Feature], scale: f64, grove: &mut Grove) 
     let values: Vec<f64> = numbers.iter().map(|value| value * scale).collect();
     let covers = leaf_weights(tree, leaves)?.map_or_else(Vec::new, |weights| covers(&weights));
     let noted = Noted { covers: &covers, gains: &[] };
-    grove.push(&nodes, &[], noted, &values).map_err(|_| tree.invalid("is more than there is memory for"))
+    arrays.push(&nodes, &[], noted, &values).map_err(|_| tree.invalid("is more than there is memory for"))
 }
 
 /// The weight of the training rows in each leaf, where the file has it.
@@ -236,7 +236,7 @@ mod tests {
         let model = read(MODEL.as_bytes()).unwrap();
         assert_eq!((model.width, model.link, &model.base[..]), (2, Link::Identity, &[0.5][..]));
         assert_eq!(model.feature_names, ["a", "b"]);
-        let trees = model.grove.trees();
+        let trees = model.arrays.trees();
         trees.check(2).unwrap();
         for (row, expected) in [
             ([-1.0, 0.0], 11.0),

@@ -248,15 +248,15 @@ impl Trees<'_> {
 /// What the training noted of each node of a tree, which predictions do without: one a node, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noted<'a> {
-    /// See [`Grove::covers`].
+    /// See [`TreeArrays::covers`].
     pub covers: &'a [f32],
-    /// See [`Grove::gains`].
+    /// See [`TreeArrays::gains`].
     pub gains: &'a [f32],
 }
 
 /// Trees on their way to be stored: what [`Trees`] borrows, owned.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Grove {
+pub struct TreeArrays {
     /// See [`Trees::nodes`].
     pub nodes: Vec<Node>,
     /// See [`Trees::roots`].
@@ -275,10 +275,10 @@ pub struct Grove {
     pub size: usize,
 }
 
-impl Grove {
+impl TreeArrays {
     /// Without a tree yet.
-    pub fn new(outputs: usize, size: usize) -> Grove {
-        Grove {
+    pub fn new(outputs: usize, size: usize) -> TreeArrays {
+        TreeArrays {
             nodes: Vec::new(),
             roots: vec![0],
             values: Vec::new(),

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::double::{Grove, Link, MOST_FEATURES, Node, Noted, ZERO_IS_MISSING, threshold_of};
+use crate::double::{Link, MOST_FEATURES, Node, Noted, TreeArrays, ZERO_IS_MISSING, threshold_of};
 use crate::error::{Error, Result};
 use crate::json;
 use crate::value::At;
@@ -23,7 +23,7 @@ pub struct Model {
     /// As in the file: `binary sigmoid:1`. Empty where it is the caller's own.
     pub objective: String,
     /// The trees, those of a round one after another, an output each.
-    pub grove: Grove,
+    pub arrays: TreeArrays,
     /// What the sums are divided by: 1, or the rounds of a random forest.
     pub divisor: f64,
     /// What becomes of the sums.
@@ -74,12 +74,12 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
     }
     let objective = header.maybe("objective").unwrap_or("").trim().to_owned();
     let (link, scale) = link(&header, &objective, outputs)?;
-    let mut grove = Grove::new(outputs, 1);
+    let mut arrays = TreeArrays::new(outputs, 1);
     for (index, text) in sections.enumerate() {
         let section = Section::new(&format!("tree {index}"), text);
-        Tree::read(&section, width)?.push(&section, &mut grove)?;
+        Tree::read(&section, width)?.push(&section, &mut arrays)?;
     }
-    let trees = grove.trees().len();
+    let trees = arrays.trees().len();
     if header.maybe("tree_sizes").is_some_and(|sizes| sizes.split_whitespace().count() != trees) {
         return Err(header.wrong("tree_sizes", "does not have a size a tree"));
     }
@@ -88,7 +88,7 @@ pub fn read(bytes: &[u8]) -> Result<Model> {
     }
     let divisor = if header.maybe("average_output").is_some() { (trees / outputs).max(1) as f64 } else { 1.0 };
     let categories = categories(rest, width)?;
-    Ok(Model { width, feature_names, categories, objective, grove, divisor, link, scale })
+    Ok(Model { width, feature_names, categories, objective, arrays, divisor, link, scale })
 }
 
 /// What the Python package writes behind the trees: which features are categories, and pandas' names of those.
@@ -249,7 +249,7 @@ impl Tree {
     }
 
     /// Adds it, every child after its parent.
-    fn push(&self, section: &Section<'_>, grove: &mut Grove) -> Result<()> {
+    fn push(&self, section: &Section<'_>, arrays: &mut TreeArrays) -> Result<()> {
         let total = 2 * self.values.len() - 1;
         let mut nodes = vec![Node::leaf(0)];
         let mut covers = vec![0.0];
@@ -284,7 +284,7 @@ impl Tree {
         // A stump has neither, and needs none.
         let covers = if self.counts.is_empty() && nodes.len() > 1 { &[][..] } else { &covers };
         let gains = if self.gains.is_empty() && nodes.len() > 1 { &[][..] } else { &gains };
-        let pushed = grove.push(&nodes, &categories, Noted { covers, gains }, &self.values);
+        let pushed = arrays.push(&nodes, &categories, Noted { covers, gains }, &self.values);
         pushed.map_err(|_| section.wrong("num_leaves", "is more than there is memory for"))
     }
 
@@ -330,7 +330,7 @@ mod tests {
     fn a_model_is_read() {
         let model = read(MODEL.as_bytes()).unwrap();
         assert_eq!((model.width, model.link, model.scale, model.divisor), (2, Link::Logistic, 2.0, 1.0));
-        let trees = model.grove.trees();
+        let trees = model.arrays.trees();
         trees.check(2).unwrap();
         for (row, expected) in [
             ([1.5, 0.0], 2.0),

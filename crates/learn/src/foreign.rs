@@ -60,7 +60,7 @@ pub fn source(stored: &Stored) -> Option<Source> {
 pub fn lightgbm(bytes: &[u8]) -> Result<Foreign, forest::Error> {
     let read = forest::lightgbm::read(bytes)?;
     let is_default = read.feature_names.iter().enumerate().all(|(index, name)| *name == format!("Column_{index}"));
-    let outputs = read.link.values(read.grove.outputs);
+    let outputs = read.link.values(read.arrays.outputs);
     Ok(Foreign {
         algorithm: "lightgbm",
         features: if is_default { Vec::new() } else { read.feature_names.clone() },
@@ -115,9 +115,9 @@ pub fn catboost(bytes: &[u8]) -> Result<Foreign, forest::Error> {
     let read = forest::catboost::read(bytes)?;
     let has_names =
         read.feature_names.iter().enumerate().any(|(index, name)| !name.is_empty() && *name != index.to_string());
-    let mut ensemble = Ensemble::new(read.width, read.base, read.grove.size, read.link);
-    let outputs = read.link.values(read.grove.outputs);
-    ensemble.grove = read.grove;
+    let mut ensemble = Ensemble::new(read.width, read.base, read.arrays.size, read.link);
+    let outputs = read.link.values(read.arrays.outputs);
+    ensemble.arrays = read.arrays;
     Ok(Foreign {
         algorithm: "catboost",
         features: if has_names { read.feature_names } else { Vec::new() },

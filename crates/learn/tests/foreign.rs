@@ -15,8 +15,8 @@ fn files() -> Vec<(Vec<u8>, Read)> {
     vec![
         (file("fuzz/seeds/model_lightgbm/binary"), foreign::lightgbm),
         (file("fuzz/seeds/model_lightgbm/classes"), foreign::lightgbm),
-        (file("tests/carry/catboost_regression.json"), foreign::catboost),
-        (file("tests/carry/catboost_three.json"), foreign::catboost),
+        (file("tests/exchange/catboost_regression.json"), foreign::catboost),
+        (file("tests/exchange/catboost_three.json"), foreign::catboost),
         (file("fuzz/seeds/model_onnx/forest.onnx"), onnx),
         (file("fuzz/seeds/model_onnx/boosting.onnx"), onnx),
         (file("fuzz/seeds/model_onnx/bayes.onnx"), onnx),

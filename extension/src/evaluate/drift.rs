@@ -44,7 +44,7 @@ pub struct Column {
 
 /// The name of a column, how far the shares of its parts have moved, the Kolmogorov-Smirnov statistic, and how many rows have
 /// a category that training has not seen.
-pub type Found = (String, Option<Moved>, Option<f64>, Option<u64>);
+pub type ColumnDrift = (String, Option<Moved>, Option<f64>, Option<u64>);
 
 enum Compared {
     Numbers(Numbers),
@@ -97,7 +97,7 @@ fn drift(call: &Call, model: i64) -> Result<pg_sys::Datum> {
     let stability = |moved: &Option<Moved>| moved.map_or(f64::NEG_INFINITY, |moved| moved.stability);
     found.sort_by(|(_, a, ..), (_, b, ..)| stability(b).total_cmp(&stability(a)));
     let rows = i64::try_from(rows).unwrap_or(i64::MAX);
-    let row = |(name, moved, distance, unseen): Found| {
+    let row = |(name, moved, distance, unseen): ColumnDrift| {
         let (stability, chance) = (moved.map(|moved| moved.stability), moved.map(|moved| moved.chance));
         vec![
             Some(text_datum(&name)),
@@ -211,7 +211,7 @@ impl Compared {
 }
 
 impl Column {
-    pub fn drift(self) -> Found {
+    pub fn drift(self) -> ColumnDrift {
         match self.compared {
             Compared::Numbers(numbers) => (self.name, numbers.moved(), numbers.kolmogorov_smirnov(), None),
             Compared::Categories { compared, .. } => (self.name, compared.moved(), None, Some(self.unseen)),

@@ -234,7 +234,7 @@ fn optional<'a>(text: Option<&'a str>) -> pgrx::datum::DatumWithOid<'a> {
 }
 
 /// What is known of a job.
-pub struct Known {
+pub struct JobState {
     pub role: pg_sys::Oid,
     pub status: String,
     /// Where it runs, if it does.
@@ -242,7 +242,7 @@ pub struct Known {
 }
 
 /// The job as it is now, whatever the snapshot of the query.
-pub fn find(id: i64) -> Result<Option<Known>> {
+pub fn find(id: i64) -> Result<Option<JobState>> {
     // SAFETY: within a transaction and not in parallel mode; popped below, or with the transaction on an error.
     unsafe { pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot()) };
     let found = select(
@@ -252,7 +252,7 @@ pub fn find(id: i64) -> Result<Option<Known>> {
         |tuple| {
             let (pid, began) = (tuple.get(3)?, tuple.get::<TimestampWithTimeZone>(4)?);
             let process = pid.zip(began).map(|(pid, began)| Process { pid, began: began.into() });
-            Ok(Known { role: value(tuple, 1)?, status: value(tuple, 2)?, process })
+            Ok(JobState { role: value(tuple, 1)?, status: value(tuple, 2)?, process })
         },
     );
     // SAFETY: pushed above.

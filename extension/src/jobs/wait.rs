@@ -50,7 +50,7 @@ fn wait(call: &Call) -> Result<pg_sys::Datum> {
 }
 
 /// A job that the current role may know of.
-pub fn known(id: i64) -> Result<table::Known> {
+pub fn known(id: i64) -> Result<table::JobState> {
     let job = table::find(id)?.filter(|job| access::acts_as(job.role));
     job.ok_or_else(|| no_such_training(id))
 }
@@ -86,7 +86,7 @@ fn job_status(call: &Call) -> Result<pg_sys::Datum> {
 }
 
 /// Has the queue looked after if nobody does, though it has this job. Whether the job was killed.
-fn look_after_queue(id: i64, job: &table::Known) -> Result<bool> {
+fn look_after_queue(id: i64, job: &table::JobState) -> Result<bool> {
     let killed = job.process.is_some_and(|process| !process.lives())
         // It may have ended in between.
         && table::find(id)?.is_some_and(|job| job.status == status::RUNNING);

@@ -26,14 +26,14 @@ const MANY_ROWS: u64 = 500;
 
 /// What is to be told.
 #[derive(Default)]
-pub struct Told {
+pub struct Notices {
     left_out: Vec<(String, String)>,
     imputed: Vec<(String, &'static str)>,
     grouped: Vec<(String, String)>,
     unlabelled: u64,
 }
 
-impl Told {
+impl Notices {
     /// That a column is left out, and why.
     pub fn leave_out(&mut self, name: &str, why: String, preprocess: &mut Map<String, Value>) {
         preprocess.insert(name.to_owned(), json!({ "role": "ignore" }));
@@ -125,7 +125,7 @@ pub fn leave_out(
     columns: &[ResultColumn],
     labels: &[String],
     preprocess: &mut Map<String, Value>,
-    told: &mut Told,
+    told: &mut Notices,
 ) -> Result<()> {
     if guc::strict() {
         return Ok(());

@@ -53,10 +53,10 @@ use crate::registry::{self, Project, Snapshot};
 use crate::sql::{Call, text_datum};
 use base::Base;
 use columns::{Data, Reader};
-use defaults::Told;
+use defaults::Notices;
 pub use engine::ALGORITHMS;
 use engine::{Engine, Fitted, Prepared};
-use report::{EverySecond, Said};
+use report::{EverySecond, MessageLog};
 pub use request::Request;
 use rival::Rival;
 use roles::Roles;
@@ -106,7 +106,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let task = task_of(request, project.as_ref())?;
     check_label(request, task, project.as_ref())?;
     let metric = Metric::find(request.metric.as_deref(), project.as_ref(), task)?;
-    let said = Said::begin();
+    let said = MessageLog::begin();
     let algorithm = ALGORITHMS.iter().position(|name| *name == request.algorithm).unwrap_or(ALGORITHMS.len());
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
@@ -377,7 +377,7 @@ impl Plan {
     }
 
     /// Leaves out what a new snapshot does not learn from: columns of no use, and what the last training left out.
-    fn leave_out(&mut self, request: &Request, told: &mut Told) -> Result<()> {
+    fn leave_out(&mut self, request: &Request, told: &mut Notices) -> Result<()> {
         let columns = cursor::describe(&self.source.statement)?;
         if request.preprocess.is_empty() {
             // What was left out before, and is there no more, is not missed.

@@ -19,12 +19,12 @@ thread_local! {
 }
 
 /// Collects what a training says, until it is dropped: whoever looks at the model later reads it there.
-pub struct Said(());
+pub struct MessageLog(());
 
-impl Said {
-    pub fn begin() -> Said {
+impl MessageLog {
+    pub fn begin() -> MessageLog {
         SAID.set(Some(Vec::new()));
-        Said(())
+        MessageLog(())
     }
 
     /// What has been said so far.
@@ -33,7 +33,7 @@ impl Said {
     }
 }
 
-impl Drop for Said {
+impl Drop for MessageLog {
     fn drop(&mut self) {
         SAID.set(None);
     }

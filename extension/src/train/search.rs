@@ -106,7 +106,7 @@ pub fn trials(request: &Request, search: &Search, task: Task) -> Result<Vec<Tria
 }
 
 /// The best combination, and what came of all of them, by scikit-learn's names.
-pub struct Found {
+pub struct SearchResult {
     pub hyperparams: Map<String, Value>,
     pub results: Value,
     /// What is to be said of a search that was told to end.
@@ -121,7 +121,7 @@ pub fn run(
     plan: &Plan,
     (data, split): (&Data, &Split),
     metric: &Metric,
-) -> Result<Found> {
+) -> Result<SearchResult> {
     let classes = match data.task {
         Task::Classification => Some(data.spool.labels()?),
         _ => None,
@@ -156,7 +156,7 @@ pub fn run(
     let Some(trial) = trials.into_iter().nth(best) else {
         return Err(Error::invalid("search_params has no combination to try"));
     };
-    Ok(Found { hyperparams: trial.hyperparams(request), results: found, note })
+    Ok(SearchResult { hyperparams: trial.hyperparams(request), results: found, note })
 }
 
 /// What a search goes through.

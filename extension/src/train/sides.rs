@@ -25,12 +25,12 @@ const DAY: i64 = 86_400_000_000;
 #[derive(Default)]
 pub struct RowHasher {
     columns: Vec<Column>,
-    met: Met,
+    met: Observed,
 }
 
 /// What hashing values has met.
 #[derive(Default)]
-struct Met {
+struct Observed {
     /// The numbers of the last array.
     elements: Vec<f32>,
     /// Whether a number had a fraction.
@@ -126,7 +126,7 @@ fn datum(position: usize, values: &[pg_sys::Datum], nulls: &[bool]) -> Option<pg
     values.get(position).copied().filter(|_| nulls.get(position) == Some(&false))
 }
 
-fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Met) -> Result<u64> {
+fn hash(reading: Reading, datum: Option<pg_sys::Datum>, met: &mut Observed) -> Result<u64> {
     let Some(datum) = datum else { return Ok(side::NULL) };
     let bits = datum.value();
     // SAFETY: the column is of the type that the reading was made for.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::columns::Reader;
 use super::cursor;
-use super::defaults::{self, Told};
+use super::defaults::{self, Notices};
 use super::report;
 use super::request;
 use super::roles::Roles;
@@ -27,7 +27,7 @@ fn snapshot(call: &Call) -> Result<pg_sys::Datum> {
     registry::check_writable(c"pgml.snapshot()")?;
     let source = Source::resolve(&asked.relation_name)?;
     let labels: Vec<String> = asked.y_column_name.iter().cloned().collect();
-    let mut told = Told::default();
+    let mut told = Notices::default();
     defaults::leave_out(&cursor::describe(&source.statement)?, &labels, &mut asked.preprocess, &mut told)?;
     let id = registry::next_id(c"snapshots_id_seq")?;
     report::info(&format!("Snapshotting {}, this may take a little while...", source.name));

@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 
 use super::base::Base;
 use super::columns::{self, Data};
-use super::defaults::{self, Told};
+use super::defaults::{self, Notices};
 use super::engine::{self, Engine, Fitted};
 use super::refit::{self, Wanted};
 use super::request::Request;
 use super::rival::Rival;
 use super::roles::Roles;
 use super::score::Scorer;
-use super::search::{self, Found, Trial};
+use super::search::{self, SearchResult, Trial};
 use super::sides;
 use super::{Fit, Plan, class_weight, compare, fit, positive, read, report, task_of};
 use crate::activity::{self, Phase};
@@ -39,7 +39,7 @@ pub struct Training<'a> {
     engine: Box<dyn Engine>,
     plan: Plan,
     roles: Roles,
-    told: Told,
+    told: Notices,
     again: Wanted,
     base: Option<Base>,
     rival: Option<Rival>,
@@ -58,7 +58,7 @@ pub struct HeldOut {
 pub struct First {
     fitted: Fitted,
     time: Duration,
-    pub found: Option<Found>,
+    pub found: Option<SearchResult>,
 }
 
 impl First {
@@ -87,7 +87,7 @@ impl<'a> Training<'a> {
         let hyperparams = first.as_ref().unwrap_or(&request.hyperparams);
         let engine = engine::open(&request.algorithm, task, hyperparams, request.seed())?;
         let mut plan = Plan::make(request, task, project.as_ref())?;
-        let mut told = Told::default();
+        let mut told = Notices::default();
         if plan.is_new {
             plan.leave_out(request, &mut told)?;
         }

@@ -2,7 +2,7 @@
 //! and Rubin, 1977), from the clusters of k-means.
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::families::cluster::k_means::{Points, Search, first_centres, k_means};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::mixture::{self, Parts, log_density, triangle};
@@ -132,9 +132,9 @@ struct Mixing<'a> {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    let count = groups::at_most_rows(problem, given, "n_components", given.count("n_components"))?;
-    let values = groups::values(problem)?;
-    let weights = groups::weights(problem);
+    let count = common::at_most_rows(problem, given, "n_components", given.count("n_components"))?;
+    let values = common::values(problem)?;
+    let weights = common::weights(problem);
     let points = Points { values: &values, width: problem.width, weights: &weights };
     let covariances = match given.word("covariance_type") {
         "tied" => Covariances::Tied,
@@ -143,7 +143,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         _ => Covariances::Full,
     };
     let mixing = Mixing { points, count, covariances, least: given.number("reg_covar") };
-    let mut random = groups::random(problem, given);
+    let mut random = common::random(problem, given);
     let (most, enough) = (given.count("max_iter"), given.number("tol"));
     let mut best: Option<(f64, Parts, bool)> = None;
     for _ in 0..given.count("n_init") {

@@ -4,7 +4,7 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::usual::{POSITIVE, RANDOM_STATE, ignored, seed, takes};
+use crate::families::common::{POSITIVE, RANDOM_STATE, ignored, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
 use crate::forms::kernel::{self, Link, Parts};
 use crate::forms::laplace::{self, Binary};

@@ -3,7 +3,7 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::usual::{NOT_NEGATIVE, takes};
+use crate::families::common::{NOT_NEGATIVE, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, zeros};
 use crate::forms::kernel::{self, Link, Parts};
 use crate::numerics::algebra::least_squares;

@@ -1,7 +1,7 @@
 //! k nearest neighbours: the labels of the training rows that are most like a row speak for it.
 
 use crate::Error;
-use crate::families::usual::{POSITIVE, ignored, takes};
+use crate::families::common::{POSITIVE, ignored, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::neighbours::{self, Metric, Vote};
 use crate::numerics::tiles::Measure;

@@ -8,6 +8,7 @@
 mod attack;
 mod boosting;
 mod cluster;
+mod common;
 mod ensemble;
 mod gaussian_mixture;
 mod gaussian_process;
@@ -21,7 +22,6 @@ pub(crate) mod principal;
 mod svm;
 #[cfg(test)]
 pub(crate) mod testing;
-mod usual;
 
 use crate::Error;
 use crate::family::{Control, Family, Given, Model, Problem, Task};

@@ -2,7 +2,7 @@
 //! variances are all there is to learn. The same as scikit-learn's GaussianNB.
 
 use crate::Error;
-use crate::families::usual::{NOT_NEGATIVE, takes};
+use crate::families::common::{NOT_NEGATIVE, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
 use crate::forms::normal_densities;
 

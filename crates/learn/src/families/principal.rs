@@ -7,7 +7,7 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
 use crate::forms::projection;
 use crate::numerics::algebra::{eigenvalues, feature_means, singular_values};
@@ -90,7 +90,7 @@ struct Directions {
 }
 
 fn fit_pca(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "pca")?;
+    common::unweighted(problem, "pca")?;
     let most = problem.rows.min(problem.width);
     if let Some(count) = given.maybe_count("n_components").filter(|count| *count > most) {
         let why = format!("there are {} rows of {} features, and so {most} components", problem.rows, problem.width);
@@ -127,7 +127,7 @@ fn fit_pca(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
 }
 
 fn fit_svd(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "truncated_svd")?;
+    common::unweighted(problem, "truncated_svd")?;
     let (count, most) = (given.count("n_components"), problem.rows.min(problem.width));
     if count > most {
         let why = format!("there are {} rows of {} features, and so {most} components", problem.rows, problem.width);

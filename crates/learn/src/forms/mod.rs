@@ -4,6 +4,7 @@
 
 pub(crate) mod centroids;
 pub(crate) mod kernel;
+pub(crate) mod labelled_rows;
 pub(crate) mod laplace;
 pub(crate) mod linear;
 pub(crate) mod mixture;
@@ -13,7 +14,6 @@ pub(crate) mod program;
 pub(crate) mod projection;
 pub(crate) mod several;
 pub(crate) mod trees;
-pub(crate) mod witnesses;
 
 use crate::Error;
 use crate::family::{Form, Model, Predict, Stored};
@@ -30,7 +30,7 @@ const ALL: &[&Form] = &[
     &projection::FORM,
     &several::FORM,
     &trees::FORM,
-    &witnesses::FORM,
+    &labelled_rows::FORM,
 ];
 
 /// A stored model, ready to predict.

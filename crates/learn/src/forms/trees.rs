@@ -1,7 +1,7 @@
 //! Trees that are summed in double precision, and what is made of the sums: what all ensembles of trees predict by but
 //! XGBoost's.
 
-use forest::double::{Grove, Link, Node, Noted, Trees};
+use forest::double::{Link, Node, Noted, TreeArrays, Trees};
 use forest::{Explainer, importance};
 
 use crate::Error;
@@ -16,7 +16,7 @@ pub(crate) const FORM: Form = Form { name: "trees", open };
 #[derive(Debug, Clone)]
 pub(crate) struct Ensemble {
     pub(crate) width: usize,
-    pub(crate) grove: Grove,
+    pub(crate) arrays: TreeArrays,
     /// What is added to the sums, one an output.
     pub(crate) base: Vec<f64>,
     /// The weights of the trees, where the prediction is the median of what they say: the least value that at least half
@@ -32,26 +32,26 @@ pub(crate) struct Ensemble {
 impl Ensemble {
     /// No trees yet; with leaves of `size` values.
     pub(crate) fn new(width: usize, base: Vec<f64>, size: usize, link: Link) -> Ensemble {
-        let grove = Grove::new(base.len(), size);
-        Ensemble { width, grove, base, weights: Vec::new(), divisor: 1.0, link, scale: 1.0 }
+        let arrays = TreeArrays::new(base.len(), size);
+        Ensemble { width, arrays, base, weights: Vec::new(), divisor: 1.0, link, scale: 1.0 }
     }
 
     /// The model.
     pub(crate) fn model(self) -> Model {
-        let grove = self.grove;
+        let arrays = self.arrays;
         Model::new(&FORM)
             .set("width", self.width)
-            .set("size", grove.size)
+            .set("size", arrays.size)
             .set("aggregation", if self.weights.is_empty() { "sum" } else { "median" })
             .set("divisor", self.divisor)
             .set("link", self.link.name())
             .set("scale", self.scale)
-            .with::<u32>("nodes", bytemuck::cast_slice(&grove.nodes).to_vec())
-            .with("roots", grove.roots)
-            .with("values", grove.values)
-            .with("categories", grove.categories)
-            .with("covers", grove.covers)
-            .with("gains", grove.gains)
+            .with::<u32>("nodes", bytemuck::cast_slice(&arrays.nodes).to_vec())
+            .with("roots", arrays.roots)
+            .with("values", arrays.values)
+            .with("categories", arrays.categories)
+            .with("covers", arrays.covers)
+            .with("gains", arrays.gains)
             .with("base", self.base)
             .with("weights", self.weights)
     }
@@ -61,8 +61,8 @@ impl From<forest::lightgbm::Model> for Ensemble {
     fn from(model: forest::lightgbm::Model) -> Ensemble {
         Ensemble {
             width: model.width,
-            base: vec![0.0; model.grove.outputs],
-            grove: model.grove,
+            base: vec![0.0; model.arrays.outputs],
+            arrays: model.arrays,
             weights: Vec::new(),
             divisor: model.divisor,
             link: model.link,

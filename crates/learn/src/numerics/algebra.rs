@@ -7,7 +7,7 @@ use faer::{Accum, Mat, MatRef, Par, Side};
 
 use crate::Error;
 use crate::family::{Control, Problem, Sparse, large_zeros, zeros};
-use crate::numerics::apart::apart;
+use crate::numerics::helper_thread::on_helper_thread;
 use crate::numerics::pace::Pace;
 use crate::numerics::triangle::triangle;
 
@@ -134,20 +134,20 @@ pub(crate) fn product(
 /// positive definite.
 pub(crate) fn cholesky(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<(Option<Llt<f64>>, Mat<f64>), Error> {
     let size = matrix.nrows() as f64;
-    apart(size * size * size / 3.0, control, move || (matrix.llt(Side::Lower).ok(), matrix))
+    on_helper_thread(size * size * size / 3.0, control, move || (matrix.llt(Side::Lower).ok(), matrix))
 }
 
 /// The singular values and vectors of a matrix.
 pub(crate) fn singular_values(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<Svd<f64>, Error> {
     let (rows, columns) = (matrix.nrows() as f64, matrix.ncols() as f64);
-    let found = apart(4.0 * rows * columns * rows.min(columns), control, move || matrix.thin_svd())?;
+    let found = on_helper_thread(4.0 * rows * columns * rows.min(columns), control, move || matrix.thin_svd())?;
     found.map_err(|_| Error::Diverged("the singular values were not found"))
 }
 
 /// The eigenvalues, the smallest first, and vectors of a symmetric matrix, of which the lower triangle counts.
 pub(crate) fn eigenvalues(matrix: Mat<f64>, control: &mut Control<'_>) -> Result<SelfAdjointEigen<f64>, Error> {
     let size = matrix.nrows() as f64;
-    let found = apart(4.0 * size * size * size, control, move || matrix.self_adjoint_eigen(Side::Lower))?;
+    let found = on_helper_thread(4.0 * size * size * size, control, move || matrix.self_adjoint_eigen(Side::Lower))?;
     found.map_err(|_| Error::Diverged("the eigenvalues were not found"))
 }
 

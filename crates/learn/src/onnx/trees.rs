@@ -232,7 +232,7 @@ fn sums<'a>(call: &mut Call<'a, '_>, leaf: &str, outputs: usize) -> Result<(Lane
     for part in &trees {
         let Tree { nodes, values } = tree(call, &attributes, part, size, width)?;
         ensemble
-            .grove
+            .arrays
             .push(&nodes, &[], Noted::default(), &values)
             .map_err(|_| node.invalid("there is no memory for its trees"))?;
     }

@@ -13,10 +13,10 @@ use forest::double::{Link, Node, Noted};
 
 use crate::Error;
 use crate::families::boosting::aliases::{Row, count, names, row};
+use crate::families::common::{NOT_NEGATIVE, POSITIVE};
 use crate::families::ensemble::trees::bins::{Bins, MISSING};
 use crate::families::ensemble::trees::loss::Loss;
 use crate::families::ensemble::trees::weights;
-use crate::families::usual::{NOT_NEGATIVE, POSITIVE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::trees::{self, Ensemble};
 use crate::random::Random;
@@ -286,7 +286,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         let (splits, values) = training.tree(iteration, &mut random, control)?;
         let covers = forest::catboost::covers(&training.leaf_weights(1 << splits.len()));
         let (nodes, sets) = training.nodes(&splits)?;
-        ensemble.grove.push(&nodes, &sets, Noted { covers: &covers, gains: &[] }, &values)?;
+        ensemble.arrays.push(&nodes, &sets, Noted { covers: &covers, gains: &[] }, &values)?;
         control.progress(iteration as u64 + 1, settings.iterations as u64)?;
     }
     Ok(ensemble.model())

@@ -7,7 +7,7 @@
 
 use crate::Error;
 use crate::families::boosting::aliases::{Row, count, names, row};
-use crate::families::usual::{NOT_NEGATIVE, POSITIVE};
+use crate::families::common::{NOT_NEGATIVE, POSITIVE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::foreign::with_source;
 use crate::forms::trees::{self, Ensemble};
@@ -543,7 +543,7 @@ mod tests {
         let parameters = format!("{parameters} num_threads=1");
         let trained = train(problem, &parameters, rounds, &mut control).unwrap();
         let read = forest::lightgbm::read(&trained.text).unwrap();
-        assert!(read.grove.trees().len() >= 10, "{hyperparams}");
+        assert!(read.arrays.trees().len() >= 10, "{hyperparams}");
         let model = crate::forms::open_new(&Ensemble::from(read).model()).unwrap();
         let expected = crate::lightgbm::predict(&trained.text, problem.features, problem.width, 0).unwrap();
         let mut values = vec![0.0; problem.rows * model.values()];
@@ -645,7 +645,7 @@ mod tests {
             let problem = Problem { seed, ..regression(&features, 4, &labels) };
             let (parameters, rounds) = parameters(&problem, &given).unwrap();
             let text = train(&problem, &parameters, rounds, &mut Control::new(&mut ask)).unwrap().text;
-            forest::lightgbm::read(&text).unwrap().grove
+            forest::lightgbm::read(&text).unwrap().arrays
         };
         assert!(bytes(1, 1) == bytes(1, 2));
         assert!(bytes(1, 1) != bytes(2, 1));

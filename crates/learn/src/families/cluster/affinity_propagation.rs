@@ -4,11 +4,11 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros};
 use crate::forms::centroids;
-use crate::numerics::apart::apart;
 use crate::numerics::distance::squared;
+use crate::numerics::helper_thread::on_helper_thread;
 use crate::random::Random;
 
 /// Rows of which there is room for what all tell each other: 2.4 GB.
@@ -69,7 +69,7 @@ struct Messages {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "affinity_propagation")?;
+    common::unweighted(problem, "affinity_propagation")?;
     problem.at_most("affinity_propagation", MOST)?;
     control.check()?;
     if (1..problem.rows).all(|row| problem.row(row) == problem.row(0)) {
@@ -121,9 +121,9 @@ fn similarities(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>)
     }
     let preference = match given.maybe_number("preference") {
         Some(preference) => preference,
-        None => apart(all.len() as f64, control, move || median(&mut all))?,
+        None => on_helper_thread(all.len() as f64, control, move || median(&mut all))?,
     };
-    let mut random = groups::random(problem, given);
+    let mut random = common::random(problem, given);
     for to in 0..problem.rows {
         control.check()?;
         similar[(to, to)] = preference;

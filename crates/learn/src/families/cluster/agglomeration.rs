@@ -8,10 +8,10 @@
 //! of the nearest row of the training.
 
 use crate::Error;
+use crate::families::cluster::common;
 use crate::families::cluster::density::Sets;
-use crate::families::cluster::groups;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
-use crate::forms::witnesses;
+use crate::forms::labelled_rows;
 use crate::numerics::distance::{Metric, squared};
 
 /// Rows of which there is room for all distances: 1.6 GB.
@@ -61,7 +61,7 @@ pub(crate) const FEATURE_AGGLOMERATION: Family = Family {
     takes_missing: false,
     takes_weights: false,
     fit,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// How far two clusters are apart.
@@ -81,7 +81,7 @@ pub(crate) struct Merge {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "feature_agglomeration")?;
+    common::unweighted(problem, "feature_agglomeration")?;
     problem.at_most("feature_agglomeration", MOST)?;
     let linkage = match given.word("linkage") {
         "complete" => Linkage::Complete,
@@ -97,14 +97,14 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     if count.is_some() == threshold.is_some() {
         return Err(given.refuse("n_clusters", "one of n_clusters and distance_threshold is given, and the other null"));
     }
-    let count = count.map(|count| groups::at_most_rows(problem, given, "n_clusters", count)).transpose()?;
-    let values = groups::values(problem)?;
+    let count = count.map(|count| common::at_most_rows(problem, given, "n_clusters", count)).transpose()?;
+    let values = common::values(problem)?;
     let merges = merges(&values, problem.width, linkage, metric, control)?;
     let done = match (count, threshold) {
         (Some(count), _) => problem.rows - count,
         (None, threshold) => merges.iter().filter(|merge| merge.distance < threshold.unwrap_or(f64::INFINITY)).count(),
     };
-    witnesses::of_all(problem.features, problem.width, &groups_after(problem.rows, &merges, done)?)
+    labelled_rows::of_all(problem.features, problem.width, &groups_after(problem.rows, &merges, done)?)
 }
 
 /// The distances of all pairs of rows, of which the larger index comes first.
@@ -211,5 +211,5 @@ pub(crate) fn groups_after(count: usize, merges: &[Merge], done: usize) -> Resul
     for merge in merges.iter().take(done) {
         sets.join(merge.a, merge.b);
     }
-    Ok(groups::by_first_row((0..count).map(|row| sets.root(row) as i32)))
+    Ok(common::by_first_row((0..count).map(|row| sets.root(row) as i32)))
 }

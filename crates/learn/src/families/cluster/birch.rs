@@ -6,7 +6,7 @@
 
 use crate::Error;
 use crate::families::cluster::agglomeration::{self, Linkage, groups_after, merges};
-use crate::families::cluster::groups;
+use crate::families::cluster::common;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::centroids::{self, nearest};
 use crate::numerics::distance::{Metric, squared};
@@ -85,9 +85,9 @@ struct Tree {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "birch")?;
+    common::unweighted(problem, "birch")?;
     let clusters = given.maybe_count("n_clusters");
-    let clusters = clusters.map(|count| groups::at_most_rows(problem, given, "n_clusters", count)).transpose()?;
+    let clusters = clusters.map(|count| common::at_most_rows(problem, given, "n_clusters", count)).transpose()?;
     let threshold = given.number("threshold").powi(2);
     let mut tree = Tree { nodes: vec![Vec::new()], root: 0, threshold, most: given.count("branching_factor") };
     for row in 0..problem.rows {

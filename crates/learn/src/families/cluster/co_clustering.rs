@@ -7,10 +7,10 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::families::cluster::k_means::{INIT, Points, Search, k_means};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
-use crate::forms::witnesses;
+use crate::forms::labelled_rows;
 use crate::numerics::algebra::singular_values;
 use crate::numerics::distance::squared;
 use crate::random::Random;
@@ -57,7 +57,7 @@ pub(crate) const SPECTRAL_CO: Family = Family {
     takes_missing: false,
     takes_weights: false,
     fit: fit_co,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// `spectral_bi`, as scikit-learn's SpectralBiclustering.
@@ -101,7 +101,7 @@ pub(crate) const SPECTRAL_BI: Family = Family {
     takes_missing: false,
     takes_weights: false,
     fit: fit_bi,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// A matrix, and what its rows and columns were multiplied by.
@@ -112,8 +112,8 @@ struct Scaled {
 }
 
 fn fit_co(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "spectral_co")?;
-    let clusters = groups::clusters(problem, given)?;
+    common::unweighted(problem, "spectral_co")?;
+    let clusters = common::clusters(problem, given)?;
     control.check()?;
     let scaled = scale(at_least(problem.matrix(control)?, 0.0));
     let count = (clusters as f64).log2().ceil() as usize;
@@ -128,13 +128,13 @@ fn fit_co(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
         .collect();
     let labels = match width {
         0 => vec![0; problem.rows],
-        _ => assign(&places, width, clusters, given, &mut groups::random(problem, given), control)?.0,
+        _ => assign(&places, width, clusters, given, &mut common::random(problem, given), control)?.0,
     };
     of_rows(problem, &labels)
 }
 
 fn fit_bi(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "spectral_bi")?;
+    common::unweighted(problem, "spectral_bi")?;
     let (rows, columns) = both_counts(problem, given)?;
     let (components, best) = (given.count("n_components"), given.count("n_best"));
     if best > components {
@@ -148,7 +148,7 @@ fn fit_bi(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
         _ => (bistochastic(at_least(matrix, 0.0), control)?, 1),
     };
     let (_, right) = singular_vectors(scaled, left_out, components, control)?;
-    let mut random = groups::random(problem, given);
+    let mut random = common::random(problem, given);
     let chosen = piecewise(&right, columns, best, given, &mut random, control)?;
     let mut places = Vec::new();
     room::reserve(&mut places, problem.rows * chosen.len())?;
@@ -167,8 +167,8 @@ fn fit_bi(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Re
 }
 
 fn of_rows(problem: &Problem<'_>, labels: &[u32]) -> Result<Model, Error> {
-    let labels = groups::by_first_row(labels.iter().take(problem.rows).map(|label| *label as i32));
-    witnesses::of_all(problem.features, problem.width, &labels)
+    let labels = common::by_first_row(labels.iter().take(problem.rows).map(|label| *label as i32));
+    labelled_rows::of_all(problem.features, problem.width, &labels)
 }
 
 /// The numbers of clusters of rows and of features.
@@ -183,7 +183,7 @@ fn both_counts(problem: &Problem<'_>, given: &Given) -> Result<(usize, usize), E
     if columns > problem.width {
         return Err(given.refuse("n_clusters", format!("there are only {} features", problem.width)));
     }
-    Ok((groups::at_most_rows(problem, given, "n_clusters", rows)?, columns))
+    Ok((common::at_most_rows(problem, given, "n_clusters", rows)?, columns))
 }
 
 /// Centres of places: the nearest one of each, and the sum of squared distances.

@@ -7,9 +7,9 @@
 //! row, or noise where that is farther than `eps`.
 
 use crate::Error;
-use crate::families::cluster::groups;
+use crate::families::cluster::common;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
-use crate::forms::witnesses::{self, Witness};
+use crate::forms::labelled_rows::{self, LabelledRow};
 use crate::numerics::distance::{METRICS, Metric};
 use crate::numerics::kd_tree::{KdTree, Node};
 
@@ -52,7 +52,7 @@ pub(crate) const DBSCAN: Family = Family {
     takes_missing: false,
     takes_weights: true,
     fit,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// Disjoint sets, each with its least member at the root.
@@ -98,9 +98,10 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let mut rows = Rows { eps: metric.reduce(given.number("eps")), core: vec![false; problem.rows], tree, order };
     find_cores(problem, &mut rows, given.count("min_samples") as f64, control)?;
     let clusters = join_cores(&rows, control)?;
-    let witnesses = witnesses(&rows, &clusters, control)?;
-    let found = witnesses.iter().any(|witness| !witness.only_itself);
-    let model = witnesses::model(problem.features, problem.width, &witnesses, metric, Some(given.number("eps")))?;
+    let labelled_rows = labelled_rows(&rows, &clusters, control)?;
+    let found = labelled_rows.iter().any(|labelled_row| !labelled_row.only_itself);
+    let model =
+        labelled_rows::model(problem.features, problem.width, &labelled_rows, metric, Some(given.number("eps")))?;
     Ok(if found { model } else { model.warn("no row has enough neighbours to be a core row: all rows are noise") })
 }
 
@@ -165,7 +166,7 @@ fn join_cores(rows: &Rows, control: &mut Control<'_>) -> Result<Vec<i32>, Error>
             of_rows[rows.order[place] as usize] = sets.root(place) as i32;
         }
     }
-    let numbered = groups::by_first_row(of_rows);
+    let numbered = common::by_first_row(of_rows);
     Ok(rows.order.iter().map(|row| numbered[*row as usize]).collect())
 }
 
@@ -177,13 +178,13 @@ fn one_set(sets: &mut Sets, rows: &Rows, leaf: Node) -> Option<usize> {
 }
 
 /// The core rows, and those at the border of a cluster that is not the one of their nearest core row.
-fn witnesses(rows: &Rows, clusters: &[i32], control: &mut Control<'_>) -> Result<Vec<Witness>, Error> {
-    let mut witnesses: Vec<Witness> = Vec::new();
-    room::reserve(&mut witnesses, rows.core.len())?;
+fn labelled_rows(rows: &Rows, clusters: &[i32], control: &mut Control<'_>) -> Result<Vec<LabelledRow>, Error> {
+    let mut labelled_rows: Vec<LabelledRow> = Vec::new();
+    room::reserve(&mut labelled_rows, rows.core.len())?;
     for place in 0..rows.core.len() {
         let row = rows.order[place] as usize;
         if rows.core[place] {
-            witnesses.push(Witness { row, cluster: clusters[place], only_itself: false });
+            labelled_rows.push(LabelledRow { row, cluster: clusters[place], only_itself: false });
             continue;
         }
         control.check()?;
@@ -196,8 +197,8 @@ fn witnesses(rows: &Rows, clusters: &[i32], control: &mut Control<'_>) -> Result
             }
         });
         if let Some(cluster) = first.filter(|cluster| *cluster != nearest.1) {
-            witnesses.push(Witness { row, cluster, only_itself: true });
+            labelled_rows.push(LabelledRow { row, cluster, only_itself: true });
         }
     }
-    Ok(witnesses)
+    Ok(labelled_rows)
 }

@@ -5,7 +5,7 @@
 //! nothing in the result, so that `algorithm` does not either.
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::centroids::{self, nearest};
 use crate::numerics::distance::squared;
@@ -102,7 +102,7 @@ pub(crate) struct Search {
 }
 
 /// Centres, and what belongs to them.
-pub(crate) struct Found {
+pub(crate) struct Centres {
     pub(crate) centres: Vec<f64>,
     pub(crate) nearest: Vec<u32>,
     /// The sum of squared distances, each times the weight of its row.
@@ -110,9 +110,9 @@ pub(crate) struct Found {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    let clusters = groups::clusters(problem, given)?;
-    let values = groups::values(problem)?;
-    let weights = groups::weights(problem);
+    let clusters = common::clusters(problem, given)?;
+    let values = common::values(problem)?;
+    let weights = common::weights(problem);
     let points = Points { values: &values, width: problem.width, weights: &weights };
     let spread = given.word("init") == "k-means++";
     let search = Search {
@@ -122,7 +122,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         iterations: given.count("max_iter"),
         tolerance: given.number("tol"),
     };
-    let found = k_means(points, &search, &mut groups::random(problem, given), control)?;
+    let found = k_means(points, &search, &mut common::random(problem, given), control)?;
     let mut used = vec![false; clusters];
     for centre in &found.nearest {
         used[*centre as usize] = true;
@@ -141,9 +141,9 @@ pub(crate) fn k_means(
     search: &Search,
     random: &mut Random,
     control: &mut Control<'_>,
-) -> Result<Found, Error> {
+) -> Result<Centres, Error> {
     let tolerance = search.tolerance * mean_variance(points);
-    let mut best: Option<Found> = None;
+    let mut best: Option<Centres> = None;
     for start in 0..search.starts.max(1) {
         let centres = first_centres(points, search.clusters, search.spread, random, control)?;
         let found = improve(points, centres, search.iterations, tolerance, control)?;
@@ -285,7 +285,7 @@ fn improve(
     iterations: usize,
     tolerance: f64,
     control: &mut Control<'_>,
-) -> Result<Found, Error> {
+) -> Result<Centres, Error> {
     let len = points.len();
     let (mut nearest, mut upper, mut lower) = (Vec::new(), Vec::new(), Vec::new());
     room::reserve(&mut nearest, len)?;
@@ -417,7 +417,7 @@ pub(crate) fn settle(
     centres: Vec<f64>,
     mut labels: Vec<u32>,
     control: &mut Control<'_>,
-) -> Result<Found, Error> {
+) -> Result<Centres, Error> {
     let mut inertia = 0.0;
     for (row, label) in labels.iter_mut().enumerate() {
         if row % 512 == 0 {
@@ -427,5 +427,5 @@ pub(crate) fn settle(
         *label = centre as u32;
         inertia += distance * points.weights[row];
     }
-    Ok(Found { centres, nearest: labels, inertia })
+    Ok(Centres { centres, nearest: labels, inertia })
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::centroids;
 use crate::numerics::distance::{Metric, squared};
@@ -63,7 +63,7 @@ pub(crate) const MEAN_SHIFT: Family = Family {
 };
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "mean_shift")?;
+    common::unweighted(problem, "mean_shift")?;
     let bandwidth = match given.maybe_number("bandwidth") {
         Some(bandwidth) => bandwidth,
         None => usual_distance(problem, control)?,

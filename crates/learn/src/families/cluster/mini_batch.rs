@@ -2,7 +2,7 @@
 //! drawn (Sculley, 2010), and centres that hardly any row is near to are drawn again.
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::families::cluster::k_means::{INIT, N_CLUSTERS, N_INIT, Points, first_centres, settle};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::centroids::{self, nearest};
@@ -72,11 +72,11 @@ struct Centres {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    let clusters = groups::clusters(problem, given)?;
-    let values = groups::values(problem)?;
-    let weights = groups::weights(problem);
+    let clusters = common::clusters(problem, given)?;
+    let values = common::values(problem)?;
+    let weights = common::weights(problem);
     let points = Points { values: &values, width: problem.width, weights: &weights };
-    let mut random = groups::random(problem, given);
+    let mut random = common::random(problem, given);
     let batch = given.count("batch_size").min(problem.rows);
     let places = best_start(points, given, clusters, batch, &mut random, control)?;
     let mut centres = Centres { weights: vec![0.0; clusters], places };

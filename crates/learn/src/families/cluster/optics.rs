@@ -6,9 +6,9 @@
 //! rule for rows that come later: they are of the cluster of the nearest row of the training.
 
 use crate::Error;
-use crate::families::cluster::groups;
+use crate::families::cluster::common;
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
-use crate::forms::witnesses::{self, Witness};
+use crate::forms::labelled_rows::{self, LabelledRow};
 use crate::numerics::distance::{METRICS, Metric};
 use crate::numerics::kd_tree::KdTree;
 
@@ -82,7 +82,7 @@ pub(crate) const OPTICS: Family = Family {
     takes_missing: false,
     takes_weights: false,
     fit,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// The order of rows; the other arrays by row.
@@ -97,7 +97,7 @@ struct Ordering {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "optics")?;
+    common::unweighted(problem, "optics")?;
     let enough = count(problem, given, "min_samples")?.unwrap_or(5);
     let size = count(problem, given, "min_cluster_size")?.unwrap_or(enough);
     let metric = Metric::given(given)?;
@@ -114,9 +114,9 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
             outermost(&ordering, &plot.valleys(enough, size, control)?)
         }
     };
-    let witness = |(row, cluster): (usize, &i32)| Witness { row, cluster: *cluster, only_itself: false };
-    let witnesses: Vec<Witness> = labels.iter().enumerate().map(witness).collect();
-    let model = witnesses::model(problem.features, problem.width, &witnesses, metric, None)?;
+    let labelled_row = |(row, cluster): (usize, &i32)| LabelledRow { row, cluster: *cluster, only_itself: false };
+    let labelled_rows: Vec<LabelledRow> = labels.iter().enumerate().map(labelled_row).collect();
+    let model = labelled_rows::model(problem.features, problem.width, &labelled_rows, metric, None)?;
     match labels.iter().all(|label| *label < 0) {
         true => Ok(model.warn("no clusters were found: all rows are noise")),
         false => Ok(model),
@@ -133,7 +133,7 @@ fn count(problem: &Problem<'_>, given: &Given, name: &str) -> Result<Option<usiz
     // The default is not a mistake of the caller's.
     match count {
         Some(count) if count > problem.rows && given.is_given(name) => {
-            groups::at_most_rows(problem, given, name, count).map(Some)
+            common::at_most_rows(problem, given, name, count).map(Some)
         }
         count => Ok(count),
     }

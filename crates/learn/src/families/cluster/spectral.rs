@@ -6,10 +6,10 @@
 use faer::{Mat, MatRef};
 
 use crate::Error;
-use crate::families::cluster::groups::{self, RANDOM_STATE};
+use crate::families::cluster::common::{self, RANDOM_STATE};
 use crate::families::cluster::k_means::{N_CLUSTERS, Points, Search, k_means};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task, large_zeros, zeros};
-use crate::forms::witnesses;
+use crate::forms::labelled_rows;
 use crate::numerics::distance::{Metric, squared};
 use crate::numerics::kd_tree::KdTree;
 use crate::numerics::spectrum;
@@ -73,7 +73,7 @@ pub(crate) const SPECTRAL: Family = Family {
     takes_missing: false,
     takes_weights: false,
     fit,
-    form: &witnesses::FORM,
+    form: &labelled_rows::FORM,
 };
 
 /// How alike rows are, without themselves.
@@ -84,17 +84,17 @@ enum Affinity {
 }
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
-    groups::unweighted(problem, "spectral")?;
-    let clusters = groups::clusters(problem, given)?;
+    common::unweighted(problem, "spectral")?;
+    let clusters = common::clusters(problem, given)?;
     let components = given.maybe_count("n_components").unwrap_or(clusters);
-    let components = groups::at_most_rows(problem, given, "n_components", components)?;
+    let components = common::at_most_rows(problem, given, "n_components", components)?;
     let mut affinity = match given.word("affinity") {
         "nearest_neighbors" => Affinity::neighbours(problem, given.count("n_neighbors"), control)?,
         _ => Affinity::rbf(problem, given.number("gamma"), control)?,
     };
     let roots: Vec<f64> = affinity.sums().into_iter().map(|sum| if sum > 0.0 { sum.sqrt() } else { 1.0 }).collect();
     affinity.normalise(&roots);
-    let mut random = groups::random(problem, given);
+    let mut random = common::random(problem, given);
     let apply = |block: MatRef<'_, f64>| affinity.times(block);
     let vectors = spectrum::largest(problem.rows, components, &apply, &mut random, control)?;
     let components = vectors.ncols();
@@ -107,8 +107,8 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let points = Points { values: &places, width: components, weights: &weights };
     let search = Search { clusters, spread: true, starts: given.count("n_init"), iterations: 300, tolerance: 1e-4 };
     let found = k_means(points, &search, &mut random, control)?;
-    let labels = groups::by_first_row(found.nearest.iter().map(|cluster| *cluster as i32));
-    witnesses::of_all(problem.features, problem.width, &labels)
+    let labels = common::by_first_row(found.nearest.iter().map(|cluster| *cluster as i32));
+    labelled_rows::of_all(problem.features, problem.width, &labels)
 }
 
 impl Affinity {

@@ -6,12 +6,12 @@ use faer::linalg::solvers::Solve;
 use faer::{Mat, Side};
 
 use crate::Error;
-use crate::families::usual::told_whether_converged;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, ignored, linear_model, takes};
+use crate::families::common::told_whether_converged;
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, ignored, linear_model, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Centred, Moments, eigenvalues, labels, singular_values, weights};
-use crate::numerics::apart::apart;
+use crate::numerics::helper_thread::on_helper_thread;
 
 const MAX_ITER: Parameter = takes("max_iter", COUNT, "300", "The maximum number of rounds.");
 const TOL: Parameter = takes(
@@ -296,7 +296,7 @@ fn posterior(
             + f64::from(u8::from(row == column))
     });
     let size = kept.len();
-    let inverse = apart(2.0 * (size as f64).powi(3), control, move || {
+    let inverse = on_helper_thread(2.0 * (size as f64).powi(3), control, move || {
         matrix.llt(Side::Lower).ok().map(|factor| factor.solve(Mat::<f64>::identity(size, size)))
     })?;
     let inverse = inverse.ok_or(Error::Diverged("the posterior is not positive definite"))?;

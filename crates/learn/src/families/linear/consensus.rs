@@ -4,7 +4,7 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::usual::{NOT_NEGATIVE, RANDOM_STATE, linear_model, seed, takes};
+use crate::families::common::{NOT_NEGATIVE, RANDOM_STATE, linear_model, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Centred, dot, least_squares};

@@ -2,9 +2,9 @@
 //! the coefficients are a cost, and their squares too. Many coefficients become 0.
 
 use crate::Error;
+use crate::families::common::told_whether_converged;
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
 use crate::families::linear::coordinate::{Costs, Products, Settings, descend};
-use crate::families::usual::told_whether_converged;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Centred, Moments, labels, weights};

@@ -2,10 +2,10 @@
 //! found together with the coefficients (the concomitant scale, as in Owen, 2007).
 
 use crate::Error;
-use crate::families::linear::scaled::Scaled;
-use crate::families::usual::{
+use crate::families::common::{
     COUNT, FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes, told_whether_converged,
 };
+use crate::families::linear::losses::LinearLosses;
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::CONSTANT;
@@ -45,7 +45,7 @@ const EXACTER: f64 = 1e-3;
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let (epsilon, alpha) = (given.number("epsilon"), given.number("alpha"));
     let weights: Vec<f64> = (0..problem.rows).map(|row| problem.weight(row)).collect();
-    let rows = Scaled::new(problem, weights, given.flag("fit_intercept"), true);
+    let rows = LinearLosses::new(problem, weights, given.flag("fit_intercept"), true);
     let total = rows.total();
 
     // In units of the label's deviation, and around its mean where there is an intercept.

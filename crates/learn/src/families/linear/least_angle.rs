@@ -5,7 +5,7 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Moments, labels, weights};
@@ -39,7 +39,7 @@ pub(crate) const LEAST_ANGLE: Family = Family {
     takes_missing: false,
     takes_weights: true,
     fit: |problem, given, control| {
-        let way = Way { least: 0.0, lasso: false, positive: false, most: given.count("n_nonzero_coefs") };
+        let way = PathLimits { least: 0.0, lasso: false, positive: false, most: given.count("n_nonzero_coefs") };
         fit(problem, given, way, control)
     },
     form: &linear::FORM,
@@ -68,13 +68,13 @@ pub(crate) const LASSO: Family = Family {
     takes_weights: true,
     fit: |problem, given, control| {
         let (least, positive) = (given.number("alpha"), given.flag("positive"));
-        fit(problem, given, Way { least, lasso: true, positive, most: given.count("max_iter") }, control)
+        fit(problem, given, PathLimits { least, lasso: true, positive, most: given.count("max_iter") }, control)
     },
     form: &linear::FORM,
 };
 
 /// How far to go, and how.
-struct Way {
+struct PathLimits {
     /// The way ends at this product of features and residuals, a row.
     least: f64,
     /// Whether features leave whose coefficients become 0.
@@ -93,7 +93,7 @@ const ROUNDING: f64 = 1e-13;
 /// By how much of itself rounding may make the way steeper.
 const SLACK: f64 = 1e-6;
 
-fn fit(problem: &Problem<'_>, given: &Given, way: Way, control: &mut Control<'_>) -> Result<Model, Error> {
+fn fit(problem: &Problem<'_>, given: &Given, way: PathLimits, control: &mut Control<'_>) -> Result<Model, Error> {
     let weights = weights(problem);
     let total = weights.as_ref().map_or(problem.rows as f64, |weights| weights.iter().sum());
     let mut targets = labels(problem);
@@ -161,7 +161,7 @@ fn products_left(moments: &Moments, coefficients: &[f64], products: &mut [f64]) 
     }
 }
 
-impl Way {
+impl PathLimits {
     /// The coefficients at the end of the way, and whether it was gone to there.
     fn walk(&self, moments: &Moments, total: f64, control: &mut Control<'_>) -> Result<(Vec<f64>, bool), Error> {
         let gram = &moments.gram;

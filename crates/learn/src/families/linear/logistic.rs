@@ -3,9 +3,9 @@
 //! values of the coefficients, or a mixture. More than two classes are fitted together (multinomial).
 
 use crate::Error;
-use crate::families::linear::scaled::Scaled;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, ignored, linear_model, takes, weights};
-use crate::families::usual::{NOT_NEGATIVE, told_whether_converged};
+use crate::families::common::{COUNT, FIT_INTERCEPT, ignored, linear_model, takes, weights};
+use crate::families::common::{NOT_NEGATIVE, told_whether_converged};
+use crate::families::linear::losses::LinearLosses;
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
 use crate::forms::linear::{self, Link, logistic, softmax};
 use crate::numerics::minimise::Search;
@@ -78,7 +78,7 @@ const EXACTER: f64 = 1e-2;
 
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let (l1, l2) = costs(given)?;
-    let rows = Scaled::new(problem, weights(problem)?, given.flag("fit_intercept"), true);
+    let rows = LinearLosses::new(problem, weights(problem)?, given.flag("fit_intercept"), true);
     let classes = problem.class_of_rows();
     let binary = problem.classes <= 2;
     let scores = if binary { 1 } else { problem.classes };

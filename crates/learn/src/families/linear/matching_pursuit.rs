@@ -3,7 +3,7 @@
 //! Elad (2008) have it.
 
 use crate::Error;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes};
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Moments, labels, weights};

@@ -11,9 +11,9 @@ pub(crate) mod least_squares;
 #[cfg(test)]
 pub(crate) mod linear_attack;
 pub(crate) mod logistic;
+pub(crate) mod losses;
 pub(crate) mod matching_pursuit;
 pub(crate) mod quantile;
 pub(crate) mod ridge;
-pub(crate) mod scaled;
 pub(crate) mod stochastic;
 pub(crate) mod theil_sen;

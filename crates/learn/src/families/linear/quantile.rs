@@ -10,8 +10,8 @@ use faer::linalg::solvers::{Llt, Solve};
 use faer::{Accum, Mat, Par};
 
 use crate::Error;
-use crate::families::linear::scaled::Scaled;
-use crate::families::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes, told_whether_converged};
+use crate::families::common::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model, takes, told_whether_converged};
+use crate::families::linear::losses::LinearLosses;
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, large_zeros, zeros};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{CONSTANT, cholesky, mean};
@@ -56,7 +56,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     let (tau, alpha) = (given.number("quantile"), given.number("alpha"));
     let weights: Vec<f64> = (0..problem.rows).map(|row| problem.weight(row)).collect();
     let intercept = given.flag("fit_intercept");
-    let rows = Scaled::new(problem, weights, intercept, true);
+    let rows = LinearLosses::new(problem, weights, intercept, true);
     let total = rows.total();
 
     let labels = problem.target(0);

@@ -4,10 +4,10 @@
 use faer::Mat;
 
 use crate::Error;
+use crate::families::common::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model};
+use crate::families::common::{takes, told_whether_converged};
 use crate::families::linear::absorb;
 use crate::families::linear::coordinate::{Costs, Products, Settings, descend};
-use crate::families::usual::{FIT_INTERCEPT, NOT_NEGATIVE, ignored, linear_model};
-use crate::families::usual::{takes, told_whether_converged};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Sparse, Task, zeros};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::{Centred, Moments, labels, product, singular_values, weights};
@@ -32,7 +32,7 @@ const POSITIVE: Parameter = takes("positive", Kind::Flag, "false", "Whether no c
 const TOL: Parameter = takes("tol", NOT_NEGATIVE, "0.0001", "The tolerance of the solution if `positive` is true.");
 const MAX_ITER: Parameter = takes(
     "max_iter",
-    Kind::OrNull(&crate::families::usual::COUNT),
+    Kind::OrNull(&crate::families::common::COUNT),
     "null",
     "The maximum number of passes over the coefficients if `positive` is true; null for 15000.",
 );

@@ -5,8 +5,8 @@
 //! and Ananiadou (2009), whose sum of what was not yet subtracted lets coefficients reach 0 and stay there.
 
 use crate::Error;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, linear_model};
-use crate::families::usual::{seed, takes, told_whether_converged, weights};
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, linear_model};
+use crate::families::common::{seed, takes, told_whether_converged, weights};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::linear::{self, Link, logistic};
 use crate::numerics::algebra::dot;
@@ -516,7 +516,7 @@ struct Rows<'a> {
     alpha: f64,
 }
 
-struct Found {
+struct Fitted {
     coefficients: Vec<f64>,
     intercept: f64,
     converged: bool,
@@ -544,7 +544,7 @@ const STEEPEST: f64 = 1e12;
 const SHORTEST: f64 = 1e-6;
 
 impl Rows<'_> {
-    fn descend(&self, plan: Plan, mut random: Random, control: &mut Control<'_>) -> Result<Found, Error> {
+    fn descend(&self, plan: Plan, mut random: Random, control: &mut Control<'_>) -> Result<Fitted, Error> {
         let width = self.problem.width;
         let mut order: Vec<usize> =
             (0..self.problem.rows).filter(|row| !self.held.get(*row).copied().unwrap_or(false)).collect();
@@ -589,7 +589,7 @@ impl Rows<'_> {
         let whole = plan.average > 0 && plan.average as f64 <= state.time - 1.0;
         let (coefficients, intercept) =
             if whole { (state.mean, state.mean_intercept) } else { (state.coefficients, state.intercept) };
-        Ok(Found { coefficients, intercept, converged: converged || plan.tol.is_none() })
+        Ok(Fitted { coefficients, intercept, converged: converged || plan.tol.is_none() })
     }
 
     /// Goes over all rows, and gives the sum of the objective.

@@ -4,8 +4,8 @@
 use faer::Mat;
 
 use crate::Error;
-use crate::families::usual::told_whether_converged;
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
+use crate::families::common::told_whether_converged;
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, RANDOM_STATE, ignored, linear_model, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task, zeros};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::least_squares;

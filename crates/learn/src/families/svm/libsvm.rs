@@ -2,9 +2,9 @@
 //! share nu (Schölkopf, Smola, Williamson and Bartlett, 2000); of several classes each two against one another.
 
 use crate::Error;
+use crate::families::common::told_whether_converged;
+use crate::families::common::{NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, seed, takes, weights};
 use crate::families::svm::smo::{Effort, Programme, Solution, solve};
-use crate::families::usual::told_whether_converged;
-use crate::families::usual::{NOT_NEGATIVE, POSITIVE, RANDOM_STATE, ignored, seed, takes, weights};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::kernel::{self, Link, Parts, pair};
 use crate::numerics::kernel::{Kernel, Shape};

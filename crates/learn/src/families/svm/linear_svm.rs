@@ -5,9 +5,9 @@
 //! at a time: Hsieh, Chang, Lin, Keerthi and Sundararajan (2008) for classes, Ho and Lin (2012) for numbers.
 
 use crate::Error;
-use crate::families::linear::scaled::{Plain, Scaled};
-use crate::families::usual::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE};
-use crate::families::usual::{ignored, linear_model, seed, takes, told_whether_converged, weights};
+use crate::families::common::{COUNT, FIT_INTERCEPT, NOT_NEGATIVE, POSITIVE, RANDOM_STATE};
+use crate::families::common::{ignored, linear_model, seed, takes, told_whether_converged, weights};
+use crate::families::linear::losses::{LinearLosses, Plain};
 use crate::family::{Control, Family, Given, Kind, Model, Parameter, Problem, Task};
 use crate::forms::linear::{self, Link};
 use crate::numerics::algebra::dot;
@@ -110,7 +110,7 @@ impl<'a> Machine<'a> {
         control: &mut Control<'_>,
         loss: impl Fn(usize, f64) -> (f64, f64),
     ) -> Result<(Plain, bool), Error> {
-        let rows = Scaled::new(self.problem, self.costs.clone(), self.constant.is_some(), !self.absolute);
+        let rows = LinearLosses::new(self.problem, self.costs.clone(), self.constant.is_some(), !self.absolute);
         let total = rows.total();
         let part = 1.0 / total;
         let mut absolute = Vec::new();

@@ -336,7 +336,7 @@ struct Candidates<'a> {
 }
 
 /// The best of them.
-struct Found {
+struct BestPair {
     gain: f64,
     /// `None` where none gains more than what was there before.
     at: Option<usize>,
@@ -346,7 +346,7 @@ struct Found {
 
 wide!(fn exchange(slopes: &mut [f64], factor: f64, more: &[f32], less: &[f32]) = exchange_any);
 wide!(fn least(slopes: &[f64], up: &[f64]) -> f64 = least_any);
-wide!(fn gains(candidates: &Candidates<'_>, gain: f64) -> Found = gains_any);
+wide!(fn gains(candidates: &Candidates<'_>, gain: f64) -> BestPair = gains_any);
 
 #[inline(always)]
 fn exchange_any(slopes: &mut [f64], factor: f64, more: &[f32], less: &[f32]) {
@@ -370,10 +370,10 @@ fn least_any(slopes: &[f64], up: &[f64]) -> f64 {
 }
 
 #[inline(always)]
-fn gains_any(candidates: &Candidates<'_>, gain: f64) -> Found {
+fn gains_any(candidates: &Candidates<'_>, gain: f64) -> BestPair {
     const BLOCK: usize = 64;
     let Candidates { slopes, down, kernels, diagonal, least, curvature } = *candidates;
-    let mut found = Found { gain, at: None, widest: 0.0 };
+    let mut found = BestPair { gain, at: None, widest: 0.0 };
     let mut start = 0;
     let blocks = slopes.chunks(BLOCK).zip(down.chunks(BLOCK)).zip(kernels.chunks(BLOCK)).zip(diagonal.chunks(BLOCK));
     for (((slopes, down), kernels), diagonal) in blocks {

@@ -209,7 +209,7 @@ struct Hands<'s, 'r, 'c> {
 }
 
 /// A node on its way to be looked at.
-struct Found {
+struct PendingNode {
     node: usize,
     rows: Range<usize>,
     depth: usize,
@@ -269,7 +269,7 @@ impl<'a> Grower<'a> {
         let mut queue = Queue::new(self.growth.max_leaves.is_some());
         let all = 0..tree.rows.len();
         let mut hands = Hands { sample, random, control };
-        match self.consider(&tree, Found { node: 0, rows: all.clone(), depth: 0, kept: None }, &mut hands)? {
+        match self.consider(&tree, PendingNode { node: 0, rows: all.clone(), depth: 0, kept: None }, &mut hands)? {
             Some(open) => queue.push(open),
             None => tree.leaves.push(all),
         }
@@ -294,7 +294,7 @@ impl<'a> Grower<'a> {
                 let node = node as usize;
                 let weight: f64 = tree.rows[rows.clone()].iter().map(|row| sample.weights[*row as usize]).sum();
                 tree.covers.push(weight as f32);
-                let found = Found { node, rows: rows.clone(), depth: open.depth + 1, kept };
+                let found = PendingNode { node, rows: rows.clone(), depth: open.depth + 1, kept };
                 match self.consider(&tree, found, &mut hands)? {
                     Some(open) => queue.push(open),
                     None => close(&mut tree, node, rows)?,
@@ -305,8 +305,13 @@ impl<'a> Grower<'a> {
     }
 
     /// The node with its best split, where it may be split and there is one.
-    fn consider(&mut self, tree: &Tree, found: Found, hands: &mut Hands<'_, '_, '_>) -> Result<Option<Open>, Error> {
-        let Found { node, rows, depth, kept } = found;
+    fn consider(
+        &mut self,
+        tree: &Tree,
+        found: PendingNode,
+        hands: &mut Hands<'_, '_, '_>,
+    ) -> Result<Option<Open>, Error> {
+        let PendingNode { node, rows, depth, kept } = found;
         let growth = &self.growth;
         if depth >= growth.max_depth || rows.len() < growth.min_split || rows.len() / 2 < growth.min_leaf {
             return Ok(None);

@@ -11,8 +11,8 @@ use forest::double::Noted;
 
 use self::grow::{Criterion, Growth, Sums, Tree};
 use crate::Error;
-use crate::families::usual::seed;
-pub(crate) use crate::families::usual::{RANDOM_STATE, weights};
+use crate::families::common::seed;
+pub(crate) use crate::families::common::{RANDOM_STATE, weights};
 use crate::family::{Given, Kind, Parameter, Problem};
 use crate::forms::trees::Ensemble;
 use crate::random::Random;
@@ -228,7 +228,7 @@ pub(crate) fn leaf_values(tree: &Tree, weights: &[f64], sums: Sums<'_>, values: 
 /// Adds a tree with these values of its leaves.
 pub(crate) fn push(ensemble: &mut Ensemble, tree: &Tree, values: &[f64]) -> Result<(), Error> {
     let noted = Noted { covers: &tree.covers, gains: &tree.gains };
-    Ok(ensemble.grove.push(&tree.nodes, &tree.categories, noted, values)?)
+    Ok(ensemble.arrays.push(&tree.nodes, &tree.categories, noted, values)?)
 }
 
 /// How often each row is in a sample of so many that is drawn with replacement, times its weight; and the rows that are

@@ -45,7 +45,7 @@ impl Drop for Busy {
 ///
 /// # Errors
 /// [`Error::Stopped`] where the training is to end, [`Error::Memory`] where there is no thread to be had, or no memory for it.
-pub(crate) fn apart<T: Send + 'static>(
+pub(crate) fn on_helper_thread<T: Send + 'static>(
     multiplications: f64,
     control: &mut Control<'_>,
     work: impl FnOnce() -> T + Send + 'static,
@@ -152,25 +152,25 @@ mod tests {
             if checks < 3 { Ok(()) } else { Err(Box::new("cancelled") as Stop) }
         };
         // It ends when this test says so, which is after the training has ended.
-        let ended = apart(f64::INFINITY, &mut Control::new(&mut ask), move || until.recv().is_ok());
+        let ended = on_helper_thread(f64::INFINITY, &mut Control::new(&mut ask), move || until.recv().is_ok());
         assert!(matches!(ended, Err(Error::Stopped(_))));
         assert_eq!(checks, 3);
 
         // The next one waits for it, and can be ended while it waits.
         let mut ask = |_| Err(Box::new("cancelled") as Stop);
-        let ended = apart(f64::INFINITY, &mut Control::new(&mut ask), || 1);
+        let ended = on_helper_thread(f64::INFINITY, &mut Control::new(&mut ask), || 1);
         assert!(matches!(ended, Err(Error::Stopped(_))));
         go_on.send(()).unwrap();
         let mut ask = |_| Ok(());
-        assert_eq!(apart(f64::INFINITY, &mut Control::new(&mut ask), || 2).unwrap(), 2);
-        assert_eq!(apart(1.0, &mut Control::new(&mut ask), || 3).unwrap(), 3);
+        assert_eq!(on_helper_thread(f64::INFINITY, &mut Control::new(&mut ask), || 2).unwrap(), 2);
+        assert_eq!(on_helper_thread(1.0, &mut Control::new(&mut ask), || 3).unwrap(), 3);
     }
 
     #[test]
     fn a_panic_comes_back() {
         let mut ask = |_| Ok(());
         let panic = catch_unwind(AssertUnwindSafe(|| {
-            apart(f64::INFINITY, &mut Control::new(&mut ask), || panic!("on purpose"))
+            on_helper_thread(f64::INFINITY, &mut Control::new(&mut ask), || panic!("on purpose"))
         }));
         assert!(panic.is_err());
     }

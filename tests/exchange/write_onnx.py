@@ -1,4 +1,4 @@
-"""Writes the ONNX models that fuzzing and the tests of `crates/learn` begin from: `python tests/carry/write_onnx.py`.
+"""Writes the ONNX models that fuzzing and the tests of `crates/learn` begin from: `python tests/exchange/write_onnx.py`.
 
 They are small, and together they have most operators that are known; how they predict is tests/test_onnx.py's.
 """

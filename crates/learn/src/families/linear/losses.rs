@@ -8,7 +8,7 @@ use crate::family::{Control, Problem, Sparse};
 use crate::numerics::algebra::{CONSTANT, dot};
 
 /// The rows as a search sees them. Its parameters are `width` numbers a score, and one more with an intercept.
-pub(crate) struct Scaled<'a> {
+pub(crate) struct LinearLosses<'a> {
     problem: &'a Problem<'a>,
     sparse: Option<Sparse<'a>>,
     /// A weight a row.
@@ -26,10 +26,10 @@ pub(crate) struct Plain {
     pub(crate) intercepts: Vec<f64>,
 }
 
-impl<'a> Scaled<'a> {
+impl<'a> LinearLosses<'a> {
     /// With these weights, a row each. Only where `centred` the features are taken around their means: a cost of the
     /// absolute value of the intercept needs it to be a parameter of its own.
-    pub(crate) fn new(problem: &'a Problem<'a>, weights: Vec<f64>, intercept: bool, centred: bool) -> Scaled<'a> {
+    pub(crate) fn new(problem: &'a Problem<'a>, weights: Vec<f64>, intercept: bool, centred: bool) -> LinearLosses<'a> {
         let total: f64 = weights.iter().sum::<f64>().max(f64::MIN_POSITIVE);
         let sparse = Sparse::of(problem);
         let mut shifts = vec![0.0; problem.width];
@@ -75,7 +75,7 @@ impl<'a> Scaled<'a> {
             let deviation = (square / total).sqrt();
             if deviation > CONSTANT * shift.abs() && deviation > 0.0 { deviation } else { 1.0 }
         });
-        Scaled { problem, sparse, scales: scales.collect(), weights, shifts, intercept }
+        LinearLosses { problem, sparse, scales: scales.collect(), weights, shifts, intercept }
     }
 
     /// The sum of the weights.

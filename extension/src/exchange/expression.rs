@@ -65,7 +65,7 @@ fn expression(model_id: i64) -> Result<String> {
         }
         let meta = read.attribute(model_meta::ATTRIBUTE).unwrap_or_default();
         let meta = ModelMeta::from_json(meta).map_err(|error| damaged(&error))?;
-        return of_grove(&read, &Row::of(&meta)?, meta.task);
+        return of_tree_arrays(&read, &Row::of(&meta)?, meta.task);
     }
     let ensemble = forest::xgboost::read(&stored).map_err(|error| damaged(&error))?;
     let meta = crate::model::describe(&ensemble)?;
@@ -263,7 +263,7 @@ fn of_tree(tree: &ensemble::Tree, index: u32, base: f32, row: &Row, depth: usize
     }
 }
 
-fn of_grove(stored: &Stored, row: &Row, task: Task) -> Result<String> {
+fn of_tree_arrays(stored: &Stored, row: &Row, task: Task) -> Result<String> {
     let nodes: Array<u32> = stored.array("nodes")?;
     let (roots, values): (Array<u32>, Array<f64>) = (stored.array("roots")?, stored.array("values")?);
     let (categories, base): (Array<u32>, Array<f64>) = (stored.array("categories")?, stored.array("base")?);

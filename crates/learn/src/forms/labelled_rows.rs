@@ -9,10 +9,11 @@ use crate::numerics::kd_tree::KdTree;
 /// Stored as `rows` and `boxes` (as [`KdTree`] has them), `clusters` (of each row, -1 for none), `only_itself` (1 for a
 /// row that speaks for nothing but rows equal to it), and the settings `width`, `metric`, `power`, and `within`: beyond
 /// this distance a row belongs to no cluster; null for any distance.
+// Stored models have this name.
 pub(crate) const FORM: Form = Form { name: "witnesses", open };
 
 /// A row that speaks for others.
-pub(crate) struct Witness {
+pub(crate) struct LabelledRow {
     /// Which row of the training it is.
     pub(crate) row: usize,
     /// Its cluster, or -1.
@@ -25,17 +26,17 @@ pub(crate) struct Witness {
 pub(crate) fn model(
     features: &[f32],
     width: usize,
-    witnesses: &[Witness],
+    labelled_rows: &[LabelledRow],
     metric: Metric,
     within: Option<f64>,
 ) -> Result<Model, Error> {
     let mut rows = Vec::new();
-    room::reserve(&mut rows, witnesses.len() * width)?;
-    for witness in witnesses {
-        rows.extend_from_slice(&features[witness.row * width..(witness.row + 1) * width]);
+    room::reserve(&mut rows, labelled_rows.len() * width)?;
+    for labelled_row in labelled_rows {
+        rows.extend_from_slice(&features[labelled_row.row * width..(labelled_row.row + 1) * width]);
     }
     let (tree, order) = KdTree::new(&rows, width, metric)?;
-    let placed = || order.iter().map(|index| &witnesses[*index as usize]);
+    let placed = || order.iter().map(|index| &labelled_rows[*index as usize]);
     let (name, power) = metric.name();
     Ok(Model::new(&FORM)
         .set("width", width)
@@ -44,15 +45,15 @@ pub(crate) fn model(
         .set("within", within)
         .with("rows", tree.rows.to_vec())
         .with("boxes", tree.boxes.to_vec())
-        .with("clusters", placed().map(|witness| witness.cluster).collect::<Vec<i32>>())
-        .with("only_itself", placed().map(|witness| u8::from(witness.only_itself)).collect::<Vec<u8>>()))
+        .with("clusters", placed().map(|labelled_row| labelled_row.cluster).collect::<Vec<i32>>())
+        .with("only_itself", placed().map(|labelled_row| u8::from(labelled_row.only_itself)).collect::<Vec<u8>>()))
 }
 
 /// A model of all rows of the training, whose clusters are these, by Euclidean distance.
 pub(crate) fn of_all(features: &[f32], width: usize, clusters: &[i32]) -> Result<Model, Error> {
-    let witness = |(row, cluster): (usize, &i32)| Witness { row, cluster: *cluster, only_itself: false };
-    let witnesses: Vec<Witness> = clusters.iter().enumerate().map(witness).collect();
-    model(features, width, &witnesses, Metric::Euclidean, None)
+    let labelled_row = |(row, cluster): (usize, &i32)| LabelledRow { row, cluster: *cluster, only_itself: false };
+    let labelled_rows: Vec<LabelledRow> = clusters.iter().enumerate().map(labelled_row).collect();
+    model(features, width, &labelled_rows, Metric::Euclidean, None)
 }
 
 struct Witnesses {

@@ -15,7 +15,7 @@ use crate::model_meta::{Class, FeatureColumn, LabelColumn, ModelMeta, Task};
 pub const UNNAMED_LABEL: &str = "label";
 
 /// What can be told from a model itself.
-pub struct Outline {
+pub struct Description {
     /// Its features' names; empty where it has none.
     names: Vec<String>,
     /// For each feature its categories, where it is a text to SQL; or none at all.
@@ -39,9 +39,9 @@ pub struct Given {
     pub classes: Option<Vec<String>>,
 }
 
-impl Outline {
+impl Description {
     /// `categories`: of each feature that is a text to SQL, or none at all.
-    pub fn of_ensemble(ensemble: &Ensemble, categories: Vec<Option<Vec<String>>>) -> Outline {
+    pub fn of_ensemble(ensemble: &Ensemble, categories: Vec<Option<Vec<String>>>) -> Description {
         let outputs = ensemble.num_outputs as usize;
         let classes = match ensemble.transform {
             Transform::Softmax | Transform::Argmax => Some(outputs),
@@ -50,7 +50,7 @@ impl Outline {
             _ if ensemble.objective.starts_with("binary:") && outputs == 1 => Some(2),
             _ => None,
         };
-        Outline {
+        Description {
             names: ensemble.feature_names.clone(),
             categories,
             width: ensemble.num_features as usize,
@@ -61,8 +61,8 @@ impl Outline {
         }
     }
 
-    pub fn of_foreign(foreign: &Foreign) -> Outline {
-        Outline {
+    pub fn of_foreign(foreign: &Foreign) -> Description {
+        Description {
             names: foreign.features.clone(),
             categories: foreign.categories.clone(),
             width: foreign.width,
@@ -228,8 +228,8 @@ pub fn check_classes(given: &[String], count: usize, own: &[String]) -> Result<(
 mod tests {
     use super::*;
 
-    fn outline(classes: Option<usize>) -> Outline {
-        Outline {
+    fn description(classes: Option<usize>) -> Description {
+        Description {
             names: vec!["a".into(), "b".into()],
             categories: vec![None, Some(vec!["x".into()])],
             width: 2,
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn classes_that_are_numbers_are_values() {
         let given = Given { classes: names(&["1", "2.5", "7"]), ..Given::default() };
-        let meta = outline(Some(3)).meta(&given);
+        let meta = description(Some(3)).meta(&given);
         let values = meta.ok().and_then(|meta| meta.labels.into_iter().next()).and_then(|label| label.classes);
         let values: Vec<f32> = values.unwrap_or_default().iter().map(|class| class.value).collect();
         assert_eq!(values, [1.0, 2.5, 7.0]);
@@ -263,14 +263,14 @@ mod tests {
             Given { classes: names(&["x", "y", "x"]), ..Given::default() },
             Given { task: Some(Task::Regression), ..Given::default() },
         ] {
-            assert!(outline(Some(3)).meta(&given).is_err());
+            assert!(description(Some(3)).meta(&given).is_err());
         }
-        assert!(outline(None).meta(&Given { classes: names(&["x"]), ..Given::default() }).is_err());
+        assert!(description(None).meta(&Given { classes: names(&["x"]), ..Given::default() }).is_err());
     }
 
     #[test]
     fn several_targets_have_a_label_each() {
-        let meta = Outline { outputs: 3, ..outline(None) }.meta(&Given::default());
+        let meta = Description { outputs: 3, ..description(None) }.meta(&Given::default());
         assert_eq!(meta.map(|meta| meta.labels.len()).unwrap_or_default(), 3);
     }
 }

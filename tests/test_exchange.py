@@ -16,7 +16,7 @@ from devkit.setup import LIGHTGBM
 # The libraries are compared with what they make of the training rows.
 DATABASE_SETTINGS = {"pgml.refit": "off"}
 
-CARRY = ROOT / "tests" / "carry"
+FILES = ROOT / "tests" / "exchange"
 RANDOM = numpy.random.default_rng(5)
 NAMES = ["width", "height", "petal length", "shade"]
 
@@ -296,37 +296,37 @@ def test_an_import_behind_a_deletion_says_that_the_project_is_gone(database, ask
 def test_who_may(database, ask):
     data = bytes(booster(TARGET).save_raw("ubj"))
     stored = ask("SELECT * FROM pgml.import_model('mine', %s::bytea)", data)[0][4]
-    ask("DROP ROLE IF EXISTS carry_stranger")
-    ask("CREATE ROLE carry_stranger")
+    ask("DROP ROLE IF EXISTS exchange_stranger")
+    ask("CREATE ROLE exchange_stranger")
     try:
-        ask("SET ROLE carry_stranger")
+        ask("SET ROLE exchange_stranger")
         assert error(ask, "SELECT * FROM pgml.import_model('mine', %s::bytea)", data)[0] == "42501"
         assert error(ask, "SELECT pgml.export_model(%s::bigint)", stored)[0] == "42501"
         assert error(ask, "SELECT pgml.export_model('mine')")[0] == "42501"
         ask("RESET ROLE")
-        ask("SELECT pgml.grant('mine', 'carry_stranger', 'train')")
-        ask("SET ROLE carry_stranger")
+        ask("SELECT pgml.grant('mine', 'exchange_stranger', 'train')")
+        ask("SET ROLE exchange_stranger")
         # Something is deployed already, so that this deploys nothing.
         assert ask("SELECT * FROM pgml.import_model('mine', %s::bytea)", data)[0][3] is False
         assert error(ask, "SELECT * FROM pgml.import_model('mine', %s::bytea, deploy => true)", data)[0] == "42501"
         ask("RESET ROLE")
-        ask("SELECT pgml.grant('mine', 'carry_stranger', 'deploy')")
-        ask("SELECT pgml.grant('mine', 'carry_stranger', 'export')")
-        ask("SET ROLE carry_stranger")
+        ask("SELECT pgml.grant('mine', 'exchange_stranger', 'deploy')")
+        ask("SELECT pgml.grant('mine', 'exchange_stranger', 'export')")
+        ask("SET ROLE exchange_stranger")
         assert ask("SELECT * FROM pgml.import_model('mine', %s::bytea, deploy => true)", data)[0][3] is True
         assert ask("SELECT pgml.export_model(%s::bigint) = pgml.export_model('mine')", stored)[0][0]
         # A project of one's own.
         ask("RESET ROLE")
-        ask("GRANT INSERT ON pgml.projects TO carry_stranger")
-        ask("SET ROLE carry_stranger")
+        ask("GRANT INSERT ON pgml.projects TO exchange_stranger")
+        ask("SET ROLE exchange_stranger")
         ask("SELECT * FROM pgml.import_model('own', %s::bytea)", data)
         ask("RESET ROLE")
-        assert ask("SELECT owner::text FROM pgml.projects WHERE name = 'own'")[0][0] == "carry_stranger"
+        assert ask("SELECT owner::text FROM pgml.projects WHERE name = 'own'")[0][0] == "exchange_stranger"
     finally:
         ask("RESET ROLE")
         ask("SELECT pgml.delete_project(name) FROM pgml.projects")
-        ask("DROP OWNED BY carry_stranger")
-        ask("DROP ROLE carry_stranger")
+        ask("DROP OWNED BY exchange_stranger")
+        ask("DROP ROLE exchange_stranger")
 
 
 def test_export_says_what_it_cannot(ask):
@@ -462,13 +462,13 @@ def test_what_is_trained_here_goes_to_another_database(ask, algorithm):
 
 
 def test_catboosts_models_predict_as_catboost(ask):
-    known = json.loads((CARRY / "catboost.json").read_text())
+    known = json.loads((FILES / "catboost.json").read_text())
     for kind, project, names in [
         ("regression", "r", ["label"]),
         ("two", "b", ["ham", "spam"]),
         ("three", "m", ["high", "low", "mid"]),
     ]:
-        data = (CARRY / f"catboost_{kind}.json").read_bytes()
+        data = (FILES / f"catboost_{kind}.json").read_bytes()
         _, task, algorithm, _, model = import_model(ask, project, data)
         assert (task, algorithm) == ("regression" if kind == "regression" else "classification", "catboost")
         for row, expected in zip(known["rows"], known[kind], strict=True):
@@ -486,7 +486,7 @@ def test_catboosts_models_predict_as_catboost(ask):
     import_model(
         ask,
         "s",
-        (CARRY / "catboost_two.json").read_bytes(),
+        (FILES / "catboost_two.json").read_bytes(),
         f", sample => '{row}', expected => '{json.dumps(known['two'][0])}'",
     )
 
@@ -531,17 +531,17 @@ def test_a_model_without_counts_is_not_explained(ask, lightgbm):
 
 
 def test_catboosts_models_are_explained_as_catboost_does(ask):
-    known = json.loads((CARRY / "catboost.json").read_text())
+    known = json.loads((FILES / "catboost.json").read_text())
     rows = numpy.array([[numpy.nan if value is None else value for value in row] for row in known["rows"][:10]])
     for kind in ("regression", "two", "three"):
-        import_model(ask, kind, (CARRY / f"catboost_{kind}.json").read_bytes())
+        import_model(ask, kind, (FILES / f"catboost_{kind}.json").read_bytes())
         expected = numpy.array(known[f"{kind}_contributions"]).reshape(10, -1, 4)
         assert numpy.abs(explained(ask, kind, rows) - expected).max() < 1e-6 * numpy.abs(expected).max(), kind
 
 
 def test_what_is_damaged_of_other_libraries_is_an_error(ask, lightgbm):
     text = gbm(lightgbm, TARGET, rounds=2).model_to_string().encode()
-    cat = (CARRY / "catboost_two.json").read_bytes()
+    cat = (FILES / "catboost_two.json").read_bytes()
     ask("SELECT pgml.load_dataset('iris')")
     ask("SELECT pgml.train('iris', 'classification', 'pgml.iris', 'target', 'ridge')")
     own = bytes(ask("SELECT pgml.export_model('iris')")[0][0])

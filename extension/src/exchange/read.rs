@@ -8,7 +8,7 @@ use learn::family::Stored;
 use learn::foreign::{self, Foreign};
 use pgrx::PgSqlErrorCode;
 
-use super::outline::{Given, Outline, check_classes, check_features};
+use super::description::{Description, Given, check_classes, check_features};
 use crate::error::{Error, Result};
 use crate::model::Model;
 use crate::model_meta::{self, ModelMeta, Task};
@@ -102,7 +102,7 @@ fn of_xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
                 let code = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
                 return Err(Error::new(code, "the model cannot be read: it names the categories of other features"));
             }
-            let meta = Outline::of_ensemble(&ensemble, categories).meta(given)?;
+            let meta = Description::of_ensemble(&ensemble, categories).meta(given)?;
             drop(ensemble);
             (document::with_attribute(&bytes, model_meta::ATTRIBUTE, &meta.to_json()).map_err(refused)?, meta)
         }
@@ -115,7 +115,7 @@ fn of_xgboost(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
 }
 
 fn foreign(foreign: Foreign, given: &Given) -> Result<Carried> {
-    let meta = Outline::of_foreign(&foreign).meta(given)?;
+    let meta = Description::of_foreign(&foreign).meta(given)?;
     let algorithm = foreign.algorithm.to_owned();
     let attributes =
         [(model_meta::ATTRIBUTE.to_owned(), meta.to_json()), (model_meta::ALGORITHM.to_owned(), algorithm.clone())];

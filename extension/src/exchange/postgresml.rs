@@ -9,8 +9,8 @@ use pgrx::spi::SpiHeapTupleData;
 use pgrx::{IntoDatum, PgSqlErrorCode, Spi, pg_sys};
 use serde_json::Value;
 
+use super::description::Given;
 use super::import;
-use super::outline::Given;
 use super::read::{self, Carried, Format};
 use crate::access;
 use crate::error::{Error, Result};

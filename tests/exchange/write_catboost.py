@@ -1,4 +1,4 @@
-"""Writes the CatBoost models of this folder: `python tests/carry/write_catboost.py`, where catboost 1.2.10 is installed.
+"""Writes the CatBoost models of this folder: `python tests/exchange/write_catboost.py`, where catboost 1.2.10 is installed.
 
 CatBoost is too large for `make test`, so what it saved and predicted is kept here: `NAME.json` is a model as it saves it,
 and `catboost.json` has rows (null where a feature is missing), what each model predicts for them, and its SHAP values of the

@@ -3,7 +3,7 @@
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::Value;
 
-use super::outline::Given;
+use super::description::Given;
 use super::read::{self, Carried, Format};
 use super::sample;
 use crate::access;
