@@ -15,8 +15,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 pub mod form;
+mod free_list;
 pub mod iterate;
-mod spare;
 pub mod tuple;
 
 use iterate::{RecordItems, over_values};
@@ -109,7 +109,7 @@ impl NewRecord {
         // `dealloc` reads are set before anything else can fail.
         unsafe {
             let object: *mut RecordObject = if class.as_ptr() == plain.cast() {
-                spare::take(plain, size)?.cast()
+                free_list::take(plain, size)?.cast()
             } else {
                 let class: *mut ffi::PyTypeObject = class.as_ptr().cast();
                 let alloc = (*class).tp_alloc.unwrap_or(ffi::PyType_GenericAlloc);
@@ -260,7 +260,10 @@ unsafe extern "C" fn dealloc(this: *mut ffi::PyObject) {
             ffi::Py_XDECREF(item);
         }
         ffi::Py_XDECREF((*record).desc);
-        spare::give(this, RECORD.get(Python::assume_attached()).map_or(ptr::null_mut(), |class| class.as_ptr().cast()));
+        free_list::give(
+            this,
+            RECORD.get(Python::assume_attached()).map_or(ptr::null_mut(), |class| class.as_ptr().cast()),
+        );
     }
 }
 

@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
 use super::calls::name;
-use super::flight::{Answer, Execution, Flight, Shape, Verb};
+use super::in_flight::{Answer, Execution, InFlight, Shape, Verb};
 use super::op::{Op, Started};
 use super::request::Request;
 use super::statement::Statement;
@@ -140,10 +140,10 @@ impl Session {
         limit: u32,
     ) -> PyResult<Started> {
         let py = slf.py();
-        let program = statement.get().compile(py)?;
+        let plan = statement.get().compile(py)?;
         let answer = Answer::to(Shape::Extra);
-        let execution = Execution { statement: statement.clone_ref(py), program, answer, failure: None };
-        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
+        let execution = Execution { statement: statement.clone_ref(py), plan, answer, failure: None };
+        Self::push(slf, InFlight::new(Verb::Execute(execution), op), |out| {
             outgoing::execute(out, portal, limit);
             outgoing::sync(out);
             Ok(())
@@ -181,21 +181,21 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let state = statement.get();
-        let program = state.compile(py)?;
+        let plan = state.compile(py)?;
         let execution = Execution {
             statement: statement.clone().unbind(),
-            program: program.clone(),
+            plan: plan.clone(),
             answer: Answer::to(shape),
             failure: None,
         };
         this.note_change(state.changes_session);
-        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
+        Self::push(slf, InFlight::new(Verb::Execute(execution), op), |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;
                 outgoing::parse_as(out, name, &query, state.declared());
             }
-            program.bind(py, out, portal, name, args, None)?;
+            plan.bind(py, out, portal, name, args, None)?;
             if execute {
                 outgoing::execute(out, portal, limit);
             }
@@ -214,20 +214,19 @@ impl Session {
         let py = slf.py();
         let this = slf.get();
         let state = statement.get();
-        let program = state.compile(py)?;
+        let plan = state.compile(py)?;
         let builder = ColumnsBuilder::new(state.fields(py, dictionary)?);
         let formats = builder.formats();
         let answer = Answer::Columns(Box::new(builder));
-        let execution =
-            Execution { statement: statement.clone().unbind(), program: program.clone(), answer, failure: None };
+        let execution = Execution { statement: statement.clone().unbind(), plan: plan.clone(), answer, failure: None };
         this.note_change(state.changes_session);
-        Self::push(slf, Flight::new(Verb::Execute(execution), op), |out| {
+        Self::push(slf, InFlight::new(Verb::Execute(execution), op), |out| {
             let name = state.name.bind(py).to_str()?.as_bytes();
             if !state.prepared() {
                 let query = this.settings.get().encode_text(state.query.bind(py))?;
                 outgoing::parse_as(out, name, &query, state.declared());
             }
-            program.bind_for(py, out, b"", name, args, None, &formats)?;
+            plan.bind_for(py, out, b"", name, args, None, &formats)?;
             outgoing::execute(out, b"", 0);
             outgoing::sync(out);
             Ok(())

@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::Session;
-use super::flight::Shape;
+use super::in_flight::Shape;
 use super::op::{Driven, Op, send};
 use super::request::Request;
 use super::send::send_now;

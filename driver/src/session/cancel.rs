@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::flight::{Flight, Waiter};
+use super::in_flight::{InFlight, Waiter};
 use super::op::Op;
 use super::request::Request;
 use super::{Session, brief};
@@ -53,7 +53,7 @@ impl Session {
     /// Gives an operation up: what it asked is cancelled on the server, or never sent.
     pub(crate) fn abandon(slf: &Bound<'_, Self>, op: &Bound<'_, Op>) -> PyResult<()> {
         let this = slf.get();
-        let mine = |flight: &Flight| matches!(&flight.waiter, Waiter::Op(other) if other.is(op));
+        let mine = |flight: &InFlight| matches!(&flight.waiter, Waiter::Op(other) if other.is(op));
         let mut cancel = false;
         {
             let mut reading = this.reading()?;

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::flight::{Flight, Verb, Waiter};
+use super::in_flight::{InFlight, Verb, Waiter};
 use super::lease::current_task;
 use super::op::{Op, Started};
 use super::request::Request;
@@ -42,7 +42,7 @@ impl Session {
         rows: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
         let py = slf.py();
-        let program = statement.get().compile(py)?;
+        let plan = statement.get().compile(py)?;
         let mut out = Vec::with_capacity(320 * 1024);
         let mut rows = rows.try_iter()?;
         while out.len() < 256 * 1024 {
@@ -50,7 +50,7 @@ impl Session {
                 Some(row) => {
                     let row = row?;
                     let number = slf.get().copied.fetch_add(1, Ordering::Relaxed);
-                    program.copy_row(py, &mut out, &row, number).map_err(|(column, error)| match column {
+                    plan.copy_row(py, &mut out, &row, number).map_err(|(column, error)| match column {
                         Some(column) => statement.get().row_refused(py, error, &row, column),
                         None => error,
                     })?;
@@ -119,7 +119,7 @@ impl Session {
     }
 
     /// The server is ready for data, which only a COPY ... FROM STDIN has.
-    pub(super) fn copy_in_ready(slf: &Bound<'_, Self>, flight: &mut Flight) -> PyResult<()> {
+    pub(super) fn copy_in_ready(slf: &Bound<'_, Self>, flight: &mut InFlight) -> PyResult<()> {
         let py = slf.py();
         if matches!(flight.verb, Verb::CopyIn(_)) && !flight.is_abandoned() {
             if let Some(op) = flight.waiter.take() {
@@ -155,7 +155,7 @@ impl Session {
         }
         Self::flush(slf, &mut writing)?;
         let writing = &mut *writing;
-        let copying = |flight: &&mut Flight| matches!(flight.verb, Verb::CopyIn(_));
+        let copying = |flight: &&mut InFlight| matches!(flight.verb, Verb::CopyIn(_));
         match reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying)) {
             Some(flight) => flight.waiter = Waiter::Op(op.clone().unbind()),
             None => return Err(errors::interface(py, "no COPY operation is in progress")),
@@ -179,7 +179,7 @@ impl Session {
             if writing.copy_end.take().is_none() {
                 outgoing::copy_fail(&mut writing.out, reason);
                 Self::flush(slf, &mut writing)?;
-                let copying = |flight: &&mut Flight| matches!(flight.verb, Verb::CopyIn(_));
+                let copying = |flight: &&mut InFlight| matches!(flight.verb, Verb::CopyIn(_));
                 let writing = &mut *writing;
                 if let Some(flight) =
                     reading.current.as_mut().filter(copying).or(writing.flights.iter_mut().find(copying))

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use super::flight::{Flight, Verb, Waiter};
+use super::in_flight::{InFlight, Verb, Waiter};
 use super::inbox::{Inbox, Message};
 use super::op::{Op, Started};
 use super::request::Request;
@@ -37,7 +37,7 @@ impl Session {
         let mut cancel = false;
         {
             let mut reading = this.reading()?;
-            if let Some(flight @ Flight { verb: Verb::CopyOut(..), .. }) = &mut reading.current {
+            if let Some(flight @ InFlight { verb: Verb::CopyOut(..), .. }) = &mut reading.current {
                 flight.abandon();
                 cancel = true;
             }
@@ -56,12 +56,12 @@ impl Session {
         let this = slf.get();
         let mut reading = this.reading()?;
         let copied = match &mut reading.current {
-            Some(Flight { verb: Verb::CopyOut(_, Some(copied)), .. }) if !copied.is_empty() => {
+            Some(InFlight { verb: Verb::CopyOut(_, Some(copied)), .. }) if !copied.is_empty() => {
                 let bytes = PyBytes::new(py, copied);
                 copied.clear();
                 Some(bytes)
             }
-            Some(Flight { verb: Verb::CopyOut(..), waiter, .. }) => {
+            Some(InFlight { verb: Verb::CopyOut(..), waiter, .. }) => {
                 *waiter = Waiter::Op(op.clone().unbind());
                 None
             }

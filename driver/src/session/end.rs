@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use pyo3::intern;
 use pyo3::prelude::*;
 
-use super::flight::{Flight, Verb, Waiter};
+use super::in_flight::{InFlight, Verb, Waiter};
 use super::settle::{field, resolve};
 use super::{Session, Writing, brief, errors, outgoing};
 
@@ -76,7 +76,7 @@ impl Session {
 
     /// Fails every operation.
     pub(crate) fn fail_all(&self, py: Python<'_>, error: &mut dyn FnMut(Python<'_>) -> Py<PyAny>) -> PyResult<()> {
-        let mut flights: Vec<Flight> = self.reading()?.current.take().into_iter().collect();
+        let mut flights: Vec<InFlight> = self.reading()?.current.take().into_iter().collect();
         let (waiting, draining) = {
             let mut writing = self.writing()?;
             let writing: &mut Writing = &mut writing;
@@ -94,7 +94,7 @@ impl Session {
         };
         self.beginning.store(0, Ordering::Relaxed);
         // A COPY between its operations gets the error at the next one.
-        let is_copy = |flight: &Flight| matches!(flight.verb, Verb::CopyOut(..) | Verb::CopyIn(_));
+        let is_copy = |flight: &InFlight| matches!(flight.verb, Verb::CopyOut(..) | Verb::CopyIn(_));
         if flights.iter().any(|flight| is_copy(flight) && matches!(flight.waiter, Waiter::Nobody)) {
             let error = PyErr::from_value(error(py).into_bound(py));
             self.writing()?.copy_end = Some(Err(error));

@@ -7,10 +7,10 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyIterator, PyString, PyTuple};
 
-use super::flight::{Batch, Flight, Total, Verb};
+use super::codec_plan::CodecPlan;
+use super::in_flight::{Batch, InFlight, Total, Verb};
 use super::op::{Op, Started};
 use super::own::{holds, own_type};
-use super::program::Program;
 use super::request::Request;
 use super::statement::Statement;
 use super::{Exclusive, Session, outgoing};
@@ -24,7 +24,7 @@ const PIECES_A_TURN: usize = 2;
 pub(crate) struct Many {
     lists: Py<PyIterator>,
     statement: Py<Statement>,
-    program: Arc<Program>,
+    plan: Arc<CodecPlan>,
     limit: u32,
     next: usize,
     /// Gives the types of a list's values, where they are declared.
@@ -32,7 +32,7 @@ pub(crate) struct Many {
     /// The types that were declared last, 0 for one that the server infers.
     types: Vec<u32>,
     /// How values are written for these if they are not the statement's: it has no name then.
-    other: Option<Program>,
+    other: Option<CodecPlan>,
 }
 
 #[pymethods]
@@ -66,16 +66,16 @@ impl Session {
         declare: Option<&Py<PyAny>>,
     ) -> PyResult<Started> {
         let py = slf.py();
-        let program = statement.get().compile(py)?;
+        let plan = statement.get().compile(py)?;
         slf.get().note_change(statement.get().changes_session);
         let lists = args.try_iter()?.unbind();
-        let total = if rows { Total::Rows(program.clone(), Vec::new()) } else { Total::Count(0) };
+        let total = if rows { Total::Rows(plan.clone(), Vec::new()) } else { Total::Count(0) };
         let batch = Batch { statement: statement.clone_ref(py), total, failure: None };
-        let flight = Flight::new(Verb::Many(batch), op);
+        let flight = InFlight::new(Verb::Many(batch), op);
         let mut many = Many {
             lists,
             statement: statement.clone_ref(py),
-            program,
+            plan,
             limit: if rows { 0 } else { 1 },
             next: 0,
             declare: declare.map(|declare| declare.clone_ref(py)),
@@ -147,7 +147,7 @@ impl Session {
                     }
                     // Being the exclusive writer, its request is the last.
                     let mut reading = this.reading()?;
-                    if let Some(Flight { verb: Verb::Many(batch), .. }) =
+                    if let Some(InFlight { verb: Verb::Many(batch), .. }) =
                         writing.flights.back_mut().or(reading.current.as_mut())
                     {
                         batch.failure.get_or_insert(error);
@@ -183,7 +183,7 @@ impl Many {
             let list = self.declared(py, out, &name, list)?;
             match &self.other {
                 Some(other) => other.bind(py, out, b"", b"", &list, Some(self.next))?,
-                None => self.program.bind(py, out, b"", &name, &list, Some(self.next))?,
+                None => self.plan.bind(py, out, b"", &name, &list, Some(self.next))?,
             }
             outgoing::execute(out, b"", self.limit);
             self.next += 1;
@@ -229,7 +229,7 @@ impl Many {
             let inferred = |((&oid, &first), &parameter)| if oid == 0 && first == 0 { parameter } else { oid };
             let whole: Vec<u32> = types.iter().zip(&first).zip(statement.parameters()).map(inferred).collect();
             outgoing::parse_as(out, b"", &statement.query(py)?, &whole);
-            self.other = Some(statement.program_for(py, &whole)?);
+            self.other = Some(statement.plan_for(py, &whole)?);
         }
         self.types = types;
         Ok(list)

@@ -25,14 +25,14 @@ pub mod bind;
 pub mod block;
 pub mod calls;
 pub mod cancel;
+pub mod codec_plan;
 pub mod copy_in;
 pub mod copy_out;
 pub mod deadline;
 pub mod end;
 pub mod errors;
-pub mod flight;
-pub mod footprint;
 pub mod fork;
+pub mod in_flight;
 pub mod inbox;
 pub mod lease;
 pub mod login;
@@ -41,18 +41,18 @@ pub mod op;
 pub mod outgoing;
 pub mod own;
 pub mod prepare;
-pub mod program;
 pub mod protocol;
 pub mod query;
 pub mod receive;
 pub mod request;
 pub mod rows;
 pub mod send;
+pub mod session_state;
 pub mod settings;
 pub mod settle;
 pub mod statement;
 
-use flight::Flight;
+use in_flight::InFlight;
 use inbox::Inbox;
 use login::Login;
 use op::Op;
@@ -63,7 +63,7 @@ use settings::ConnectionSettings;
 pub(crate) struct Reading {
     inbox: Inbox,
     /// The request that is being answered.
-    current: Option<Flight>,
+    current: Option<InFlight>,
     login: Login,
 }
 
@@ -84,7 +84,7 @@ pub(crate) struct Writing {
     /// What is to be handed to the transport.
     out: Vec<u8>,
     /// Requests that are sent, or in `out`, behind the one that is being answered.
-    flights: VecDeque<Flight>,
+    flights: VecDeque<InFlight>,
     /// Operations that wait for their turn to be sent.
     waiting: VecDeque<lease::Waiting>,
     transport: Option<Py<PyAny>>,

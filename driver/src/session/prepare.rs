@@ -5,7 +5,7 @@ use pyo3::types::{PyString, PyType};
 use wire::backend::tag;
 
 use super::calls::name;
-use super::flight::{Flight, Verb};
+use super::in_flight::{InFlight, Verb};
 use super::op::{Op, Started};
 use super::receive::broken_message;
 use super::request::Request;
@@ -76,7 +76,7 @@ impl Session {
         statement: &Py<Statement>,
     ) -> PyResult<Started> {
         let py = slf.py();
-        let flight = Flight::new(Verb::Prepare(statement.clone_ref(py)), op);
+        let flight = InFlight::new(Verb::Prepare(statement.clone_ref(py)), op);
         let query = slf.get().settings.get().encode_text(statement.get().query.bind(py))?;
         let name = statement.get().name.bind(py).to_str()?.as_bytes();
         Self::push(slf, flight, |out| {
@@ -94,7 +94,7 @@ impl Session {
         statement: &Py<Statement>,
     ) -> PyResult<Started> {
         let name = statement.get().name.bind(slf.py()).to_str()?.as_bytes();
-        Self::push(slf, Flight::new(Verb::Close, op), |out| {
+        Self::push(slf, InFlight::new(Verb::Close, op), |out| {
             outgoing::close_statement(out, name);
             outgoing::sync(out);
             Ok(())
@@ -103,7 +103,7 @@ impl Session {
 
     /// Writes Close of a portal.
     pub(super) fn send_close_portal(slf: &Bound<'_, Self>, op: &Bound<'_, Op>, portal: &[u8]) -> PyResult<Started> {
-        Self::push(slf, Flight::new(Verb::Close, op), |out| {
+        Self::push(slf, InFlight::new(Verb::Close, op), |out| {
             outgoing::close_portal(out, portal);
             outgoing::sync(out);
             Ok(())

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU8, AtomicU64};
 use wire::certificate::Certificate;
 
-use super::flight::{Flight, Verb};
+use super::in_flight::{InFlight, Verb};
 use super::login::Login;
 use super::settings::ConnectionSettings;
 use super::{Reading, Session, Writing};
@@ -116,7 +116,7 @@ impl Session {
         writing.transport = Some(transport.clone().unbind());
         let pairs = parameters.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         wire::startup::write_startup(&mut writing.out, pairs);
-        writing.flights.push_back(Flight::unasked(Verb::Startup));
+        writing.flights.push_back(InFlight::unasked(Verb::Startup));
         writing.pending += 1;
         Self::flush(slf, &mut writing)
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
-use super::flight::{Flight, Text, Verb};
-use super::footprint::may_change_session;
+use super::in_flight::{InFlight, Text, Verb};
 use super::op::{Op, Started};
 use super::request::Request;
+use super::session_state::may_change_session;
 use super::{Exclusive, Session, outgoing};
 
 #[pymethods]
@@ -58,7 +58,7 @@ impl Session {
         let begin = this.writing()?.begin.take();
         let Some(begin) = begin else { return Ok(Started::Done(slf.py().None())) };
         this.beginning.fetch_add(1, Ordering::Relaxed);
-        let mut flight = Flight::new(Verb::Query(Text::default()), op);
+        let mut flight = InFlight::new(Verb::Query(Text::default()), op);
         flight.begins = true;
         Self::push(slf, flight, |out| {
             outgoing::query(out, &begin);
@@ -86,7 +86,7 @@ impl Session {
         }
         let begin = begin.unwrap_or_default();
         let query = Some(query.clone_ref(py).into_any());
-        let mut flight = Flight::new(verb(Text { query, prefix: begin.len(), tag: None }), op);
+        let mut flight = InFlight::new(verb(Text { query, prefix: begin.len(), tag: None }), op);
         flight.begins = begins;
         let text = if begins { [begin, text].concat() } else { text };
         let started = Self::push(slf, flight, |out| {
@@ -101,7 +101,7 @@ impl Session {
 
     /// Has the server fail the transaction that a text was to begin: it has refused the whole text, its beginning too, and
     /// what follows must not be run outside of it. The text's request is over when that is done.
-    pub(super) fn fail_block(slf: &Bound<'_, Self>, mut flight: Flight) -> PyResult<()> {
+    pub(super) fn fail_block(slf: &Bound<'_, Self>, mut flight: InFlight) -> PyResult<()> {
         let mut writing = slf.get().writing()?;
         flight.begins = false;
         outgoing::query(&mut writing.out, b"BEGIN; ROLLBACK TO SAVEPOINT refused");

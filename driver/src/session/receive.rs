@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use wire::backend::{self, tag};
 use wire::frame::Fields;
 
-use super::flight::{Flight, Verb};
+use super::in_flight::{InFlight, Verb};
 use super::login::Login;
 use super::settle::error_fields;
 use super::{Reading, Session, brief, errors};
@@ -53,7 +53,7 @@ impl Session {
             {
                 flight.take_row(py, inbox.body(message));
             } else if tag == tag::COPY_DATA
-                && let Some(Flight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = current
+                && let Some(InFlight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = current
             {
                 Self::copied(py, copied, waiter, inbox, message)?;
             } else if tag == tag::READY_FOR_QUERY {
@@ -62,7 +62,7 @@ impl Session {
                 settled = true;
                 Self::settle(slf, flight, status)?;
             } else if tag == tag::AUTHENTICATION {
-                if !matches!(current, Some(Flight { verb: Verb::Startup, .. })) {
+                if !matches!(current, Some(InFlight { verb: Verb::Startup, .. })) {
                     return Err(unexpected(py, tag));
                 }
                 Self::authenticate(slf, login, inbox.body(message))?;
@@ -70,7 +70,7 @@ impl Session {
                 Self::other_message(slf, current.as_mut(), tag, inbox.body(message))?;
             }
         }
-        if let Some(Flight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = &mut guard.current {
+        if let Some(InFlight { verb: Verb::CopyOut(_, Some(copied)), waiter, .. }) = &mut guard.current {
             this.hand_over(py, copied, waiter)?;
         }
         drop(guard);
@@ -95,7 +95,7 @@ impl Session {
     }
 
     /// Takes a message that is not one of many: unasked, or of an answer.
-    fn other_message(slf: &Bound<'_, Self>, current: Option<&mut Flight>, tag: u8, body: &[u8]) -> PyResult<()> {
+    fn other_message(slf: &Bound<'_, Self>, current: Option<&mut InFlight>, tag: u8, body: &[u8]) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         match tag {
@@ -125,7 +125,7 @@ impl Session {
     }
 
     /// Takes one message of an answer.
-    fn message(slf: &Bound<'_, Self>, flight: &mut Flight, tag: u8, body: &[u8]) -> PyResult<()> {
+    fn message(slf: &Bound<'_, Self>, flight: &mut InFlight, tag: u8, body: &[u8]) -> PyResult<()> {
         let py = slf.py();
         match tag {
             tag::BIND_COMPLETE | tag::EMPTY_QUERY_RESPONSE => flight.forget_tag(),
@@ -170,10 +170,10 @@ impl Session {
     }
 
     /// Takes an ErrorResponse, whose request goes on to its ReadyForQuery.
-    fn error_response(&self, py: Python<'_>, current: Option<&mut Flight>, body: &[u8]) -> PyResult<()> {
+    fn error_response(&self, py: Python<'_>, current: Option<&mut InFlight>, body: &[u8]) -> PyResult<()> {
         let fields = error_fields(body);
         match current {
-            Some(Flight { verb: Verb::Startup, .. }) => return Err(self.server_error(py, &fields, None)),
+            Some(InFlight { verb: Verb::Startup, .. }) => return Err(self.server_error(py, &fields, None)),
             Some(flight) => {
                 flight.error.get_or_insert(fields);
                 let mut writing = self.writing()?;
@@ -199,7 +199,7 @@ impl Session {
         Ok(())
     }
 
-    fn notice(&self, py: Python<'_>, body: &[u8], flight: Option<&Flight>) -> PyResult<()> {
+    fn notice(&self, py: Python<'_>, body: &[u8], flight: Option<&InFlight>) -> PyResult<()> {
         let Some(connection) = self.connection(py) else { return Ok(()) };
         let query = flight.and_then(|flight| flight.verb.query(py));
         let fields = self.fields_dict(py, &error_fields(body))?;

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 
-use super::flight::Shape;
+use super::in_flight::Shape;
 use super::statement::Statement;
 
 /// What is asked.

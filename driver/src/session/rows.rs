@@ -4,14 +4,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyType};
 use smallvec::SmallVec;
 
+use super::codec_plan::CodecPlan;
 use super::errors;
-use super::flight::{Answer, Execution, Flight, Total, Verb};
-use super::program::Program;
+use super::in_flight::{Answer, Execution, InFlight, Total, Verb};
 use crate::record::form::{self, Form};
 use crate::record::tuple::NewTuple;
 use crate::record::{NewRecord, record_class};
 
-impl Flight {
+impl InFlight {
     /// Whether the rows of the answer are read.
     #[inline]
     pub(super) fn reads_rows(&self) -> bool {
@@ -30,9 +30,9 @@ impl Flight {
                 (execution.take_row(py, body), &mut execution.failure)
             }
             Verb::Many(batch) if batch.failure.is_none() => {
-                let Total::Rows(program, rows) = &mut batch.total else { return };
-                let taken = values(py, program, body)
-                    .and_then(|(values, count)| object(py, program, values, count))
+                let Total::Rows(plan, rows) = &mut batch.total else { return };
+                let taken = values(py, plan, body)
+                    .and_then(|(values, count)| object(py, plan, values, count))
                     .map(|object| rows.push(object));
                 (taken, &mut batch.failure)
             }
@@ -48,23 +48,23 @@ impl Execution {
     /// Reads one row.
     #[inline]
     fn take_row(&mut self, py: Python<'_>, body: &[u8]) -> PyResult<()> {
-        let program = &*self.program;
-        let (values, count) = values(py, program, body)?;
+        let plan = &*self.plan;
+        let (values, count) = values(py, plan, body)?;
         match &mut self.answer {
-            Answer::Rows(rows) | Answer::Extra { rows, .. } => rows.push(object(py, program, values, count)?),
+            Answer::Rows(rows) | Answer::Extra { rows, .. } => rows.push(object(py, plan, values, count)?),
             Answer::Row(row) => {
-                let object = object(py, program, values, count)?;
+                let object = object(py, plan, values, count)?;
                 row.get_or_insert(object);
             }
             Answer::Value { column, value } => {
                 if value.is_none() {
-                    *value = Some(one_value(py, program, values, count, column)?);
+                    *value = Some(one_value(py, plan, values, count, column)?);
                 }
             }
             Answer::Bytes(value) => {
                 value.get_or_insert_with(|| first_bytes(py, values));
             }
-            Answer::Columns(columns) => columns.push_row(py, values, &program.settings)?,
+            Answer::Columns(columns) => columns.push_row(py, values, &plan.settings)?,
             Answer::Status(_) | Answer::Nothing => (),
         }
         Ok(())
@@ -73,8 +73,8 @@ impl Execution {
 
 /// The values of a row, and how many there are: as many as were described.
 #[inline]
-fn values<'a>(py: Python<'_>, program: &Program, body: &'a [u8]) -> PyResult<(&'a [u8], usize)> {
-    let columns = program.decoder.codecs().len();
+fn values<'a>(py: Python<'_>, plan: &CodecPlan, body: &'a [u8]) -> PyResult<(&'a [u8], usize)> {
+    let columns = plan.decoder.codecs().len();
     let (count, values) = body.split_first_chunk::<2>().ok_or_else(|| errors::protocol(py, "a row is too short"))?;
     let count = usize::from(u16::from_be_bytes(*count));
     if count != columns {
@@ -90,50 +90,44 @@ fn values<'a>(py: Python<'_>, program: &Program, body: &'a [u8]) -> PyResult<(&'
 
 /// The object that is made of a row.
 #[inline]
-fn object(py: Python<'_>, program: &Program, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
-    if program.form != Form::Record {
-        return other_object(py, program, values, count);
+fn object(py: Python<'_>, plan: &CodecPlan, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
+    if plan.form != Form::Record {
+        return other_object(py, plan, values, count);
     }
-    record(py, program, program.record_class.bind(py), values, count).map(Bound::unbind)
+    record(py, plan, plan.record_class.bind(py), values, count).map(Bound::unbind)
 }
 
 #[inline]
 fn record<'py>(
     py: Python<'py>,
-    program: &Program,
+    plan: &CodecPlan,
     class: &Bound<'py, PyType>,
     values: &[u8],
     count: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let mut record = NewRecord::new(py, class, program.descriptor.bind(py), count)?;
-    program.decoder.decode_row(py, values, record.fields(), &program.settings)?;
-    Ok(record.finish(py, program.tracked))
+    let mut record = NewRecord::new(py, class, plan.descriptor.bind(py), count)?;
+    plan.decoder.decode_row(py, values, record.fields(), &plan.settings)?;
+    Ok(record.finish(py, plan.tracked))
 }
 
 /// The object that is made of a row and is not a record.
 #[inline(never)]
-fn other_object(py: Python<'_>, program: &Program, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
+fn other_object(py: Python<'_>, plan: &CodecPlan, values: &[u8], count: usize) -> PyResult<Py<PyAny>> {
     let mut tuple = NewTuple::new(py, count)?;
-    program.decoder.decode_row(py, values, tuple.fields(), &program.settings)?;
-    let (class, descriptor) = (program.record_class.bind(py), program.descriptor.get());
-    Ok(form::finish(program.form, tuple, class, descriptor, program.tracked)?.unbind())
+    plan.decoder.decode_row(py, values, tuple.fields(), &plan.settings)?;
+    let (class, descriptor) = (plan.record_class.bind(py), plan.descriptor.get());
+    Ok(form::finish(plan.form, tuple, class, descriptor, plan.tracked)?.unbind())
 }
 
 /// One value of a row.
-fn one_value(
-    py: Python<'_>,
-    program: &Program,
-    values: &[u8],
-    count: usize,
-    column: &Py<PyAny>,
-) -> PyResult<Py<PyAny>> {
+fn one_value(py: Python<'_>, plan: &CodecPlan, values: &[u8], count: usize, column: &Py<PyAny>) -> PyResult<Py<PyAny>> {
     let Some(column) = column.extract::<usize>(py).ok().filter(|column| *column < count) else {
         // By its column's name, or counted from the end, it is looked up in a record.
-        let class = if program.form == Form::Record { program.record_class.bind(py) } else { record_class(py)? };
-        return Ok(record(py, program, class, values, count)?.get_item(column)?.unbind());
+        let class = if plan.form == Form::Record { plan.record_class.bind(py) } else { record_class(py)? };
+        return Ok(record(py, plan, class, values, count)?.get_item(column)?.unbind());
     };
     let mut fields = Fields0(SmallVec::from_elem(std::ptr::null_mut(), count));
-    program.decoder.decode_row(py, values, &mut fields.0, &program.settings)?;
+    plan.decoder.decode_row(py, values, &mut fields.0, &plan.settings)?;
     // SAFETY: the decoder has filled the places with references, or left null for NULL; one is taken out.
     let value = fields.0.get_mut(column).and_then(|place| unsafe {
         Bound::from_owned_ptr_or_opt(py, std::mem::replace(place, std::ptr::null_mut())).map(Bound::unbind)

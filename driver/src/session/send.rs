@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use super::flight::{Flight, Verb};
+use super::in_flight::{InFlight, Verb};
 use super::op::{Op, Started};
 use super::request::Request;
 use super::{Session, Writing, outgoing};
@@ -117,7 +117,7 @@ impl Session {
     /// Writes a request, and has it sent with this turn of the loop.
     pub(super) fn push(
         slf: &Bound<'_, Self>,
-        mut flight: Flight,
+        mut flight: InFlight,
         write: impl FnOnce(&mut Vec<u8>) -> PyResult<()>,
     ) -> PyResult<Started> {
         let this = slf.get();

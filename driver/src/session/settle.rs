@@ -9,12 +9,12 @@ use wire::backend::tag;
 use wire::frame::Fields;
 use wire::sqlstate;
 
-use super::flight::{Answer, Batch, Execution, Flight, Total, Verb, Waiter};
+use super::in_flight::{Answer, Batch, Execution, InFlight, Total, Verb, Waiter};
 use super::{Exclusive, Session, brief, errors};
 
 impl Session {
     /// A request is answered: who waits for it gets the result.
-    pub(super) fn settle(slf: &Bound<'_, Self>, mut flight: Flight, status: u8) -> PyResult<()> {
+    pub(super) fn settle(slf: &Bound<'_, Self>, mut flight: InFlight, status: u8) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();
         this.status.store(status, Ordering::Relaxed);
@@ -39,7 +39,7 @@ impl Session {
             if ends {
                 writing.exclusive = None;
             }
-            writing.flights.front().is_some_and(Flight::is_abandoned)
+            writing.flights.front().is_some_and(InFlight::is_abandoned)
         };
         if flight.cancelled {
             this.cancelled_is_over(py)?;
@@ -94,8 +94,8 @@ impl Session {
     }
 
     /// Gives an outcome to who waits for it; that of a COPY is kept until somebody asks.
-    fn deliver(&self, py: Python<'_>, flight: Flight) -> PyResult<()> {
-        let Flight { mut verb, waiter, error, .. } = flight;
+    fn deliver(&self, py: Python<'_>, flight: InFlight) -> PyResult<()> {
+        let InFlight { mut verb, waiter, error, .. } = flight;
         if let Waiter::Gone = waiter {
             return Ok(());
         }

@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple, PyType};
 use wire::frame::Fields;
 
+use super::codec_plan::{CodecPlan, formats};
 use super::errors;
-use super::footprint::may_change_session;
-use super::program::{Program, formats};
+use super::session_state::may_change_session;
 use super::settings::ConnectionSettings;
 use crate::codec::registry::UNKNOWN;
 use crate::codec::{Codec, RowDecoder};
@@ -60,7 +60,7 @@ pub struct Statement {
     pub used: AtomicU64,
     parameters: OnceLock<Vec<u32>>,
     columns: OnceLock<Vec<Column>>,
-    program: OnceLock<Arc<Program>>,
+    plan: OnceLock<Arc<CodecPlan>>,
 }
 
 #[pymethods]
@@ -88,7 +88,7 @@ impl Statement {
             used: AtomicU64::new(0),
             parameters: OnceLock::new(),
             columns: OnceLock::new(),
-            program: OnceLock::new(),
+            plan: OnceLock::new(),
         }
     }
 
@@ -231,7 +231,7 @@ impl Statement {
 
     /// How the values of parameters of such types are written, whatever the server says of the statement: text where
     /// the type is 0. Its rows are not read.
-    pub fn program_for(&self, py: Python<'_>, types: &[u32]) -> PyResult<Program> {
+    pub fn plan_for(&self, py: Python<'_>, types: &[u32]) -> PyResult<CodecPlan> {
         let settings = self.settings.get();
         let encoders = types.iter().map(|&oid| match oid {
             0 => Ok(UNKNOWN.clone()),
@@ -239,22 +239,22 @@ impl Statement {
                 .codec(oid, self.ignore_custom_codec)
                 .ok_or_else(|| errors::internal(py, &format!("no encoder for OID {oid}"))),
         });
-        self.program_of(py, encoders.collect::<PyResult<_>>()?, &[], &[])
+        self.plan_of(py, encoders.collect::<PyResult<_>>()?, &[], &[])
     }
 
-    fn program_of(
+    fn plan_of(
         &self,
         py: Python<'_>,
         encoders: Vec<Arc<Codec>>,
         decoders: &[Arc<Codec>],
         columns: &[Column],
-    ) -> PyResult<Program> {
+    ) -> PyResult<CodecPlan> {
         let settings = self.settings.get();
         let names: Vec<_> = columns.iter().map(|column| column.name.bind(py).clone()).collect();
         let mut head = formats(encoders.iter().map(|codec| codec.format()));
         head.extend_from_slice(&(encoders.len() as u16).to_be_bytes());
         let types = settings.for_codecs();
-        Ok(Program {
+        Ok(CodecPlan {
             tail: formats(decoders.iter().map(|codec| codec.format())),
             head,
             descriptor: Descriptor::of_names(py, &names)?,
@@ -336,9 +336,9 @@ impl Statement {
     }
 
     /// How arguments and rows are turned; fails when a type is not known.
-    pub fn compile(&self, py: Python<'_>) -> PyResult<Arc<Program>> {
-        if let Some(program) = self.program.get() {
-            return Ok(program.clone());
+    pub fn compile(&self, py: Python<'_>) -> PyResult<Arc<CodecPlan>> {
+        if let Some(plan) = self.plan.get() {
+            return Ok(plan.clone());
         }
         let settings = self.settings.get();
         let encoders = self
@@ -363,8 +363,8 @@ impl Statement {
                     .ok_or_else(|| errors::internal(py, &format!("no decoder for OID {}", column.oid)))
             })
             .collect::<PyResult<Vec<_>>>()?;
-        let program = Arc::new(self.program_of(py, encoders, &decoders, self.columns())?);
-        Ok(self.program.get_or_init(|| program).clone())
+        let plan = Arc::new(self.plan_of(py, encoders, &decoders, self.columns())?);
+        Ok(self.plan.get_or_init(|| plan).clone())
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use wire::backend;
 
+use super::codec_plan::CodecPlan;
 use super::op::Op;
-use super::program::Program;
 use super::receive::broken_message;
 use super::settle::rows_of;
 use super::statement::Statement;
@@ -42,7 +42,7 @@ pub struct Execution {
     /// The statement.
     pub statement: Py<Statement>,
     /// How its rows are read.
-    pub program: Arc<Program>,
+    pub plan: Arc<CodecPlan>,
     /// What has come.
     pub answer: Answer,
     /// Why a row could not be read.
@@ -90,7 +90,7 @@ pub enum Total {
     /// How many rows the commands have told of.
     Count(u64),
     /// All rows, and how they are read.
-    Rows(Arc<Program>, Vec<Py<PyAny>>),
+    Rows(Arc<CodecPlan>, Vec<Py<PyAny>>),
 }
 
 /// Commands as text.
@@ -271,7 +271,7 @@ impl Waiter {
 
 /// A request on its way.
 #[derive(Debug)]
-pub struct Flight {
+pub struct InFlight {
     /// What was asked.
     pub verb: Verb,
     /// Who waits for the answer.
@@ -284,7 +284,7 @@ pub struct Flight {
     pub error: Option<Vec<(u8, Vec<u8>)>>,
 }
 
-impl Flight {
+impl InFlight {
     /// A request of which nothing has been answered.
     pub fn new(verb: Verb, op: &Bound<'_, Op>) -> Self {
         Self { waiter: Waiter::Op(op.clone().unbind()), ..Self::unasked(verb) }

@@ -29,7 +29,7 @@ const TAKEN_FOR_TEXT: &str = "The server takes this parameter for text. If it is
 const JSON_IS_TEXT: &str = "JSON is text here: pass json.dumps(value), or call `await connection.decode_json()` once.";
 
 /// How a statement's arguments are written and its rows read; made once.
-pub struct Program {
+pub struct CodecPlan {
     pub(super) encoders: Vec<Arc<Codec>>,
     /// Reads the columns.
     pub decoder: RowDecoder,
@@ -49,13 +49,13 @@ pub struct Program {
     pub settings: Settings,
 }
 
-impl std::fmt::Debug for Program {
+impl std::fmt::Debug for CodecPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Program").field("parameters", &self.encoders.len()).finish_non_exhaustive()
+        f.debug_struct("CodecPlan").field("parameters", &self.encoders.len()).finish_non_exhaustive()
     }
 }
 
-impl Program {
+impl CodecPlan {
     /// Appends Bind. On failure nothing is appended.
     ///
     /// `element` is the position in a sequence of argument lists, for the error.
@@ -71,7 +71,7 @@ impl Program {
         self.bind_for(py, out, portal, name, args, element, &self.tail)
     }
 
-    /// [`Program::bind`] with other formats for the columns.
+    /// [`CodecPlan::bind`] with other formats for the columns.
     #[expect(clippy::too_many_arguments, reason = "a message and its parts")]
     pub fn bind_for(
         &self,
