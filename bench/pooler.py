@@ -407,7 +407,7 @@ def without_pipelining(report, start, size, rounds, seconds):
 
 
 def lone_client(report, start, size, direct, rounds, seconds):
-    """What it brings a lone client that the pooler waits for it awake, and what that costs."""
+    """What it brings a single client that the pooler waits for it awake, and what that costs."""
     with start("howdah", size) as asleep, start("howdah", size, "busy_poll = 0.0001") as awake:
         sides = {"asleep": asleep, "awake": awake, "direct": direct}
         for mode in ("simple", "prepared"):

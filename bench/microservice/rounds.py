@@ -14,7 +14,7 @@ from devkit.flights import FEATURES
 HOWDAH = "howdah-pooler"
 # The same where the services are, so that what it answers with crosses the network twice, as theirs.
 AWAY = "howdah-pooler, a hop away"
-# The same with a setting that is off by default: it waits awake for a lone client.
+# The same with a setting that is off by default: it waits awake for a single client.
 AWAKE = "howdah-pooler with busy_poll"
 
 

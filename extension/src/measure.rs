@@ -26,7 +26,7 @@ pub struct Measures {
 }
 
 enum Sums {
-    /// One a target.
+    /// One for each target.
     Regression(Vec<metrics::Regression>),
     Classification {
         sums: metrics::Classification,

@@ -607,7 +607,7 @@ impl Model {
         }
     }
 
-    /// Of a classification's values those that speak for a class the more the higher they are: one a class, or of two
+    /// Of a classification's values those that speak for a class the more the higher they are: one for each class, or of two
     /// classes that of the second. `None` where the value is the class itself.
     pub fn class_scores<'a>(&self, values: &'a [f32]) -> Option<&'a [f32]> {
         match (&self.answer, values) {

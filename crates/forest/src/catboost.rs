@@ -11,15 +11,15 @@ use crate::value::{At, Value};
 pub struct Model {
     /// How many features a row has.
     pub width: usize,
-    /// One a feature; empty where it has no name.
+    /// One for each feature; empty where it has no name.
     pub feature_names: Vec<String>,
     /// The classes, in the order of the outputs, as texts; empty where the file does not say.
     pub class_names: Vec<String>,
     /// As in the file: `Logloss`.
     pub objective: String,
-    /// The trees; a leaf has a value an output.
+    /// The trees; a leaf has a value for each output.
     pub arrays: TreeArrays,
-    /// What is added to the sums, one an output.
+    /// What is added to the sums, one for each output.
     pub base: Vec<f64>,
     /// What becomes of the sums.
     pub link: Link,

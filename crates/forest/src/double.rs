@@ -116,7 +116,7 @@ pub fn threshold_of(limit: f64) -> f32 {
 }
 
 impl Trees<'_> {
-    /// Checks everything that predictions rely on, for rows of so many features.
+    /// Checks everything that predictions rely on, for rows of `width` features.
     ///
     /// # Errors
     /// What is wrong, as a phrase.
@@ -200,7 +200,7 @@ impl Trees<'_> {
         node.left as usize
     }
 
-    /// Adds the trees' values for a row to `sums`, which has a number an output, in the order of the trees.
+    /// Adds the trees' values for a row to `sums`, which has a number for each output, in the order of the trees.
     pub fn sums(&self, row: &[f32], sums: &mut [f64]) {
         for tree in 0..self.len() {
             self.add(tree, row, sums);
@@ -245,7 +245,7 @@ impl Trees<'_> {
     }
 }
 
-/// What the training noted of each node of a tree, which predictions do without: one a node, or none.
+/// What the training noted of each node of a tree, which predictions do without: one for each node, or none.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Noted<'a> {
     /// See [`TreeArrays::covers`].
@@ -265,9 +265,9 @@ pub struct TreeArrays {
     pub values: Vec<f64>,
     /// See [`Trees::categories`].
     pub categories: Vec<u32>,
-    /// How much of the training went through each node; one a node, or none at all.
+    /// How much of the training went through each node; one for each node, or none at all.
     pub covers: Vec<f32>,
-    /// What the split of each node gained, 0 for a leaf; one a node, or none at all.
+    /// What the split of each node gained, 0 for a leaf; one for each node, or none at all.
     pub gains: Vec<f32>,
     /// See [`Trees::outputs`].
     pub outputs: usize,
@@ -323,7 +323,7 @@ impl TreeArrays {
         let size = number(self.size)?;
         room::reserve(&mut self.nodes, nodes.len())?;
         room::reserve(&mut self.values, values.len())?;
-        // What one tree lacks is not known of the others either: the arrays have one a node.
+        // What one tree lacks is not known of the others either: the arrays have one for each node.
         for (own, new) in [(&mut self.covers, noted.covers), (&mut self.gains, noted.gains)] {
             if own.len() == self.nodes.len() && new.len() == nodes.len() {
                 room::reserve(own, new.len())?;
@@ -388,7 +388,7 @@ impl Link {
         Link::NAMES.iter().find(|(_, link)| *link == self).map_or("", |(name, _)| name)
     }
 
-    /// How many values there are for so many outputs.
+    /// The number of values of a prediction, from the number of outputs.
     pub fn values(self, outputs: usize) -> usize {
         if self == Link::Logistic { 2 } else { outputs }
     }

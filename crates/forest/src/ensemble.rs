@@ -32,10 +32,10 @@ pub struct Ensemble {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tree {
     pub nodes: Vec<Node>,
-    /// One a node, or empty: how much of the training (the sum of second derivatives, XGBoost's `sum_hessian`) went
+    /// One for each node, or empty: how much of the training (the sum of second derivatives, XGBoost's `sum_hessian`) went
     /// through it. Predictions do without, so that the reader keeps them only for [`crate::Explainer`].
     pub covers: Vec<f32>,
-    /// One a node, or empty: what its split gained (XGBoost's `loss_changes`), kept with the covers.
+    /// One for each node, or empty: what its split gained (XGBoost's `loss_changes`), kept with the covers.
     pub gains: Vec<f32>,
     /// Which output a scalar leaf is added to. Vector leaves add to all.
     pub output: u32,

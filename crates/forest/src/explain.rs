@@ -47,7 +47,7 @@ const NODES_A_TICK: usize = 1 << 14;
 pub struct Explainer {
     num_features: usize,
     num_outputs: usize,
-    /// The mean prediction, in margin space: one an output.
+    /// The mean prediction, in margin space: one for each output.
     bias: Vec<f64>,
     trees: Vec<Steps>,
     linear: Option<Linear>,
@@ -135,7 +135,7 @@ impl Explainer {
     }
 
     /// Prepares trees that are summed in double precision and were checked, for rows of so many features: each output is
-    /// its base and what its trees add up to, divided by `divisor`. `covers` has one a node.
+    /// its base and what its trees add up to, divided by `divisor`. `covers` has one for each node.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -184,7 +184,7 @@ impl Explainer {
         self.num_outputs
     }
 
-    /// Contributions of a row: for each output one a feature, in their order, and the bias, which is the mean margin
+    /// Contributions of a row: for each output one for each feature, in their order, and the bias, which is the mean margin
     /// of the training rows. They add up to the margin.
     pub fn num_values(&self) -> usize {
         self.num_outputs.saturating_mul(self.num_features.saturating_add(1))

@@ -37,7 +37,7 @@ impl Splits {
     }
 }
 
-/// One a feature; `None` if the model is not of trees. The gains and covers are there if the model was read with them.
+/// One for each feature; `None` if the model is not of trees. The gains and covers are there if the model was read with them.
 pub fn of_ensemble(ensemble: &Ensemble) -> Option<Vec<Splits>> {
     if ensemble.linear.is_some() {
         return None;
@@ -54,7 +54,7 @@ pub fn of_ensemble(ensemble: &Ensemble) -> Option<Vec<Splits>> {
     Some(splits)
 }
 
-/// The same of trees that are summed in double precision and were checked, for rows of so many features.
+/// The same of trees that are summed in double precision and were checked, for rows of `width` features.
 pub fn of_trees(trees: &Trees<'_>, noted: Noted<'_>, width: usize) -> Vec<Splits> {
     let mut splits = vec![Splits::default(); width];
     for (index, node) in trees.nodes.iter().enumerate().filter(|(_, node)| !node.is_leaf()) {

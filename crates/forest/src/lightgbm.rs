@@ -16,9 +16,9 @@ use crate::value::At;
 pub struct Model {
     /// How many features a row has.
     pub width: usize,
-    /// One a feature.
+    /// One for each feature.
     pub feature_names: Vec<String>,
-    /// For a feature of pandas' categories those, by their codes; `None` for others. One a feature, or none at all.
+    /// For a feature of pandas' categories those, by their codes; `None` for others. One for each feature, or none at all.
     pub categories: Vec<Option<Vec<String>>>,
     /// As in the file: `binary sigmoid:1`. Empty where it is the caller's own.
     pub objective: String,
@@ -173,7 +173,7 @@ impl<'a> Section<'a> {
         count.map(|count| count as usize).map_err(|_| self.wrong(key, "is not a count"))
     }
 
-    /// So many values.
+    /// A list of `count` values.
     fn values<T: std::str::FromStr>(&self, key: &str, count: usize) -> Result<Vec<T>> {
         let values: std::result::Result<Vec<T>, T::Err> = self.words(key).map(str::parse).collect();
         let values = values.map_err(|_| self.wrong(key, "has something that is no number"))?;

@@ -51,7 +51,7 @@ impl Default for Curve {
 }
 
 impl Curve {
-    /// Of a training of so many rounds.
+    /// An empty curve, for a training of `rounds` rounds.
     pub fn of(rounds: u32) -> Curve {
         let mut stride = 1;
         while rounds / stride > MOST_POINTS as u32 {
@@ -102,7 +102,7 @@ pub struct Sample<'a> {
     pub part: Part,
     /// Row by row.
     pub features: &'a [f32],
-    /// One a row: a number, or the index of a class.
+    /// One for each row: a number, or the index of a class.
     pub labels: &'a [f32],
 }
 

@@ -14,7 +14,7 @@ pub struct Chunk<'a> {
     /// One label a row: the target of a regression, or the index of the class. For XGBoost as many labels a row as a
     /// regression has targets, row by row, the same number in all chunks.
     pub labels: &'a [f32],
-    /// One weight a row, not negative; `None` where every row weighs the same. Either all chunks of a source have
+    /// The weight of each row, not negative; `None` where every row weighs the same. Either all chunks of a source have
     /// weights or none has.
     pub weights: Option<&'a [f32]>,
 }

@@ -10,7 +10,7 @@ use crate::random::Random;
 pub enum Method {
     /// All of them.
     Grid,
-    /// So many of them at random, each once; of ranges as many as asked for.
+    /// A sample of them without replacement; from ranges, the number of draws that is asked for.
     Random,
 }
 

@@ -380,7 +380,7 @@ fn sorted(hashes: impl Iterator<Item = u64>) -> Result<Vec<u64>, Error> {
     Ok(all)
 }
 
-/// The threshold below which about so many of these are, equal ones together, and at least one on either side where there
+/// The threshold below which about `rank` of these hashes are, equal ones together, and at least one on either side where there
 /// are different ones.
 fn at_rank(sorted: Vec<u64>, rank: u64) -> Option<u64> {
     if rank == 0 {
@@ -410,11 +410,11 @@ impl Counter {
 /// Of fewer different rows than this, equal ones are not kept together.
 const FEW: usize = 20;
 
-/// With more equal rows than so many of each in the mean, a table is one of few possible rows, such as a code and what belongs
+/// With more copies of each row than this in the mean, a table is one of few possible rows, such as a code and what belongs
 /// to it: kept together, whole codes would be held out, of which a model knows nothing.
 const COPIES: usize = 8;
 
-/// So many different rows with fractions are of measurements, and equal ones are copies.
+/// From this number of different rows with fractions on, rows are measurements, and equal ones are copies.
 const MEASURED: usize = 100;
 
 /// Rows that are looked at for whether the same features have different labels.

@@ -43,7 +43,7 @@ impl Sampling {
 pub enum TestSize {
     /// A share of all rows, at least 0 and below 1.
     Fraction(f64),
-    /// So many rows.
+    /// This number of rows.
     Rows(u64),
 }
 
@@ -122,7 +122,7 @@ impl Split {
     /// Takes 8 bytes a row meanwhile.
     ///
     /// # Errors
-    /// [`Error::Split`] if there are not so many rows, or all rows are of one time.
+    /// [`Error::Split`] if there are fewer rows, or all rows have the same time.
     pub fn latest(times: &[i64], size: TestSize) -> Result<(Split, i64), Error> {
         let rows = times.len() as u64;
         let wanted = size.of(rows)?;
@@ -215,7 +215,7 @@ impl Split {
         Ok(folds)
     }
 
-    /// The same test rows, and one in so many of the training rows, but `fewest` of them where there are as many.
+    /// The same test rows, and a sample of the training rows: one in `one_in`, but at least `fewest` where there are as many.
     pub fn thinned(&self, one_in: u64, fewest: u64, seed: u64) -> Split {
         let wanted = (self.train_rows() / one_in.max(1)).max(fewest).min(self.train_rows());
         let mut draw = Draw { left: self.train_rows(), wanted };
@@ -229,7 +229,7 @@ impl Split {
         Split { left_out: Some(Box::new(left_out)), ..self.clone() }
     }
 
-    /// So many of the test rows at most, from one end of the rows to the other; none to train on.
+    /// A sample of at most `most` test rows, spread evenly over all of them; without training rows.
     pub fn spread_tests(&self, most: u64) -> Split {
         self.spread(self.test_rows(), most, |row| self.is_test(row))
     }
@@ -318,7 +318,7 @@ pub enum Folds<'a> {
     /// Each row is a test row in one of the folds, and trained on in the others; folds have the same number of rows, give or
     /// take one.
     Random,
-    /// As many of each class in each fold, give or take one; a label a row.
+    /// As many of each class in each fold, give or take one; a label for each row.
     Classes(&'a [f32]),
     /// The rows of a group are in one fold; the number of its group a row.
     Groups(&'a [u32]),

@@ -33,7 +33,7 @@ pub struct Block {
     rests: Vec<Rest>,
 }
 
-/// What float32 does not hold of a feature's values, one a row.
+/// What float32 does not hold of a feature's values, one for each row.
 pub type Rest = (u32, Vec<f32>);
 
 impl Block {

@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 pub use recent::{Bounds, Recent};
 
-/// There is no memory for so many bytes.
+/// An allocation of this number of bytes failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom {
     /// Bytes that were asked for.
     pub bytes: usize,
 }
 
-/// Makes room for so many more elements.
+/// Reserves memory for more elements.
 ///
 /// # Errors
 /// [`NoRoom`] where the allocation fails, or would be larger than can be.

@@ -62,7 +62,7 @@ impl<K: Hash + Eq + Clone, V> Recent<K, V> {
         self.entries.insert(key, Entry { value, weight, used });
     }
 
-    /// Lets go of all.
+    /// Drops all entries.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.weight = 0;

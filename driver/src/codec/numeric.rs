@@ -362,7 +362,7 @@ impl Printed {
     }
 }
 
-/// Appends digits in groups of four, the first of which begins with so many zeros.
+/// Appends digits in groups of four; the first group begins with `padding` zeros.
 #[inline]
 fn put_groups(out: &mut Vec<u8>, digits: &[u8], padding: usize) {
     let mut group = 0_u16;

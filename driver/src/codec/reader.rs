@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 use super::python::{Raised, protocol_error};
 
-/// What is left of a value.
+/// The unread rest of a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     data: &'a [u8],

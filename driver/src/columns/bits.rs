@@ -8,7 +8,7 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// So many ones.
+    /// A bitmap of ones.
     pub fn ones(len: usize) -> Self {
         let mut bytes = vec![0xff; len.div_ceil(8)];
         if let (Some(last), rest) = (bytes.last_mut(), len % 8)

@@ -31,7 +31,7 @@ pub mod object;
 pub use column::Column;
 pub use object::Columns;
 
-/// A batch is closed when so many bytes have come in, long before an offset of 32 bits could overflow.
+/// A batch is closed after this number of bytes, long before an offset of 32 bits could overflow.
 const BATCH_BYTES: usize = 1 << 30;
 
 /// One column of a result as the statement describes it.

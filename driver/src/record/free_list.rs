@@ -14,7 +14,7 @@ mod list {
 
     /// Records of at most this many columns are kept.
     const COLUMNS: usize = 16;
-    /// So many of each number of columns; CPython keeps 2,000 tuples of each length.
+    /// Records kept for each number of columns; CPython keeps 2,000 tuples of each length.
     const EACH: usize = 2048;
 
     struct Lists(UnsafeCell<[Vec<*mut ffi::PyObject>; COLUMNS + 1]>);

@@ -25,9 +25,9 @@ const SIGNALS: Duration = Duration::from_millis(100);
 /// Small answers are read into so much memory at first, with the interpreter released.
 const SMALL: usize = 1024;
 
-/// What a wait for the socket came to.
+/// The outcome of a wait for the socket.
 enum Heard {
-    /// So many bytes came, and have been read.
+    /// This number of bytes was received.
     Bytes(usize),
     /// Nothing for now.
     Nothing,

@@ -15,7 +15,7 @@ use super::settle::rows_of;
 use super::statement::Statement;
 use crate::columns::ColumnsBuilder;
 
-/// What a request asks, and what has come of it: that decides the answers that may come.
+/// A request's kind and its results so far, which decide the messages that may follow.
 #[derive(Debug)]
 pub enum Verb {
     /// The session's beginning.
@@ -43,13 +43,13 @@ pub struct Execution {
     pub statement: Py<Statement>,
     /// How its rows are read.
     pub plan: Arc<CodecPlan>,
-    /// What has come.
+    /// The result so far.
     pub answer: Answer,
     /// Why a row could not be read.
     pub failure: Option<PyErr>,
 }
 
-/// What has come of an execution, in the form that is asked for.
+/// The result of an execution, in the form that was asked for.
 #[derive(Debug)]
 pub enum Answer {
     /// All rows.
@@ -78,13 +78,13 @@ pub type Tag = Option<Box<[u8]>>;
 pub struct Batch {
     /// The statement.
     pub statement: Py<Statement>,
-    /// What has come.
+    /// The result so far.
     pub total: Total,
     /// Why a row could not be read, or an argument list not be written.
     pub failure: Option<PyErr>,
 }
 
-/// What has come of many executions.
+/// The results of many executions.
 #[derive(Debug)]
 pub enum Total {
     /// How many rows the commands have told of.
@@ -100,7 +100,7 @@ pub struct Text {
     pub query: Option<Py<PyAny>>,
     /// How long the commands are that were put before the program's own.
     pub prefix: usize,
-    /// What has come.
+    /// The result so far.
     pub tag: Tag,
 }
 
@@ -245,7 +245,7 @@ impl Shape {
     }
 }
 
-/// Who waits for the answer to a request.
+/// The waiter for the answer to a request.
 #[derive(Debug)]
 pub enum Waiter {
     /// An operation.

@@ -157,7 +157,7 @@ impl Session {
         Ok(token)
     }
 
-    /// Lets those go on who waited and need not any more.
+    /// Starts the operations that no longer have to wait.
     pub(crate) fn pump(slf: &Bound<'_, Self>) -> PyResult<()> {
         let py = slf.py();
         let this = slf.get();

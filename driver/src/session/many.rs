@@ -17,7 +17,7 @@ use super::{Exclusive, Session, outgoing};
 
 /// Argument lists are handed over in pieces of about this size.
 const PIECE: usize = 128 * 1024;
-/// And so many of them in one turn of the loop: others have theirs, and an error of the server is heard.
+/// The most of them in one turn of the event loop, so that other tasks run and an error of the server is read.
 const PIECES_A_TURN: usize = 2;
 
 /// The rest of the argument lists of a request.

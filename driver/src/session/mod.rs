@@ -81,7 +81,7 @@ pub(crate) enum Exclusive {
 /// The side on which requests go.
 #[derive(Default)]
 pub(crate) struct Writing {
-    /// What is to be handed to the transport.
+    /// Bytes for the transport.
     out: Vec<u8>,
     /// Requests that are sent, or in `out`, behind the one that is being answered.
     flights: VecDeque<InFlight>,
@@ -111,9 +111,9 @@ pub(crate) struct Writing {
     leases: Vec<lease::Lease>,
     /// How a COPY ended that nobody has asked about yet.
     copy_end: Option<PyResult<Py<PyAny>>>,
-    /// What that COPY had left.
+    /// The rest of that COPY's data.
     copy_rest: Option<Vec<u8>>,
-    /// Who waits until the transport takes more.
+    /// The tasks that wait until the transport takes more.
     draining: Vec<Py<Op>>,
     timer: Option<(Instant, Py<PyAny>)>,
     /// Operations with a deadline.

@@ -34,7 +34,7 @@ enum Phase {
     Over,
 }
 
-/// Who waits for news of a pending operation.
+/// The task that waits for a pending operation.
 #[derive(Debug)]
 enum Waiter {
     /// Nobody as yet: it is being started.
@@ -45,7 +45,7 @@ enum Waiter {
     Thread,
 }
 
-/// What a pending operation goes on with.
+/// The result with which a pending operation continues.
 #[derive(Debug)]
 enum News {
     /// What came of it.
@@ -65,7 +65,7 @@ struct Limit {
     armed: bool,
 }
 
-/// What is inside an operation.
+/// The state of an operation.
 #[derive(Debug)]
 pub struct State {
     phase: Phase,
@@ -111,7 +111,7 @@ impl Drop for Op {
     }
 }
 
-/// What driving an operation comes to.
+/// The outcome of a step of an operation.
 pub enum Driven<'py> {
     /// The task must wait for this.
     Yield(Bound<'py, PyAny>),
@@ -433,7 +433,7 @@ pub(crate) fn send<'py>(coroutine: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>
     returned(coroutine.py(), coroutine.call_method1("send", (value,)))
 }
 
-/// What a coroutine's `send` or `throw` comes to.
+/// The outcome of a coroutine's `send` or `throw`.
 fn returned<'py>(py: Python<'py>, result: PyResult<Bound<'py, PyAny>>) -> PyResult<Driven<'py>> {
     match result {
         Ok(yielded) => Ok(Driven::Yield(yielded)),

@@ -123,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// What came of a request.
+    /// The result of a request.
     fn outcome(&self, py: Python<'_>, mut verb: Verb, error: Option<Vec<(u8, Vec<u8>)>>) -> PyResult<Py<PyAny>> {
         // Of many argument lists, one that the server refused came before one that could not be written.
         let server_first = matches!(verb, Verb::Many(_)) && error.is_some();
@@ -149,7 +149,7 @@ impl Session {
         }
     }
 
-    /// What came of an execution.
+    /// The result of an execution.
     fn answer(&self, py: Python<'_>, answer: Answer) -> PyResult<Py<PyAny>> {
         match answer {
             Answer::Rows(rows) => list(py, rows),

@@ -95,7 +95,7 @@ fn confusion_matrix(call: &Call) -> Result<pg_sys::Datum> {
 /// The scores of all rows.
 #[derive(Default)]
 struct Scores {
-    /// Row by row, one a class, or of two classes that of the one that is looked for.
+    /// Row by row, one for each class, or of two classes that of the one that is looked for.
     scores: Vec<f32>,
     truths: Vec<u32>,
     width: usize,

@@ -41,7 +41,7 @@ struct Prepared {
     model: Rc<Model>,
     /// Of a model of trees, the outputs of the first before those of the next; any other knows its contributions itself.
     explainers: Vec<Explainer>,
-    /// One a feature.
+    /// One for each feature.
     features: Vec<Feature>,
     /// What each output speaks for.
     outputs: Vec<Option<String>>,

@@ -393,7 +393,7 @@ struct Gathered {
     one_hot: Vec<u32>,
     features: Vec<f32>,
     labels: Vec<f32>,
-    /// One a row, where rows have weights.
+    /// One for each row, where rows have weights.
     weights: Option<Vec<f32>>,
     /// Those that a training row has, by whose numbers the labels go; none without classes.
     classes: Vec<Class>,

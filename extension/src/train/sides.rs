@@ -469,7 +469,7 @@ pub struct Keys {
     /// The columns, and as what their values are hashed.
     columns: BTreeMap<String, String>,
     hasher: RowHasher,
-    /// One a row.
+    /// One for each row.
     rows: Vec<u64>,
 }
 
@@ -550,7 +550,7 @@ pub struct Hashes {
     hasher: RowHasher,
     /// Of the first label alone, where the row's is of all columns.
     label: RowHasher,
-    /// One a row.
+    /// One for each row.
     pub rows: Vec<u64>,
     /// Columns of which it is not known yet whether they are learnt from.
     open: Vec<Open>,

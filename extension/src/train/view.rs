@@ -32,7 +32,7 @@ pub struct View<'a> {
     targets: usize,
     /// Whether the last of what stands behind the features is the row's weight.
     weighted: bool,
-    /// How much a row counts by its class, one a class.
+    /// How much a row counts by its class, one for each class.
     by_class: Option<&'a [f32]>,
     /// At most so many rows.
     limit: u64,
@@ -54,7 +54,7 @@ pub struct Part<'a> {
     pub features: &'a [f32],
     /// Row by row, as many a row as there are labels.
     pub labels: &'a [f32],
-    /// One a row, of rows to train on, where a column says so.
+    /// One for each row, of rows to train on, where a column says so.
     pub weights: Option<&'a [f32]>,
 }
 

@@ -42,7 +42,7 @@ macro_rules! each_size {
                 }
             }
 
-            /// Adds the contributions of `tree` to one output of one row: `sums` has one a feature.
+            /// Adds the contributions of `tree` to one output of one row: `sums` has one for each feature.
             pub(super) fn explain(
                 &self,
                 tree: &Steps,

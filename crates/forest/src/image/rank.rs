@@ -4,7 +4,7 @@ use bytemuck::{Pod, Zeroable};
 
 use super::{ImageError, Tree, View};
 
-/// Trees of a group, one a byte of a vector.
+/// Trees of a group, one for each byte of a vector.
 pub const LANES: usize = 32;
 /// Levels of a tree, at most: a leaf's number is a byte.
 pub const MAX_RANK_DEPTH: u32 = 8;

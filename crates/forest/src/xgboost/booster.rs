@@ -1,4 +1,4 @@
-//! The three boosters: `gbtree`, `dart` (a gbtree within, and a weight a tree) and `gblinear`.
+//! The three boosters: `gbtree`, `dart` (a gbtree within, and a weight for each tree) and `gblinear`.
 
 use crate::ensemble::{Linear, Node, Tree};
 use crate::error::Result;
@@ -129,7 +129,7 @@ fn fold_weight(tree: &mut Tree) {
     }
 }
 
-/// How many trees the first `rounds` rounds have: all of them if there are not so many rounds.
+/// How many trees the first `rounds` rounds have: all of them if there are fewer rounds.
 fn trees_of_rounds(
     model: At<'_, '_>,
     params: At<'_, '_>,

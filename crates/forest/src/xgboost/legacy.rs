@@ -214,7 +214,7 @@ fn write_float(json: &mut String, number: f32) {
     write_number(json, Number::Float(number));
 }
 
-/// So many words, of exactly as many bytes.
+/// Reads a number of 32-bit words.
 fn words_of<const WORDS: usize>(bytes: &[u8]) -> [u32; WORDS] {
     let mut words = [0; WORDS];
     for (word, bytes) in words.iter_mut().zip(bytes.chunks_exact(4)) {
@@ -254,7 +254,7 @@ impl<'a> Reader<'a> {
         self.word().map(f32::from_bits)
     }
 
-    /// How many elements follow, of at least so many bytes each.
+    /// The count of the elements that follow, each of which has at least `size` bytes.
     fn length(&mut self, size: usize) -> Result<usize> {
         let [low, high] = words_of(self.take(8)?);
         let length = usize::try_from(u64::from(high) << 32 | u64::from(low)).unwrap_or(usize::MAX);

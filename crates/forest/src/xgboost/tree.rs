@@ -233,7 +233,7 @@ impl Categories {
 struct VectorLeaves {
     width: usize,
     weights: Vec<f32>,
-    /// Whether `weights` has a row a leaf, or else a row a node.
+    /// Whether `weights` has a row for each leaf, or else a row for each node.
     by_leaf: bool,
 }
 

@@ -83,7 +83,7 @@ pub(crate) const TRUNCATED_SVD: Family = Family {
 
 /// Singular vectors of rows, the largest first.
 struct Directions {
-    /// One a row, as many as there can be.
+    /// One for each row, as many as there can be.
     vectors: Vec<Vec<f64>>,
     /// Squared singular values.
     squares: Vec<f64>,

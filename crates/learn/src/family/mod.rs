@@ -108,9 +108,9 @@ pub struct Form {
 /// What the values of a prediction are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// One number a target.
+    /// A number for each target.
     Values,
-    /// One probability a class, in the order of the classes; they add up to 1.
+    /// A probability for each class, in the order of the classes; they add up to 1.
     Probabilities,
     /// One score a class: the largest speaks for its class. Not probabilities.
     Scores,
@@ -120,7 +120,7 @@ pub enum Meaning {
     Components,
 }
 
-/// What numbers of a model, one a feature, are of.
+/// The meaning of a model's numbers, of which there is one for each feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WeightsOf {
     /// A weighted sum, which this value is made of.
@@ -136,7 +136,7 @@ pub enum WeightsOf {
 pub struct Weights {
     /// What they are of.
     pub of: WeightsOf,
-    /// One a feature.
+    /// One for each feature.
     pub numbers: Vec<f64>,
     /// What a sum has besides.
     pub intercept: Option<f64>,

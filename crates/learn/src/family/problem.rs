@@ -21,7 +21,7 @@ pub struct Problem<'a> {
     pub labels: &'a [f32],
     /// How many classes a classification has, of which each has a row; 0 otherwise.
     pub classes: usize,
-    /// A weight a row, not negative, not all zero.
+    /// The weight of each row, not negative, not all zero.
     pub weights: Option<&'a [f32]>,
     /// For each feature the number of its categories, where it is one; the value is the index of the category then.
     /// Empty where no feature is.
@@ -72,7 +72,7 @@ impl Problem<'_> {
         Ok(matrix)
     }
 
-    /// Refuses rows that together need more than so many elements of memory: what grows with the square of the rows.
+    /// Refuses more than `rows` rows: of algorithms whose memory grows with the square of the rows.
     ///
     /// # Errors
     /// [`Error::TooManyRows`], which names the algorithm.

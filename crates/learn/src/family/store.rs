@@ -206,7 +206,7 @@ impl Stored {
             .ok_or_else(|| Error::Model(format!("its \"{name}\" is of another type")))
     }
 
-    /// An array that must have so many elements.
+    /// An array, which must have this number of elements.
     ///
     /// # Errors
     /// [`Error::Model`] where there is none of this type and length.

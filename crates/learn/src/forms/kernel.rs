@@ -7,7 +7,7 @@ use crate::numerics::kernel::Kernel;
 use crate::numerics::platt::couple;
 use crate::numerics::tiles::{LANES, Tiles};
 
-/// Stored as `tiles` (the rows that count, see [`Tiles`]), `duals` (row by row), `intercepts` (one a sum), `starts`,
+/// Stored as `tiles` (the rows that count, see [`Tiles`]), `duals` (row by row), `intercepts` (one for each sum), `starts`,
 /// `slopes` and `offsets` (see [`Link`]), and the settings.
 pub(crate) const FORM: Form = Form { name: "kernel", open };
 
@@ -16,7 +16,7 @@ const STEP: usize = 16;
 
 /// What the sums are.
 pub(crate) enum Link {
-    /// The values of a regression: a dual a value and row.
+    /// The values of a regression: a dual for each value and row.
     Values,
     /// A sum for each two classes, positive where the first of them is meant: of (0, 1), (0, 2), ... (1, 2), ... The
     /// rows lie class by class, and have a dual against each other class, in the order of the classes.
@@ -124,7 +124,7 @@ impl Pairs {
         if classes == 0 || sums != expected || !ordered || !whole {
             return Err(wrong());
         }
-        // The tiles and duals of so many rows are still to be found; but nothing larger than they is made here.
+        // Whether the tiles and duals of these rows are there is checked below; nothing larger than they is allocated here.
         if stored.array::<f32>("tiles")?.len() < rows {
             return Err(wrong());
         }
@@ -144,7 +144,7 @@ impl Pairs {
         Ok(Pairs { classes, class_of, sums_of, slopes, offsets, break_ties: stored.flag("break_ties")? })
     }
 
-    /// A vote a sum, and a share below a third of a vote that grows with the sums; of two classes the sum itself.
+    /// A vote for each sum, and a share below a third of a vote that grows with the sums; of two classes the sum itself.
     fn scores(&self, sums: &[f64], values: &mut [f32]) {
         if let [sum] = sums {
             values[0] = *sum as f32;

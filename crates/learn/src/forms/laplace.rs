@@ -21,7 +21,7 @@ pub(crate) struct Binary {
     pub(crate) factor: Mat<f64>,
 }
 
-/// A model of these functions: one for the second of two classes, otherwise one a class.
+/// A model of these functions: one for the second of two classes, otherwise one for each class.
 pub(crate) fn model(tiles: Vec<f32>, problem: &Problem<'_>, parts: Vec<Binary>) -> Result<Model, Error> {
     let kernel = parts.first().ok_or(Error::Diverged("there are no classes"))?.kernel;
     let mut factors: Vec<f64> = Vec::new();

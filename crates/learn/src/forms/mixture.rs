@@ -27,7 +27,7 @@ pub(crate) struct Parts {
     pub(crate) offsets: Vec<f64>,
 }
 
-/// How many numbers a triangle of so many rows has.
+/// The number of elements of a triangular matrix of `width` rows.
 pub(crate) fn triangle(width: usize) -> usize {
     width * (width + 1) / 2
 }

@@ -123,7 +123,7 @@ impl Builder {
         Builder { width, steps, lanes, numbers, parts: Vec::new(), end: width, known: Vec::new() }
     }
 
-    /// Adds a step that makes so many numbers; gives their place.
+    /// Adds a step with `makes` results. Returns their place.
     pub(crate) fn push(&mut self, step: Step, makes: usize) -> usize {
         // What is not below 2^32 is refused by `open`, like all that is too long.
         self.steps.extend(step.words().map(|word| u32::try_from(word).unwrap_or(u32::MAX)));
@@ -162,7 +162,7 @@ impl Builder {
         self.known.push((feature, numbers));
     }
 
-    /// The model, whose values are so many from there.
+    /// The model, whose `values` values begin there.
     pub(crate) fn model(self, from: usize, values: usize, meaning: Meaning) -> Model {
         let name = MEANINGS.iter().find(|(_, known)| *known == meaning).map_or("", |(name, _)| name);
         let mut described = Vec::with_capacity(self.parts.len());

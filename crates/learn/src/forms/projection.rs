@@ -3,7 +3,7 @@
 use crate::Error;
 use crate::family::{Array, Form, Meaning, Model, Predict, Stored, Weights, WeightsOf};
 
-/// Stored as `components` (one after the other, a number a feature) and `means` (of the features, taken away first).
+/// Stored as `components` (one after the other, a number for each feature) and `means` (of the features, taken away first).
 pub(crate) const FORM: Form = Form { name: "projection", open };
 
 /// A model of these components.

@@ -7,9 +7,10 @@ use forest::{Explainer, importance};
 use crate::Error;
 use crate::family::{Array, Control, Form, Meaning, Model, Predict, Splits, Stored};
 
-/// Stored as `nodes` (four numbers a node, see [`Node`]), `roots`, `values` (of the leaves), `categories`, `covers` (one
-/// a node, or none), `gains` (the same; models of before have no such array), `base` (one an output), `weights` (one a tree for a median, or none), and the settings `width`,
-/// `size` (values a leaf), `aggregation`, `divisor`, `link` and `scale`.
+/// Stored as `nodes` (four numbers for each node, see [`Node`]), `roots`, `values` (of the leaves), `categories`, `covers`
+/// (one for each node, or none), `gains` (the same; older models have no such array), `base` (one for each output),
+/// `weights` (one for each tree for a median, or none), and the settings `width`, `size` (values of a leaf),
+/// `aggregation`, `divisor`, `link` and `scale`.
 pub(crate) const FORM: Form = Form { name: "trees", open };
 
 /// Trees on their way to be stored, and what is made of them.
@@ -17,7 +18,7 @@ pub(crate) const FORM: Form = Form { name: "trees", open };
 pub(crate) struct Ensemble {
     pub(crate) width: usize,
     pub(crate) arrays: TreeArrays,
-    /// What is added to the sums, one an output.
+    /// What is added to the sums, one for each output.
     pub(crate) base: Vec<f64>,
     /// The weights of the trees, where the prediction is the median of what they say: the least value that at least half
     /// of the weights do not exceed. Empty where it is the sum.

@@ -111,7 +111,7 @@ thread_local! {
     static LOG: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// What comes after so many bytes of log is dropped.
+/// The most bytes of log that are kept.
 const LONGEST: usize = 20_000;
 
 /// The library calls this for each piece of a line.

@@ -35,7 +35,7 @@ pub(crate) struct Trained {
     pub(crate) warnings: Vec<String>,
 }
 
-/// Trains with these parameters, `name=value` with spaces between them, for at most so many rounds.
+/// Trains with these parameters, `name=value` with spaces between them, for at most `rounds` rounds.
 pub(crate) fn train(
     problem: &Problem<'_>,
     parameters: &str,

@@ -77,7 +77,7 @@ impl OfClass {
 }
 
 impl Classification {
-    /// No rows yet, and so many classes: those of the model. Classes beyond them that turn up are counted as well.
+    /// Without rows yet, with the classes of the model. Classes beyond them that turn up are counted as well.
     pub fn new(classes: u32) -> Classification {
         let classes = classes as usize;
         Classification {
@@ -115,7 +115,7 @@ impl Classification {
         self.positive
     }
 
-    /// Takes a row with its probabilities: of class 1 alone, or one a class.
+    /// Takes a row with its probabilities: of class 1 alone, or one for each class.
     pub fn add(&mut self, truth: u32, probabilities: &[f32]) {
         self.count(truth, class_of(probabilities), 1);
         let of = |class: u32| match probabilities {
@@ -154,7 +154,7 @@ impl Classification {
         self.add_classes(truth, predicted, 1);
     }
 
-    /// Takes so many rows alike, without probabilities.
+    /// Takes a number of equal rows, without probabilities.
     pub fn add_classes(&mut self, truth: u32, predicted: u32, rows: u64) {
         self.count(truth, predicted, rows);
         self.probabilities = false;

@@ -16,7 +16,7 @@ const SAMPLE: usize = 10_000;
 ///
 /// As in scikit-learn, rows without a cluster (-1) count as a cluster of their own, so that leaving rows out does not
 /// make a clustering look better. Silhouette and Davies-Bouldin are about single distances: of more than 10,000 rows,
-/// they are computed of so many, drawn by the seed; the others are of all rows.
+/// they are computed from a sample of this size, drawn by the seed; the others are of all rows.
 pub struct Clustering {
     width: usize,
     rows: u64,
@@ -35,7 +35,7 @@ struct Spread {
 }
 
 impl Clustering {
-    /// No rows yet, which will have so many features.
+    /// Without rows yet; rows will have this number of features.
     pub fn new(width: usize, seed: u64) -> Clustering {
         let (clusters, sample, sampled) = (BTreeMap::new(), Vec::new(), Vec::new());
         Clustering { width, rows: 0, random: Random::new(seed), clusters, sample, sampled }

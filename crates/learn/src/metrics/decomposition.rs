@@ -21,10 +21,10 @@ pub struct Decomposition {
 }
 
 impl Decomposition {
-    /// No rows yet, which will have so many features and components.
+    /// Without rows yet; rows will have these numbers of features and components.
     ///
     /// # Errors
-    /// [`Error::Memory`] where there is no room for so many.
+    /// [`Error::Memory`] where there is no memory for them.
     pub fn new(width: usize, components: usize) -> Result<Decomposition, Error> {
         let mut across = Vec::new();
         room::reserve(&mut across, width.checked_mul(components).ok_or(Error::Memory)?)?;

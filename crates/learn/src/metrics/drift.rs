@@ -8,7 +8,7 @@ use crate::random::Random;
 /// Values of a column that are kept while it is read.
 const SAMPLE: usize = 8192;
 
-/// Points that are kept of a distribution: quantiles at the middles of so many equal parts.
+/// Points that are kept of a distribution: the quantiles at the middles of this number of equal parts.
 pub const POINTS: usize = 256;
 
 /// Parts of about the same size that a distribution is cut into for the population stability index.
@@ -107,7 +107,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// The points, in any order, and the share of the so many rows of before that had no value.
+    /// The points, in any order, and the share of the earlier rows that had no value.
     pub fn new(points: &[f32], missing_before: f64, rows_before: u64) -> Numbers {
         let mut sorted = points.to_vec();
         sorted.sort_unstable_by(f32::total_cmp);
@@ -209,7 +209,7 @@ pub struct Categories {
 }
 
 impl Categories {
-    /// Of categories with so many rows, and rows without a value. Gives too which index each category has here.
+    /// From the number of rows of each category, and of rows without a value. Also returns the index of each category here.
     pub fn new(members: &[u64], missing: u64) -> (Categories, Vec<usize>) {
         let rows_before = members.iter().sum::<u64>() + missing;
         let all = rows_before.max(1) as f64;
@@ -274,7 +274,7 @@ fn moved(parts: &[(f64, u64)], rows: u64, rows_before: u64) -> Moved {
     Moved { stability, chance: chi_squared_above(squares, met.saturating_sub(1)) }
 }
 
-/// The probability that chi-squared of so many degrees of freedom is above a value. The sum has one more term for every two
+/// The probability that chi-squared with these degrees of freedom is above a value. The sum has one more term for every two
 /// degrees, behind that of one degree.
 fn chi_squared_above(value: f64, degrees: usize) -> f64 {
     let half = value / 2.0;

@@ -29,7 +29,7 @@ thread_local! {
     static BUSY: Arc<AtomicBool> = Arc::default();
 }
 
-/// Says so until it is dropped.
+/// Marks the thread as busy until it is dropped.
 struct Busy(Arc<AtomicBool>);
 
 impl Drop for Busy {
@@ -38,7 +38,7 @@ impl Drop for Busy {
     }
 }
 
-/// What `work` gives, which takes about so many multiplications and owns what it works on.
+/// The result of `work`, which needs about `multiplications` multiplications and owns its input.
 ///
 /// Where the training is to end meanwhile, the thread goes on alone, and what it gives is dropped. There is one at a
 /// time: the next computation waits for it.

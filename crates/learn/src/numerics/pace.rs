@@ -10,7 +10,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// After so many operations.
+    /// Counts operations, and checks for the end of the training now and then.
     pub(crate) fn spend(&mut self, operations: usize, control: &mut Control<'_>) -> Result<(), Error> {
         self.spent += operations;
         if self.spent < 1 << 18 {

@@ -17,10 +17,10 @@ const RESTARTS: usize = 300;
 /// The lengths of what vectors lack to be eigenvectors.
 const ENOUGH: f64 = 1e-9;
 
-/// What a matrix makes of a block of vectors.
+/// The product of a matrix and a block of vectors.
 type Image<'a> = dyn Fn(MatRef<'_, f64>) -> Result<Mat<f64>, Error> + 'a;
 
-/// The eigenvectors of the so many largest eigenvalues of a matrix of `size` rows, the largest first.
+/// The eigenvectors of the `count` largest eigenvalues of a matrix of `size` rows, the largest first.
 pub(crate) fn largest(
     size: usize,
     count: usize,
@@ -57,7 +57,7 @@ pub(crate) fn largest(
     Err(Error::Diverged("no eigenvectors were found"))
 }
 
-/// What the matrix makes of a block of any width, some vectors at a time.
+/// The product of the matrix and a block of any width, some vectors at a time.
 fn applied(
     apply: &Image<'_>,
     block: MatRef<'_, f64>,

@@ -1,6 +1,6 @@
 //! Rows in tiles of sixteen, feature by feature, so that one row is measured against sixteen at a time.
 //!
-//! A tile has the first feature of its sixteen rows, then the second, and so on: the compiler keeps a sum a row in the
+//! A tile has the first feature of its sixteen rows, then the second, and so on: the compiler keeps a sum for each row in the
 //! lanes of vector registers, whatever the number of features is, and no sum goes across lanes. The last tile is filled
 //! up with zeros. Sums are in float64 and in the order of the features, so that they are the same on every machine and
 //! for one row as for many.

@@ -97,7 +97,7 @@ fn operator(node: &Node<'_>) -> Option<Lower> {
     TABLES.iter().flat_map(|table| table.iter()).find(same).map(|(_, _, lower)| *lower)
 }
 
-/// Makes a program of a model whose file has so many bytes.
+/// Translates a model into a program; `bytes` is the size of its file.
 pub(super) fn lower<'a>(model: &Model<'a>, bytes: usize) -> Result<Lowered<'a>> {
     let graph = &model.graph;
     let needed = needed(graph)?;

@@ -277,7 +277,7 @@ pub(super) fn transformed<'a>(call: &mut Call<'a, '_>, scores: Lanes, transform:
     }
 }
 
-/// The weighted sums of a linear model; of so many.
+/// The `count` weighted sums of a linear model.
 fn sums<'a>(call: &mut Call<'a, '_>, count: usize, coefficients: &[f64], intercepts: &[f64]) -> Result<Lanes> {
     let (lanes, width) = call.table(0)?;
     if count.checked_mul(width) != Some(coefficients.len()) || width == 0 || count == 0 {

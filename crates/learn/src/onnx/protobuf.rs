@@ -166,7 +166,7 @@ pub(super) fn numbers<T, const N: usize>(bytes: Message<'_>, out: &mut Vec<T>, r
     Ok(())
 }
 
-/// Makes room for so many more.
+/// Reserves memory for more elements.
 pub(super) fn room<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
     room::reserve(vec, more).map_err(|room::NoRoom { bytes }| Error::Invalid {
         path: "the model".into(),

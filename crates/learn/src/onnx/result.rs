@@ -20,7 +20,7 @@ const MOST_VALUES: usize = 1 << 16;
 struct Outputs {
     /// The place of the class that is predicted, and the classes.
     class: Option<(Lanes, Rc<Vec<String>>)>,
-    /// What has a number a class, or a number a target.
+    /// What has a number for each class, or a number for each target.
     numbers: Vec<Lanes>,
 }
 

@@ -309,7 +309,7 @@ fn extract<'a>(call: &mut Call<'a, '_>) -> Result<Vec<Value<'a>>> {
     }
 }
 
-/// The places that a slice takes of so many.
+/// The indexes that a slice selects from a dimension.
 fn places(start: i64, end: i64, step: i64, size: i64) -> Vec<i64> {
     let from_end = |at: i64| if at < 0 { at.saturating_add(size) } else { at };
     if step > 0 {

@@ -28,7 +28,7 @@ fn kernel(call: &Call<'_, '_>) -> Result<Kernel> {
     Ok(Kernel { shape, gamma: at(0), coef0: at(1), degree: at(2) })
 }
 
-/// The part of a machine whose rows have so many duals each; gives its values.
+/// The part of a support vector machine whose rows have `columns` dual coefficients each. Returns its values.
 fn part(call: &mut Call<'_, '_>, duals: Vec<f64>, columns: usize, link: Link, values: usize) -> Result<Lanes> {
     let (lanes, width) = call.table(0)?;
     let vectors = call.node.floats("support_vectors")?;

@@ -55,7 +55,7 @@ pub(super) enum Value<'a> {
         index: Lanes,
         names: Rc<Vec<String>>,
     },
-    /// A number a class.
+    /// A number for each class.
     Map {
         scores: Lanes,
         names: Rc<Vec<String>>,
@@ -65,7 +65,7 @@ pub(super) enum Value<'a> {
 }
 
 impl Lanes {
-    /// So many numbers from there.
+    /// The numbers from there on, as many as these dimensions have.
     pub(super) fn from(from: usize, dims: Vec<usize>, kind: Kind) -> Lanes {
         let count: usize = dims.iter().product();
         let first = u32::try_from(from).unwrap_or(u32::MAX);

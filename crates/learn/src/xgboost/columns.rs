@@ -95,7 +95,7 @@ impl Columns {
         self.columns.len()
     }
 
-    /// The first so many.
+    /// The first `count` columns.
     pub(super) fn first(&self, count: usize) -> Result<Columns, Error> {
         Columns::new(self.columns.iter().take(count).cloned().collect())
     }

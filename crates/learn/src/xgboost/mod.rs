@@ -60,7 +60,7 @@ pub enum Task {
     },
 }
 
-/// Classes of a label at the most: past this it is a number or an identifier, and every class costs a tree a round.
+/// Classes of a label at the most: past this it is a number or an identifier, and every class costs a tree in each round.
 pub const MOST_CLASSES: u32 = 1000;
 
 impl Task {

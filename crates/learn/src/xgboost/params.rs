@@ -265,7 +265,7 @@ impl Params {
         self.early_stopping_rounds
     }
 
-    /// Takes exactly so many rounds, without stopping early.
+    /// Sets the exact number of rounds, without early stopping.
     pub fn fix_rounds(&mut self, rounds: u32) {
         self.rounds = rounds;
         self.early_stopping_rounds = None;

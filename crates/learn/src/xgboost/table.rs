@@ -18,7 +18,7 @@ pub struct Parameter {
     pub about: &'static str,
 }
 
-/// Quantiles that one model may predict; each takes a tree a round.
+/// Quantiles that one model may predict; each takes a tree in each round.
 pub(super) const MOST_QUANTILES: usize = 100;
 
 /// What a hyperparameter takes.

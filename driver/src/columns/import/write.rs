@@ -89,7 +89,7 @@ fn put(out: &mut Vec<u8>, bytes: &[u8]) -> PyResult<()> {
     Ok(())
 }
 
-/// An integer that a column of so many bytes can hold.
+/// An integer that a column of this width in bytes can hold.
 #[inline]
 fn within(value: i128, width: usize) -> PyResult<i128> {
     let fits = match width {
@@ -166,7 +166,7 @@ fn interval(place: Place<'_>) -> PyResult<[u8; 16]> {
     Ok(bytes)
 }
 
-/// Microseconds, of a number of which there are so many in a second.
+/// Microseconds, from a number of ticks and the ticks of a second.
 fn micros(value: i128, unit: i64) -> i128 {
     (value * 1_000_000).div_euclid(i128::from(unit))
 }

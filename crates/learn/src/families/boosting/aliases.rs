@@ -33,7 +33,7 @@ pub(crate) const fn count(table: &[Row]) -> usize {
     count
 }
 
-/// A parameter a name, those of `first` first. Only the first name of each has a default.
+/// One parameter for each name and alias; the parameters of `first` come first. Only the first name has the default.
 pub(crate) const fn names<const NAMES: usize>(first: Option<Row>, table: &[Row]) -> [Parameter; NAMES] {
     let mut all = [Parameter { name: "", kind: Kind::Ignored, default: "null", about: "" }; NAMES];
     let mut next = 0;

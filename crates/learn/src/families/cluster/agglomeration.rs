@@ -205,7 +205,7 @@ fn chains(
     Ok(merges)
 }
 
-/// The groups of rows after the first so many merges, numbered by their first rows.
+/// The clusters after the first `done` merges, numbered by their first rows.
 pub(crate) fn groups_after(count: usize, merges: &[Merge], done: usize) -> Result<Vec<i32>, Error> {
     let mut sets = Sets::new(count)?;
     for merge in merges.iter().take(done) {

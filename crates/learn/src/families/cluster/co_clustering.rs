@@ -203,7 +203,7 @@ fn assign(
     Ok((found.nearest, found.inertia))
 }
 
-/// Of singular vectors, those nearest to having only so many different values.
+/// The `best` singular vectors that are nearest to having only `values` different values.
 fn piecewise(
     vectors: &[Vec<f64>],
     values: usize,
@@ -252,7 +252,7 @@ fn scale(mut matrix: Mat<f64>) -> Scaled {
     Scaled { matrix, rows, columns }
 }
 
-/// What a sum is divided by; rows and columns of zeros stay as they are.
+/// The factor of a row or column with this sum: one over its root, or 0 where the sum is 0.
 fn factor(sum: f64) -> f64 {
     if sum > 0.0 { sum.sqrt().recip() } else { 0.0 }
 }
@@ -293,7 +293,7 @@ fn logarithms(mut matrix: Mat<f64>) -> Mat<f64> {
 
 type Vectors = Vec<Vec<f64>>;
 
-/// So many singular vectors after the first ones that are left out: a row each of the matrix, and of its transpose.
+/// `count` singular vectors behind the first `left_out`: a row for each row of the matrix, and one for each column.
 fn singular_vectors(
     matrix: Mat<f64>,
     left_out: usize,

@@ -75,7 +75,7 @@ pub(crate) const N_INIT: Parameter = Parameter {
 pub(crate) struct Points<'a> {
     pub(crate) values: &'a [f64],
     pub(crate) width: usize,
-    /// One a row.
+    /// One for each row.
     pub(crate) weights: &'a [f64],
 }
 

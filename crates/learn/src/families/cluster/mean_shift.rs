@@ -116,7 +116,7 @@ fn usual_distance(problem: &Problem<'_>, control: &mut Control<'_>) -> Result<f6
     Ok(sum / problem.rows as f64)
 }
 
-/// The middles of the cells of a grid that have at least so many rows; all rows where each has a cell of its own.
+/// The centres of the cells of a grid that have at least `least` rows; all rows where each has a cell of its own.
 fn cells(problem: &Problem<'_>, size: f64, least: usize) -> Vec<Vec<f64>> {
     let mut counts: BTreeMap<Vec<u64>, usize> = BTreeMap::new();
     for row in 0..problem.rows {

@@ -116,7 +116,7 @@ fn best_start(
     best.map(|(_, centres)| centres).ok_or(Error::Diverged("no centres were found"))
 }
 
-/// So many rows, each drawn from all.
+/// A sample of rows, drawn with replacement.
 fn draw(points: Points<'_>, size: usize, random: &mut Random) -> (Vec<f64>, Vec<f64>) {
     let (mut values, mut weights) = (Vec::with_capacity(size * points.width), Vec::with_capacity(size));
     for _ in 0..size {

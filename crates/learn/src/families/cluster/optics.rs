@@ -139,7 +139,7 @@ fn count(problem: &Problem<'_>, given: &Given, name: &str) -> Result<Option<usiz
     }
 }
 
-/// To so many digits that distances which are equal but for rounding are equal.
+/// Rounds to a number of digits at which distances that differ by rounding errors alone are equal.
 fn rounded(distance: f64) -> f64 {
     const DIGITS: f64 = 1e15;
     let scaled = distance * DIGITS;

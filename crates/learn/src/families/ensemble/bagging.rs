@@ -100,7 +100,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     Ok(ensemble.model())
 }
 
-/// So many of the rows, each at most once; the weights of the others become zero.
+/// A sample of the rows without replacement; the weights of the others become zero.
 fn without_replacement(
     size: usize,
     weights: &[f64],

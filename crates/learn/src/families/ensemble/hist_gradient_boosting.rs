@@ -114,7 +114,7 @@ pub(crate) const REGRESSOR: Family = Family { task: Task::Regression, parameters
 const LEAST_SECOND: f64 = 1e-3;
 /// What is added to a category's second derivatives, so that rare ones do not come first or last.
 const SMOOTH: f64 = 10.0;
-/// From so many rows on, "auto" stops early.
+/// The number of rows from which "auto" stops early.
 const MANY_ROWS: usize = 10_000;
 
 fn loss(problem: &Problem<'_>, given: &Given) -> Result<Loss, Error> {

@@ -102,7 +102,7 @@ impl Priors {
         }
     }
 
-    /// The precision of the noise, of so many rows of which so many parameters are well determined.
+    /// The precision of the noise, from the number of rows and that of well-determined parameters.
     fn noise(&self, rows: f64, determined: f64, errors: f64) -> f64 {
         ratio(rows - determined + 2.0 * self.noise.0, errors + 2.0 * self.noise.1)
     }

@@ -124,7 +124,7 @@ fn binary_loss(second: bool, scores: &mut [f64]) -> f64 {
     wrong.max(0.0) + (-wrong.abs()).exp().ln_1p()
 }
 
-/// Of a score a class.
+/// Of a score for each class.
 fn multinomial_loss(class: usize, scores: &mut [f64]) -> f64 {
     let own = scores[class];
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);

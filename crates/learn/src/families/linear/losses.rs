@@ -11,7 +11,7 @@ use crate::numerics::algebra::{CONSTANT, dot};
 pub(crate) struct LinearLosses<'a> {
     problem: &'a Problem<'a>,
     sparse: Option<Sparse<'a>>,
-    /// A weight a row.
+    /// The weight of each row.
     pub(crate) weights: Vec<f64>,
     /// Of each feature.
     pub(crate) shifts: Vec<f64>,
@@ -20,7 +20,7 @@ pub(crate) struct LinearLosses<'a> {
     intercept: bool,
 }
 
-/// Coefficients, `width` a score, and intercepts, one a score.
+/// Coefficients, `width` a score, and intercepts, one for each score.
 pub(crate) struct Plain {
     pub(crate) coefficients: Vec<f64>,
     pub(crate) intercepts: Vec<f64>,

@@ -86,7 +86,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     Ok(told_whether_converged(model, converged))
 }
 
-/// How many sets of so many rows there are.
+/// The number of subsets of `count` rows.
 fn combinations(rows: usize, count: usize) -> f64 {
     (0..count.min(rows - count))
         .fold(1.0, |product, index| product * (rows - index) as f64 / (index + 1) as f64)

@@ -171,7 +171,7 @@ fn kernel_of(problem: &Problem<'_>, given: &Given) -> Kernel {
 }
 
 fn effort_of(problem: &Problem<'_>, given: &Given) -> Effort {
-    // So many that only a training that gets nowhere makes them.
+    // A number of steps that only a training without progress reaches.
     let many = (100 * problem.rows as u64).max(10_000_000);
     let most = given.maybe_count("max_iter").map_or(many, |most| most as u64);
     Effort { tol: given.number("tol"), cache: (given.number("cache_size") * 1e6).min(1e15) as usize, most }
@@ -188,7 +188,8 @@ struct Separator<'a> {
 }
 
 impl Separator<'_> {
-    /// Separates some rows, so many of which are of the first class and come first: dual coefficients and the constant.
+    /// Fits a machine for two classes, of which the first has the first `positives` rows. Returns the dual coefficients and
+    /// the constant.
     fn separate(&self, rows: &[usize], positives: usize, control: &mut Control<'_>) -> Result<Solution, Error> {
         if positives == 0 || positives == rows.len() {
             // A class that is alone is the answer.

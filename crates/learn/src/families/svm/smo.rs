@@ -15,7 +15,7 @@ use crate::numerics::kernel::Kernel;
 use crate::numerics::pace::Pace;
 use crate::numerics::tiles::{LANES, Tiles, wide};
 
-/// What stands for a curvature that is not positive, as with equal rows.
+/// The curvature that replaces one that is not positive, as with equal rows.
 const LEAST_CURVATURE: f64 = 1e-12;
 
 const OVERFLOW: Error = Error::Diverged("a kernel is too large a number; scale the features, or choose another kernel");
@@ -335,7 +335,7 @@ struct Candidates<'a> {
     curvature: f64,
 }
 
-/// The best of them.
+/// The best candidate for the second variable of a step.
 struct BestPair {
     gain: f64,
     /// `None` where none gains more than what was there before.

@@ -59,7 +59,7 @@ impl Bins {
         Ok(Bins { rows: problem.rows, codes, columns })
     }
 
-    /// The codes of a feature, one a row.
+    /// The codes of a feature, one for each row.
     pub(crate) fn codes(&self, feature: usize) -> &[u8] {
         &self.codes[feature * self.rows..(feature + 1) * self.rows]
     }

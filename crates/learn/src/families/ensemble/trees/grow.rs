@@ -56,12 +56,12 @@ pub(crate) struct Growth {
     pub(crate) smooth: f64,
 }
 
-/// What the rows are to be told apart by, one a row of the whole problem.
+/// The labels by which rows are split, one for each row of the whole problem.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sums<'a> {
-    /// So many numbers a row, with the weight multiplied in already.
+    /// A fixed number of targets for each row, already multiplied by the weight.
     Numbers(&'a [f64], usize),
-    /// The class, of so many.
+    /// The class, and the number of classes.
     Classes(&'a [u32], usize),
 }
 
@@ -196,7 +196,7 @@ pub(crate) struct Grower<'a> {
 /// What a tree is grown from.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample<'a> {
-    /// One a row of the problem.
+    /// One for each row of the problem.
     pub(crate) weights: &'a [f64],
     pub(crate) sums: Sums<'a>,
 }
@@ -208,7 +208,7 @@ struct Hands<'s, 'r, 'c> {
     control: &'r mut Control<'c>,
 }
 
-/// A node on its way to be looked at.
+/// A node that waits for the search for its split.
 struct PendingNode {
     node: usize,
     rows: Range<usize>,
@@ -336,7 +336,7 @@ impl<'a> Grower<'a> {
         Ok(split.filter(enough).map(|split| Open { node, rows, depth, split, kept, by_gain }))
     }
 
-    /// Checks for the end of the training, every so many steps.
+    /// Checks for the end of the training, after a fixed number of steps.
     fn worked(&mut self, steps: usize, hands: &mut Hands<'_, '_, '_>) -> Result<(), Error> {
         self.steps += steps;
         if self.steps > CHECKED {
@@ -389,7 +389,7 @@ impl<'a> Grower<'a> {
         Ok(alike)
     }
 
-    /// Whether the histograms of a node of so many rows are kept for its children.
+    /// Whether the histograms of a node with this number of rows are kept for its children.
     fn shares(&self, rows: usize) -> bool {
         rows >= SHARED && self.growth.tried.is_none_or(|tried| tried >= self.features.len()) && self.stride == HEAD + 1
     }
@@ -583,7 +583,7 @@ impl<'a> Grower<'a> {
         order.sort_by(|a, b| mean(*a).total_cmp(&mean(*b)));
     }
 
-    /// The best gain of a split after so many of these codes, as far as they are in the range, and after how many.
+    /// The best gain of a split of these codes within the range, and the number of codes to the left of that split.
     fn sweep(&mut self, cells: &[f64], order: &[u8], missing_left: bool, range: Range<usize>) -> Option<(f64, usize)> {
         let stride = self.stride;
         let cell = |code: u8| &cells[usize::from(code) * stride..(usize::from(code) + 1) * stride];

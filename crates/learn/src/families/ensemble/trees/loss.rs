@@ -20,7 +20,7 @@ pub(crate) enum Loss {
     Logistic,
     /// Of two classes as AdaBoost has it; the score is half the logarithm of their odds.
     Exponential,
-    /// Of so many classes, each with a score.
+    /// The log loss of several classes, each with a score.
     Softmax(usize),
 }
 

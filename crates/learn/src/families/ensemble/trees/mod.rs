@@ -231,7 +231,7 @@ pub(crate) fn push(ensemble: &mut Ensemble, tree: &Tree, values: &[f64]) -> Resu
     Ok(ensemble.arrays.push(&tree.nodes, &tree.categories, noted, values)?)
 }
 
-/// How often each row is in a sample of so many that is drawn with replacement, times its weight; and the rows that are
+/// How often each row is in a sample that is drawn with replacement, times its weight; and the rows that are
 /// in it. Rows without a weight are not drawn.
 pub(crate) fn bootstrap(
     size: usize,
