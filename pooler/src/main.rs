@@ -15,7 +15,9 @@ use howdah_pooler::listen::Listener;
 use howdah_pooler::outside::System;
 use howdah_pooler::takeover::{Failed, Predecessor};
 use howdah_pooler::worker::Worker;
-use howdah_pooler::{account, adopt, asker, deriver, files, log, metrics, monitor, net, notify, reload, watch};
+use howdah_pooler::{
+    account, adopt, files, log, metrics, monitor, net, notify, password_hasher, reload, replay_monitor, watch,
+};
 use mio::{Poll, Token, Waker};
 use pooling::config::{Config, Shutdown};
 use pooling::derive::{Queue, Secrets};
@@ -154,8 +156,8 @@ struct Polls {
     workers: Vec<Poll>,
     monitor: Poll,
     reader: Poll,
-    asker: Poll,
-    underived: Queue,
+    replay_monitor: Poll,
+    unhashed: Queue,
 }
 
 /// What all threads share, and what each of them waits on.
@@ -174,11 +176,11 @@ fn share(config: Config, workers: usize) -> io::Result<(Arc<Shared>, Polls)> {
     }
     let (monitor, wakes_monitor) = woken_by(monitor::WAKER)?;
     let (reader, wakes_reader) = woken_by(catalog::WAKER)?;
-    let (asker, wakes_asker) = woken_by(asker::WAKER)?;
+    let (replay_monitor, wakes_asker) = woken_by(replay_monitor::WAKER)?;
     let wakers = Wakers { monitor: wakes_monitor, reader: wakes_reader, asker: wakes_asker };
-    let (secrets, underived) = Secrets::new()?;
+    let (secrets, unhashed) = Secrets::new()?;
     let shared = Arc::new(Shared::new(config, mailboxes, secrets, wakers, Box::new(System), Instant::now()));
-    Ok((shared, Polls { workers: polls, monitor, reader, asker, underived }))
+    Ok((shared, Polls { workers: polls, monitor, reader, replay_monitor, unhashed }))
 }
 
 /// Starts the threads: those beside the workers, then the workers, of which the first has the listening sockets.
@@ -188,10 +190,10 @@ fn start_threads(
     listeners: Vec<Box<dyn Listening>>,
 ) -> io::Result<Vec<JoinHandle<io::Result<()>>>> {
     watch::start(shared.clone())?;
-    deriver::start(shared.clone(), polls.underived)?;
+    password_hasher::start(shared.clone(), polls.unhashed)?;
     monitor::spawn(shared.clone(), polls.monitor)?;
     catalog::spawn(shared.clone(), polls.reader)?;
-    asker::spawn(shared.clone(), polls.asker)?;
+    replay_monitor::spawn(shared.clone(), polls.replay_monitor)?;
     let mut listeners = Some(listeners);
     let start = |(number, poll)| {
         let shared = shared.clone();

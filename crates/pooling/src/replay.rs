@@ -1,7 +1,7 @@
 //! Reads from replicas that see the commits of their own session.
 //!
 //! A commit is stamped with the number of the round of questions that is to begin next ([`Freshness::commit`]), once
-//! its acknowledgement has been read and before the client has it. In each round a thread (`asker.rs` of the program)
+//! its acknowledgement has been read and before the client has it. In each round a thread (`replay_monitor.rs` of the program)
 //! asks the primary for the end of its log, and the replicas for the positions that they have replayed. From the
 //! answers follows (`balancer::Replay`) one number for each replica: the last round that it covers. A replica may serve
 //! a read if the session's stamp is not above this number: one comparison for a statement, no question. While there are

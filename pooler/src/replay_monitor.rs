@@ -111,7 +111,7 @@ struct Tide {
     due: Instant,
 }
 
-struct Asker {
+struct ReplayMonitor {
     shared: Arc<Shared>,
     poll: Poll,
     /// The configuration whose clusters are all in `tides`.
@@ -125,16 +125,16 @@ struct Asker {
 /// # Errors
 /// Those of the system.
 pub fn spawn(shared: Arc<Shared>, poll: Poll) -> io::Result<()> {
-    let asker = Asker { shared, poll, taken: None, tides: Slab::new(), scratch: vec![0; READ] };
+    let monitor = ReplayMonitor { shared, poll, taken: None, tides: Slab::new(), scratch: vec![0; READ] };
     std::thread::Builder::new().name("replay".to_owned()).spawn(move || {
-        if let Err(error) = asker.run() {
+        if let Err(error) = monitor.run() {
             pooling::warning!("the thread that asks replicas for their replay position has ended: {error}");
         }
     })?;
     Ok(())
 }
 
-impl Asker {
+impl ReplayMonitor {
     fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(256);
         loop {
