@@ -277,7 +277,7 @@ def ways(ground):
 
 
 def howdah(ground, name=HOWDAH, place=None, busy_poll=0):
-    """howdah-pooler; `busy_poll` is the time in seconds for which it waits awake for a single client, by default none."""
+    """howdah-pooler; `busy_poll` is the seconds for which it waits awake for a single client, by default none."""
     # A place that any account may run it from.
     copy = ground.folder / "howdah-pooler"
     if not copy.exists():
