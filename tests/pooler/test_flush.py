@@ -1,7 +1,5 @@
 """Units that are ended by Flush before their Sync: whoever only prepares holds no server connection, nor a replica."""
 
-# The pooler first, then its clients: nested on purpose.
-
 import contextlib
 
 import pytest
