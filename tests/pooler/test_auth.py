@@ -69,12 +69,6 @@ def test_trust_wants_a_known_user_and_any_wants_none(with_users):
         assert pooler.psql("SELECT user", user="md5_user") == "md5_user"
 
 
-def test_a_forced_user_serves_all_clients(with_users):
-    database = {"app": f"dbname=postgres user=scram_user password='{PASSWORD}' host=127.0.0.1"}
-    with Pooler(with_users, database) as pooler:
-        assert pooler.psql("SELECT current_user", "app", user="whoever") == "scram_user"
-
-
 def test_a_wrong_password_for_the_server_is_told_to_the_client(with_users):
     with Pooler(with_users, by_tcp(with_users), {"scram_user": "wrong"}, auth_type="trust") as pooler:
         with pytest.raises(Problem, match='password authentication failed for user "scram_user"'):

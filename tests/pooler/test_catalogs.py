@@ -96,22 +96,6 @@ def test_what_was_defined_straight_at_the_server_is_noticed(server, noted):
         assert server.psql(f"SELECT count(*) {READERS}") == "1", "one connection for it, however long it is used"
 
 
-def test_it_waits_for_no_lock_that_a_client_may_hold_for_long(server, noted):
-    """Reading a view's text takes a lock on its tables: waiting for one would end in a deadlock with who holds it."""
-    server.psql("CREATE VIEW seen AS SELECT x FROM noted", noted)
-    with (
-        Counting(server, default_pool_size=2) as pooler,
-        Raw(pooler.port, noted) as holder,
-        Raw(pooler.port, noted) as client,
-    ):
-        pooler.wait_for_sharing(client, noted, "SELECT x FROM seen")
-        holder.kinds(query("BEGIN; LOCK TABLE noted IN ACCESS EXCLUSIVE MODE"))
-        server.psql("CREATE TABLE unlike (a int)", noted)
-        wait_until(lambda: "lock timeout" in pooler.log.read_text())
-        assert holder.kinds(query("ALTER TABLE noted ADD COLUMN y int; COMMIT")).endswith("Z")
-        pooler.wait_for_sharing(client, noted, "SELECT x FROM seen", seconds=70)
-
-
 def test_a_paused_database_can_be_dropped(server):
     """The connection that reads the catalog leaves after those of the pools, within the time that PostgreSQL waits."""
     server.psql("CREATE DATABASE doomed")

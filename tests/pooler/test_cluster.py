@@ -15,7 +15,7 @@ from devkit import Problem, postgres
 from devkit.server import Server
 from tests.pooler.load import LEDGER, WHO, Load
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, startup, values
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query, values
 from tests.pooler.trio import LOGGING, Trio, silent, three
 
 # What a client may be told of a write that was under way when its server died, or found none.
@@ -410,20 +410,6 @@ def test_a_replica_that_dies_is_banned_and_returns(steady_trio):
         assert pooler.show("BANS") == []
 
 
-def test_a_user_whom_a_replica_refuses_bans_it_for_nobody(steady_trio):
-    steady_trio.primary.psql("CREATE ROLE barred NOLOGIN")
-    steady_trio.catch_up()
-    with watched(steady_trio, app="ban_time = 3600") as pooler:
-        with contextlib.ExitStack() as stack:
-            for _ in range(4):
-                client = stack.enter_context(Raw(pooler.port, "app", user="barred", login=False))
-                client.send(startup("app", "barred"))
-            wait_until(lambda: pooler.log.read_text().count("not permitted to log in") >= 3)
-            assert pooler.show("BANS") == []
-        assert [place(pooler, one)["reads"] for one in steady_trio.replicas] == ["1", "1"]
-    steady_trio.primary.psql("DROP ROLE barred")
-
-
 def test_ban_and_unban(steady_trio):
     one = steady_trio.replicas[0]
     with watched(steady_trio) as pooler:
@@ -460,17 +446,3 @@ def test_servers_are_asked_as_whoever_may(steady_trio):
         assert pooler.psql("SELECT 1", "app", user="asker") == "1"
         wait_until(lambda: roles(pooler) == ["primary", "replica", "replica"])
     primary.psql("DROP ROLE asker")
-
-
-def test_a_reload_changes_who_is_watched(steady_trio):
-    with watched(steady_trio) as pooler:
-        before = place(pooler, steady_trio.replicas[1])
-        pooler.text = steady_trio.toml(servers=[steady_trio.primary, steady_trio.replicas[1]])
-        pooler.reload()
-        wait_until(lambda: roles(pooler) == ["primary", "replica"])
-        assert place(pooler, steady_trio.replicas[1])["port"] == before["port"]
-        asked = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'howdah monitor'"
-        wait_until(lambda: steady_trio.replicas[0].psql(asked) == "0")
-        pooler.psql("SET healthcheck_interval = 0.05", "pgbouncer")
-        time.sleep(0.3)
-        assert all(int(row["answered_ms_ago"]) < 300 for row in pooler.show("REPLICAS"))

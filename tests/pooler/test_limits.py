@@ -51,18 +51,6 @@ def busy(pooler, *places):
         each.result()
 
 
-def test_five_users_share_four_connections(with_many_users):
-    def work(number):
-        with Raw(pooler.port, user=USERS[number // 2]) as client:
-            for _ in range(20):
-                assert client.value("SELECT pg_advisory_xact_lock_shared(1)") == ""
-
-    with of_users(with_many_users, max_db_connections=4) as pooler, ThreadPoolExecutor(10) as crowd:
-        assert len(list(crowd.map(work, range(10)))) == 10
-        assert len(pooler.show("SERVERS")) <= 4
-        assert "a client of another pool waits for a connection (max_db_connections)" in pooler.log.read_text()
-
-
 @pytest.mark.parametrize(
     ("limits", "held", "places"),
     [

@@ -1,12 +1,10 @@
 """The HTTP port: /metrics as Prometheus' own parser reads it, /healthz, /readyz."""
 
-import contextlib
 import json
 import re
 import shutil
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
@@ -197,7 +195,7 @@ def test_a_pooler_that_reaches_no_server_is_not_ready(server):
         assert measured.get("/healthz")[0] == 200
 
 
-def test_other_requests_are_refused_and_silent_ones_disturb_nobody(measured):
+def test_other_requests_are_refused(measured):
     assert measured.get("/")[0] == 404
     place = ("127.0.0.1", measured.http)
 
@@ -210,13 +208,6 @@ def test_other_requests_are_refused_and_silent_ones_disturb_nobody(measured):
     assert b"400 Bad" in send(b"\x00\x01\x02\r\n\r\n")
     head = send(b"HEAD /metrics HTTP/1.0\r\n\r\n")
     assert b"200 OK" in head and head.endswith(b"\r\n\r\n")
-    with contextlib.ExitStack() as stack:
-        for _ in range(8):
-            silent = stack.enter_context(socket.create_connection(place, timeout=10))
-            silent.sendall(b"GET /metr")
-        started = time.monotonic()
-        assert measured.get("/healthz")[0] == 200
-        assert time.monotonic() - started < 2
 
 
 # The alerts and the dashboard in monitoring/: every metric and label that they use is on a pooler's page

@@ -133,16 +133,6 @@ def test_each_line_of_commands_in_the_guides_is_one_command_of_the_program():
                 assert re.search(rf"^  {re.escape(words[0])}\b", known, re.MULTILINE), block
 
 
-@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
-def test_pgbench_in_its_three_modes(server, protocol):
-    server.run("pgbench", "-i", "-q", "postgres")
-    # pgbench waits for one client's PQprepare with another's transaction open, so each must have its own server.
-    with Pooler(server, default_pool_size=8) as pooler:
-        done = pooler.pgbench("-n", "-c", "8", "-j", "2", "-t", "50", "-M", protocol)
-    assert "number of failed transactions: 0" in done.stdout
-    assert "number of transactions actually processed: 400/400" in done.stdout
-
-
 def test_init_looks_at_the_folder_first_and_says_that_no_server_was_asked(tmp_path):
     def init(path, text):
         return subprocess.run([PROGRAM, "init", path], input=text, capture_output=True, text=True, check=False)

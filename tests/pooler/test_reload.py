@@ -86,18 +86,6 @@ def test_a_file_that_is_broken_empty_or_half_written_is_not_taken_and_complained
         assert client.sql("COMMIT") == "C:COMMIT Z:I"
 
 
-def test_watching_can_be_turned_on(server):
-    with Pooler(server) as pooler:
-        pooler.reload(autoreload="0.2", default_pool_size=3)
-        # What was changed before the watch began is not noticed: so it is changed until it is.
-        for size in range(30, 40):
-            pooler.configure(default_pool_size=size)
-            with contextlib.suppress(AssertionError):
-                wait_until(lambda size=size: setting(pooler, "default_pool_size") == str(size), seconds=2)
-                return
-        pytest.fail("no change of the file is noticed")
-
-
 def test_what_cannot_be_changed_while_running_stays_and_is_named(server):
     with Pooler(server, workers=1) as pooler:
         pooler.reload(workers=2, listen_backlog=5)

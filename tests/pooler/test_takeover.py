@@ -19,12 +19,6 @@ def unix(pooler):
     return str(pooler.folder / f".s.PGSQL.{pooler.port}")
 
 
-def serves(place):
-    """Whether a client that comes there is served."""
-    with Raw(place) as client:
-        return client.value("SELECT 1") == "1"
-
-
 @contextlib.contextmanager
 def successor(pooler, *flags, up=True):
     """The old process, while a new one with the same configuration has its place; it is ended with the pooler."""
@@ -80,6 +74,11 @@ def crowd(places, stays):
 @pytest.mark.parametrize("stays", [False, True])
 def test_nobody_is_refused_and_no_statement_is_lost(server, stays):
     with Pooler(server, max_client_conn=200, default_pool_size=4) as pooler:
+        pidfile = pooler.folder / "pid"
+        pooler.stop()
+        pooler.configure(pidfile=pidfile)
+        with successor(pooler) as stopped:
+            assert stopped.returncode == 0 and "so this one starts as without -R" in pooler.log.read_text()
         with crowd([pooler.port] * 6 + [unix(pooler)] * 2, stays) as goes_on:
             goes_on()
             for _ in range(2):
@@ -87,30 +86,15 @@ def test_nobody_is_refused_and_no_statement_is_lost(server, stays):
                     assert old.wait(20) == 0
                     goes_on()
         assert pooler.log.read_text().count("took over the listening sockets") == 2
-        # The socket's file is the last one's, and goes with it.
-        assert os.path.exists(unix(pooler))
+        # The files of the socket and of the process are the last one's, and go with it.
+        assert os.path.exists(unix(pooler)) and pidfile.read_text().strip() == str(pooler.process.pid)
         pooler.stop()
-        assert not os.path.exists(unix(pooler)) and is_refused(pooler.port)
+        assert not os.path.exists(unix(pooler)) and not pidfile.exists() and is_refused(pooler.port)
 
 
 def process_of(client):
     """The server process that a statement of a client runs in."""
     return client.value("SELECT pg_backend_pid()")
-
-
-def test_the_first_one_starts_as_ever_and_the_pidfile_is_the_last_ones(server):
-    with Pooler(server) as pooler:
-        pidfile = pooler.folder / "pid"
-        pooler.stop()
-        pooler.configure(pidfile=pidfile)
-        with successor(pooler) as stopped:
-            assert stopped.returncode == 0 and "so this one starts as without -R" in pooler.log.read_text()
-            with successor(pooler) as old:
-                assert old.wait(10) == 0
-                # It has removed nothing that is the new one's.
-                assert pidfile.read_text().strip() == str(pooler.process.pid) and serves(unix(pooler))
-        pooler.stop()
-        assert not pidfile.exists()
 
 
 def test_clients_go_to_the_new_one_with_all_that_their_sessions_are(server):

@@ -74,17 +74,6 @@ def test_who_waits_too_long_hears_that_the_pool_is_full_and_stays(server):
             assert b'database "postgres" is paused' in told and b"full" not in told
 
 
-def test_who_waits_where_the_server_gives_no_more_hears_that(server):
-    server.psql("DROP ROLE IF EXISTS lonely; CREATE ROLE lonely LOGIN CONNECTION LIMIT 1")
-    with Pooler(server, {"postgres": "user=lonely"}, default_pool_size=3, query_wait_timeout=2) as pooler:
-        with Raw(pooler.port) as holder, Raw(pooler.port) as waiter:
-            holder.sql("BEGIN")
-            waiter.send(query("SELECT 1"))
-            told = waiter.until(b"E")[-1][1]
-            assert b"are in use, and the pool gets no more: " in told and b"full" not in told
-            assert b'too many connections for role "lonely"' in told
-
-
 def test_idle_servers_go_and_the_minimum_stays(server):
     with Pooler(server, default_pool_size=5, min_pool_size=1, server_idle_timeout="0.2") as pooler:
         with pooler.connect():

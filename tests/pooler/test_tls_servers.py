@@ -23,22 +23,15 @@ BUSY = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query ~
 
 
 class Gate(Listener):
-    """In front of a server: answers the request for TLS itself, and refuses connections that begin otherwise; a `broken`
-    one fails in each handshake and lets what is plain pass.
-    """
+    """In front of a server: nothing but TLS passes."""
 
-    def __init__(self, port, broken=False):
+    def __init__(self, port):
         super().__init__()
-        self.target, self.broken, self.plain = port, broken, 0
+        self.target, self.plain = port, 0
 
     def _begin(self, near):
         first = near.recv(8, socket.MSG_WAITALL)
-        if first == SSL_REQUEST and self.broken:
-            near.sendall(b"S")
-            near.recv(100)
-            near.sendall(b"this is not TLS at all")
-            near.close()
-        elif first == SSL_REQUEST or self.broken:
+        if first == SSL_REQUEST:
             far = socket.create_connection(("127.0.0.1", self.target))
             far.sendall(first)
             self._start(pump, far, near)
@@ -118,19 +111,6 @@ def test_cancel_requests_go_to_servers_over_tls(tls_server, authority):
             client.until(b"Z")
             assert client.value("SELECT 1") == "1"
         assert gate.plain == 0
-
-
-def test_prefer_goes_on_without_tls_when_the_handshake_fails(tls_server):
-    with Gate(tls_server.port, broken=True) as gate:
-        for mode, host, passes in [
-            ("prefer", "localhost", True),
-            ("require", "127.0.0.1", False),
-        ]:
-            more = f"host={host} port={gate.port} dbname=postgres"
-            with Pooler(tls_server, {"*": more}, server_tls_sslmode=mode) as pooler:
-                done = pooler.psql(SECURED, user="both_user", check=False)
-                assert (done.stdout.strip() == "f|") == passes, f"{mode}: {done.stderr} {pooler.log.read_text()}"
-                assert passes or "TLS" in done.stderr
 
 
 def test_other_settings_of_tls_reach_open_connections_by_reload(tls_server):
