@@ -203,6 +203,9 @@ def furthest_first(replicas):
     )
 
 
+SENDER = "SELECT sender_port FROM pg_stat_wal_receiver WHERE status = 'streaming'"
+
+
 def follow(standby, primary):
     """Makes a standby follow another server."""
     standby.psql(
@@ -224,8 +227,7 @@ def test_a_replica_is_promoted_under_load(synchronous, old):
             # What the old primary writes from now on, and nobody is told is done, must not reach it.
             follow(two, one)
             # A standby that has more than the server it follows cannot follow it through a promotion.
-            sender = "SELECT sender_port FROM pg_stat_wal_receiver WHERE status = 'streaming'"
-            wait_until(lambda: two.psql(sender) == str(one.port))
+            wait_until(lambda: two.psql(SENDER) == str(one.port))
         else:
             if old == "killed":
                 synchronous.kill(primary)
@@ -245,6 +247,8 @@ def test_a_replica_is_promoted_under_load(synchronous, old):
             synchronous.kill(primary)
         else:
             follow(two, one)
+            # Nor may the old primary, once it goes on, send it more than the new one has.
+            wait_until(lambda: two.psql(SENDER) == str(one.port))
         away.close()
         if old != "cut off":
             synchronous.start(primary)
