@@ -18,7 +18,6 @@ use crate::frontend::{copies, deallocate, order, shapes};
 use crate::pipeline::send;
 use crate::pools::{checkout, free, leave};
 use crate::router::route;
-use crate::router::unit::Front;
 use crate::state::client::Client;
 use crate::state::server::Server;
 use crate::state::traveller::Bound;
@@ -168,17 +167,15 @@ fn is_of_copy(tag: u8) -> bool {
 /// Chooses a server of the cluster for the unit at the front of a client's input, and sends it down a pipelined
 /// connection if it may go there.
 fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn: Option<Duration>) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
     let may_be_read = matches!(tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
     let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
     let mut front = None;
     // A client whose turn has come has its server.
-    if let Some(home) = route::routes(core, client).filter(|_| begins && turn.is_none()) {
-        let Some(read) = Front::read(core, key, home, left, true) else { return Some(Step::More) };
-        if let Some(step) = route::find_server(core, key, tag, left, &read) {
-            return Some(step);
+    if begins && turn.is_none() {
+        match route::find_server(core, key, tag, left) {
+            Ok(read) => front = read,
+            Err(step) => return Some(step),
         }
-        front = Some(read);
     }
     let client = core.clients.get(key.0)?;
     let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();

@@ -21,16 +21,26 @@ use crate::router::unit::{self, Front};
 use crate::state::Core;
 use crate::state::client::Client;
 
+/// Finds a server for the unit at the front of a client's input, if its database is on a cluster; gives that unit. The
+/// error is the next step for the input where none has been found.
+pub fn find_server<'a>(core: &mut Core, key: ClientKey, tag: u8, input: &'a [u8]) -> Result<Option<Front<'a>>, Step> {
+    let Some(home) = core.clients.get(key.0).and_then(|client| routed(core, client)) else { return Ok(None) };
+    let front = Front::read(core, key, home, input, true).ok_or(Step::More)?;
+    match find_by(core, key, (tag, input), &front) {
+        Some(step) => Err(step),
+        None => Ok(Some(front)),
+    }
+}
+
 /// The pool of a cluster that a client's next unit is to be given a server of, if it is.
-pub fn routes(core: &Core, client: &Client) -> Option<PoolKey> {
+fn routed(core: &Core, client: &Client) -> Option<PoolKey> {
     let home = client.route.home?;
     core.pools.get(home.0)?.cluster_of.cluster?;
     (client.checkout.server().is_none() && client.input.discard == Discard::No).then_some(home)
 }
 
-/// Finds a server for the unit at the front of a client's input. `None` when there is nothing to find, or it has been
-/// found; otherwise the next step for the input.
-pub fn find_server(core: &mut Core, key: ClientKey, tag: u8, input: &[u8], front: &Front<'_>) -> Option<Step> {
+/// Finds a server for this unit; the next step for the input if none has been found.
+fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &Front<'_>) -> Option<Step> {
     let home = core.clients.get(key.0)?.route.home?;
     let pool = core.pools.get(home.0)?;
     let cluster = pool.cluster_of.cluster?;
