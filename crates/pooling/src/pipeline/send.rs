@@ -64,18 +64,20 @@ pub fn pipeline<'a>(
         // Which statement that is, the answer shows.
         return core.clients.get_mut(key.0)?.checkout.wait_for_own();
     }
-    let way = if may_share { unit::way(core, key, pool_key, runs) } else { Way::Unpipelined(Why::Protocol) };
+    let (client, pool) = (core.clients.get_mut(key.0)?, core.pools.get_mut(pool_key.0)?);
+    let doubtful = fingerprints::is_doubtful(&core.router, pool, core.now);
+    let runs = if may_share { runs } else { Err(Why::Protocol) };
+    let way = unit::way(client, pool, runs, doubtful, core.now);
     match (&unit, way) {
         (Some(unit), Way::Shared(fingerprint)) if !has_own => share(core, key, pool_key, unit, fingerprint, turn),
         (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
         (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
         (_, way) => {
             if let Way::Unpipelined(why) = way {
-                unit::count_unpipelined(core, pool_key, why);
+                pool.count_unpipelined(why);
             }
-            let checkout = &mut core.clients.get_mut(key.0)?.checkout;
-            let step = checkout.wait_for_own();
-            checkout.needs_own |= step.is_none();
+            let step = client.checkout.wait_for_own();
+            client.checkout.needs_own |= step.is_none();
             step
         }
     }

@@ -89,7 +89,7 @@ fn outstanding(servers: &Slots<Server>, member: &Pool) -> usize {
 /// Chooses a server for a client: true if there is one, whose pool is the client's now. Otherwise the client waits. A
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get_mut(key.0) else { return false };
     let (Some(home), mut tried) = (client.route.home, client.route.tried) else { return false };
     let Some(pool) = core.pools.get(home.0) else { return false };
     let Some(place) = pool.cluster_of.cluster else { return true };
@@ -110,12 +110,17 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     let mut choice = view.choose(want, tried | behind).map_err(|unavailable| unavailable.to_string());
     if !behind.is_empty() && !choice.as_ref().is_ok_and(|&id| want == Want::Any || view.view().serves_reads(id)) {
         // A replica would serve the read, if it had replayed the commits that the read must see.
-        let waited = core.clients.get(key.0).is_some_and(|client| client.route.owed.until.is_some());
-        let waits = freshness::awaits_replay(core, key, place, stamp);
+        let waited = client.route.owed.until.is_some();
+        let bound = core.config.settings.read_your_writes_wait.0;
+        let until = freshness::awaits_replay(client, view, stamp, core.now, bound);
+        if let Some(until) = until {
+            view.freshness().want(core.shared.board.moment(until));
+            core.router.replay_due = Some(core.router.replay_due.map_or(until, |due| due.min(until)));
+        }
+        let waits = until.is_some();
         choice = if waits {
             Err("no replica has yet replayed the commits that the read must see".to_owned())
         } else {
-            let Some(view) = core.router.clusters.get_mut(place) else { return true };
             choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
         };
         if let Some(home) = core.pools.get_mut(home.0) {

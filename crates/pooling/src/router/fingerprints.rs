@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::model::fingerprint::{Fingerprint, Why};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
@@ -16,10 +17,11 @@ use wire::backend::Status;
 use wire::frontend::Parse;
 
 use crate::catalog::{Definition, Knowledge, Place, Way};
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::fingerprints::Fingerprints;
+use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server};
+use crate::state::{Core, Router};
 use crate::sync::lock;
 
 /// The fingerprints of the statements of a pool's database.
@@ -33,14 +35,13 @@ pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprin
 }
 
 /// The knowledge of all workers about a pool's database.
-fn knowledge(core: &Core, pool: PoolKey) -> Option<&Arc<Knowledge>> {
-    let database = &core.pools.get(pool.0)?.name.database;
-    core.router.fingerprints.get(database).map(Fingerprints::knowledge)
+fn knowledge<'a>(router: &'a Router, pool: &Pool) -> Option<&'a Arc<Knowledge>> {
+    router.fingerprints.get(&pool.name.database).map(Fingerprints::knowledge)
 }
 
 /// Whether the knowledge about the statements of a pool's database cannot be relied on.
-pub fn is_doubtful(core: &Core, pool: PoolKey) -> bool {
-    knowledge(core, pool).is_some_and(|knowledge| knowledge.is_doubtful(core.now))
+pub fn is_doubtful(router: &Router, pool: &Pool, now: Instant) -> bool {
+    knowledge(router, pool).is_some_and(|knowledge| knowledge.is_doubtful(now))
 }
 
 /// Notes that a pool has logged in to a server: the catalog can be read in the same way.
@@ -118,10 +119,10 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
 /// Notes that statements on a server connection may have been misjudged, if a definition was run since or another
 /// catalog has come: then they may have left anything there.
 pub fn doubt_session(core: &mut Core, key: ServerKey) {
-    let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };
-    let Some(knowledge) = knowledge(core, pool) else { return };
-    let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
     let Some(server) = core.servers.get_mut(key.0) else { return };
+    let pool = core.pools.get(server.pool.0);
+    let Some(knowledge) = pool.and_then(|pool| knowledge(&core.router, pool)) else { return };
+    let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
     let before = std::mem::replace(&mut server.known.mark, mark);
     if before != mark || doubtful {
         let residue = if server.known.residue == Residue::Session {

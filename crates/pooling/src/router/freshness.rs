@@ -1,10 +1,12 @@
 //! The commits of a session that its reads must see.
 
-use crate::model::keys::ClientKey;
+use std::time::{Duration, Instant};
+
 use crate::model::slots::Slots;
 use classify::{Consistency, Role};
 use wire::backend::Status;
 
+use crate::monitor::ClusterView;
 use crate::replay::NEVER;
 use crate::router::members::place_of;
 use crate::state::client::Client;
@@ -60,21 +62,18 @@ pub fn doubt_replay(core: &Core, server: &Server) {
     }
 }
 
-/// Whether a client's read shall wait for a replica to replay the commits that it must see, rather than go to the
-/// primary; if so, it waits from now on.
-pub fn awaits_replay(core: &mut Core, key: ClientKey, place: usize, stamp: u64) -> bool {
-    let bound = core.config.settings.read_your_writes_wait.0;
-    let Some(view) = core.router.clusters.get(place) else { return false };
+/// The time until which a client's read shall wait for a replica to replay the commits that it must see, at most `bound`
+/// from now; none if it shall rather go to the primary.
+pub fn awaits_replay(
+    client: &mut Client,
+    view: &ClusterView,
+    stamp: u64,
+    now: Instant,
+    bound: Duration,
+) -> Option<Instant> {
     let likely = view.freshness().delay().is_some_and(|delay| u128::from(delay) <= bound.as_millis());
-    let Some(client) = core.clients.get_mut(key.0) else { return false };
     if stamp == NEVER || client.route.owed.until.is_none() && !likely {
-        return false;
+        return None;
     }
-    let until = *client.route.owed.until.get_or_insert(core.now + bound);
-    if core.now >= until {
-        return false;
-    }
-    view.freshness().want(core.shared.board.moment(until));
-    core.router.replay_due = Some(core.router.replay_due.map_or(until, |due| due.min(until)));
-    true
+    Some(*client.route.owed.until.get_or_insert(now + bound)).filter(|until| now < *until)
 }

@@ -1,6 +1,7 @@
 //! Units: the end of a unit in a client's input, its statements, and so the way in which it may be sent.
 
 use std::rc::Rc;
+use std::time::Instant;
 
 use crate::model::extent::{Said, Unit, Unread, extent, judged};
 use crate::model::fingerprint::{Fingerprint, Statements, Why};
@@ -8,6 +9,8 @@ use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::router::fingerprints;
 use crate::state::Core;
+use crate::state::client::Client;
+use crate::state::pool::Pool;
 
 /// The ways in which a unit may be sent.
 pub enum Way {
@@ -48,16 +51,15 @@ impl<'a> Front<'a> {
     }
 }
 
-/// The way in which a unit of these statements may be sent.
-pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, runs: Result<Statements, Why>) -> Way {
+/// The way in which a unit of these statements may be sent to the server of a pool; `doubtful` while their class may have
+/// changed.
+pub fn way(client: &Client, pool: &mut Pool, runs: Result<Statements, Why>, doubtful: bool, now: Instant) -> Way {
     let fingerprints = match runs {
         Ok(fingerprints) => fingerprints,
         Err(why) => return Way::Unpipelined(why),
     };
-    let failed_before = core.clients.get(key.0).is_some_and(|client| client.checkout.attempts > 0);
-    let now = core.now;
-    let mut alone = failed_before.then_some(Why::Failed);
-    let in_cluster = core.pools.get(pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+    let mut alone = (client.checkout.attempts > 0).then_some(Why::Failed);
+    let in_cluster = pool.cluster_of.home.is_some();
     let mut writes = false;
     for fingerprint in &fingerprints {
         match fingerprint.way(now) {
@@ -71,9 +73,8 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, runs: Result<Statemen
             Err(why) => return Way::Unpipelined(why),
         }
     }
-    // The class of the statements may have changed: the unit is neither shared nor retried, unless it proves to be a
-    // write.
-    if fingerprints::is_doubtful(core, pool) {
+    // The unit is neither shared nor retried then, unless it proves to be a write.
+    if doubtful {
         if !in_cluster {
             return Way::Unpipelined(Why::Catalog);
         }
@@ -86,18 +87,9 @@ pub fn way(core: &mut Core, key: ClientKey, pool: PoolKey, runs: Result<Statemen
     match alone {
         None => Way::Shared(fingerprint),
         Some(why) => {
-            count_unpipelined(core, pool, why);
+            pool.count_unpipelined(why);
             Way::Alone(fingerprint, writes)
         }
-    }
-}
-
-/// Counts a unit that is sent down no pipelined connection, or has one to itself.
-pub fn count_unpipelined(core: &mut Core, pool: PoolKey, why: Why) {
-    if let Some(count) =
-        core.pools.get_mut(pool.0).and_then(|pool| pool.counts.totals.pipelining.unpipelined.get_mut(why as usize))
-    {
-        *count += 1;
     }
 }
 

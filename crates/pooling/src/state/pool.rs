@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::client::Verified;
 use crate::model::failure::{Failure, Retries};
+use crate::model::fingerprint::Why;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::quota::Quota;
 use crate::model::slots::Slots;
@@ -40,6 +41,12 @@ impl Pool {
         self.counts.totals.query_time += took;
         self.counts.totals.transaction_time += took;
         self.counts.stats.queried(place, took);
+    }
+
+    /// Counts a unit that is sent down no pipelined connection, or has one to itself.
+    pub fn count_unpipelined(&mut self, why: Why) {
+        let counts = &mut self.counts.totals.pipelining.unpipelined;
+        counts.get_mut(why as usize).into_iter().for_each(|count| *count += 1);
     }
 
     /// Adds the duration of a unit to the moving average.
