@@ -19,7 +19,9 @@ const ATTEMPTS: u8 = 1;
 /// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be retried: the
 /// pipelined connection's late answers to them are dropped.
 pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let pool = core.pools.get_mut(server.pool.0);
+    let Some(pipeline) = server.pipeline_mut() else { return };
     let mut start = pipeline.done;
     let mut bytes = Vec::new();
     let mut count = 0;
@@ -53,7 +55,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
         client.checkout.answered(count);
         client.checkout.behind_own = client.checkout.pipelined().is_some();
     }
-    if let Some(pool) = core.servers.get(key.0).and_then(|server| core.pools.get_mut(server.pool.0)) {
+    if let Some(pool) = pool {
         pool.counts.totals.pipelining.retried += count as u64;
     }
     core.schedule.give_turn(Turn::Client(client_key));

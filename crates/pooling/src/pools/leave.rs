@@ -32,10 +32,9 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
         client.input.discard = Discard::Unit;
         error.write(client.io.out(), Severity::Error);
     }
+    let pool = client.route.pool;
     tell::note(core, key, error);
-    if let Some(pool) =
-        core.clients.get(key.0).and_then(|client| client.route.pool).and_then(|key| core.pools.get_mut(key.0))
-    {
+    if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {
         pool.counts.totals.refused += 1;
         pool.forget(key);
     }
@@ -112,15 +111,16 @@ fn drop_client(core: &mut Core, key: ClientKey) {
 fn leave(core: &mut Core, key: ClientKey) {
     let Some(client) = core.clients.get_mut(key.0) else { return };
     client.checkout.stop_waiting();
-    pipelines::forget_client(core, key);
-    let Some(client) = core.clients.get_mut(key.0) else { return };
-    let pool_key = client.route.pool.take();
-    let home = client.route.home.take();
-    let server_key = client.checkout.server();
+    let (pool_key, home) = (client.route.pool.take(), client.route.home.take());
+    let (pipelined, server_key) = (client.checkout.leave_pipeline(), client.checkout.server());
+    let unfinished = client.input.unsynced || client.input.passing > 0;
     client.identity.place = None;
     let was_in_pool = matches!(client.state(), ClientState::Ready | ClientState::Greeting | ClientState::Relay);
     lock(&core.shared.cancels).remove(&client.identity.cancel_key);
     client.identity.seat.leave();
+    if let Some(server) = pipelined {
+        pipelines::forget_client(core, server, key);
+    }
     if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| core.pools.get_mut(key.0)) {
         pool.forget(key);
     }
@@ -134,9 +134,7 @@ fn leave(core: &mut Core, key: ClientKey) {
             }
         }
     }
-    let Some(server_key) = server_key else { return };
-    let unfinished = core.clients.get(key.0).is_some_and(|client| client.input.unsynced || client.input.passing > 0);
-    let Some(server) = core.servers.get(server_key.0) else { return };
+    let Some((server_key, server)) = server_key.and_then(|key| Some((key, core.servers.get(key.0)?))) else { return };
     let at_rest =
         server.exchange.requests.is_empty() && server.status == Status::Idle && server.exchange.passing.0 == 0;
     // An alignment goes on without it: nothing of the client's has been sent.

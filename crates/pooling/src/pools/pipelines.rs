@@ -10,16 +10,10 @@ pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey
     core.servers.get_mut(key.0)?.pipeline_mut()?.units.get_mut(place)?.client.take()
 }
 
-/// Takes a client that is leaving out of its pipelined connection: its answers are given up.
-pub fn forget_client(core: &mut Core, key: ClientKey) {
-    let Some(server_key) = core.clients.get_mut(key.0).and_then(|client| client.checkout.leave_pipeline()) else {
-        return;
-    };
+/// Takes a client that is leaving out of this pipelined connection: its answers are given up.
+pub fn forget_client(core: &mut Core, server_key: ServerKey, key: ClientKey) {
     let Some(server) = core.servers.get_mut(server_key.0) else { return };
-    let head = server.client() == Some(key);
-    if head {
-        server.io.readable = true;
-    }
+    server.io.readable |= server.client() == Some(key);
     if let Some(pipeline) = server.pipeline_mut() {
         for unit in pipeline.units.iter_mut().filter(|unit| unit.client == Some(key)) {
             unit.client = None;
