@@ -356,10 +356,7 @@ class Interposer(Listener):
     def asking(self, marker, count=1):
         """Waits until something that holds this text was sent so often; the link it was sent over last."""
         self.wait(lambda: sum(link.asks(marker) for link in self.links) >= count)
-        return max(
-            (link for link in self.links if link.asks(marker)),
-            key=lambda link: (not link.closed, link.number),
-        )
+        return max((link for link in self.links if link.asks(marker)), key=lambda link: (not link.closed, link.number))
 
 
 class Session(Raw):

@@ -26,13 +26,7 @@ def by_tcp(server, **options):
 
 @pytest.mark.parametrize(
     ("kept", "auth_type"),
-    [
-        ("plain", "plain"),
-        ("plain", "md5"),
-        ("plain", "scram-sha-256"),
-        ("secret", "md5"),
-        ("secret", "scram-sha-256"),
-    ],
+    [("plain", "plain"), ("plain", "md5"), ("plain", "scram-sha-256"), ("secret", "md5"), ("secret", "scram-sha-256")],
 )
 def test_a_password_or_what_the_server_keeps_of_it_serves_clients_and_servers(with_users, kept, auth_type):
     user = "scram_user"

@@ -20,10 +20,7 @@ TERMINATED = error("57P01", "terminating connection due to administrator command
 
 
 # What ends a connection in the eyes of the pooler.
-BREAKERS = {
-    "a login message": message(b"R", struct.pack("!i", 0)),
-    "a length of nothing": b"D\0\0\0\0",
-}
+BREAKERS = {"a login message": message(b"R", struct.pack("!i", 0)), "a length of nothing": b"D\0\0\0\0"}
 # What a connection says that has been given up: a whole login, answers, another key, an end.
 REST = b"".join(
     [

@@ -145,20 +145,14 @@ def test_answers_keep_their_order_through_a_reload(server, ground, changes, seco
         x.send(query("SELECT 'first' AS other"))
         net.wait(lambda: any(kind == b"Z" for kind, _ in link.kept))
         pooler.reload(**changes)
-        sql = {
-            "read": "SELECT 'second' AS other",
-            "transaction": "BEGIN",
-        }[second]
+        sql = {"read": "SELECT 'second' AS other", "transaction": "BEGIN"}[second]
         x.send(query(sql))
         # Everything that the pooler does with it before its turn, it has done when this has been answered.
         pooler.show("POOLS")
         x.waiting(0.3)
         link.release()
         assert x.ask() == "T D:first C:SELECT 1 Z:I"
-        wanted = {
-            "read": "T D:second C:SELECT 1 Z:I",
-            "transaction": "C:BEGIN Z:T",
-        }
+        wanted = {"read": "T D:second C:SELECT 1 Z:I", "transaction": "C:BEGIN Z:T"}
         assert x.ask() == wanted[second]
         if second == "transaction":
             assert x.sql("COMMIT") == "C:COMMIT Z:I"

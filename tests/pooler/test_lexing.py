@@ -23,12 +23,7 @@ CREATE OR REPLACE FUNCTION turn_off() RETURNS text LANGUAGE plpgsql AS
 # What is checked at the end of a transaction, and fails then.
 FAILING = "INSERT INTO deferred VALUES (1), (1)"
 # Letters whose second byte is a backslash.
-LETTERS = {
-    "SJIS": b"\x95\x5c",
-    "BIG5": b"\xa5\x5c",
-    "GBK": b"\x95\x5c",
-    "GB18030": b"\x95\x5c",
-}
+LETTERS = {"SJIS": b"\x95\x5c", "BIG5": b"\xa5\x5c", "GBK": b"\x95\x5c", "GB18030": b"\x95\x5c"}
 
 
 @pytest.fixture(scope="module")

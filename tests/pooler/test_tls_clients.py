@@ -19,12 +19,7 @@ from tests.pooler.raw import Raw, code, message, startup
 
 def tls(pair, sslmode="require", **more):
     """The settings for TLS with clients."""
-    return {
-        "client_tls_sslmode": sslmode,
-        "client_tls_cert_file": pair.cert,
-        "client_tls_key_file": pair.key,
-        **more,
-    }
+    return {"client_tls_sslmode": sslmode, "client_tls_cert_file": pair.cert, "client_tls_key_file": pair.key, **more}
 
 
 def trusting(authority, *protocols):
