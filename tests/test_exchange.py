@@ -190,7 +190,7 @@ def test_a_sample_must_agree(ask):
 def test_names_and_numbers_must_agree(ask):
     own = bytes(booster(THREE, NAMES, objective="multi:softprob", num_class=3).save_raw("ubj"))
     for more, state, message in [
-        (", features => ARRAY['a']", "22023", "features has 1 names, and the model has 4 features"),
+        (", features => ARRAY['a']", "22023", "features has 1 name, and the model has 4 features"),
         (
             ", features => ARRAY['width', 'shade', 'height', 'petal length']",
             "22023",

@@ -48,7 +48,7 @@ def test_every_way_to_predict_is_counted_by_its_model(database, models):
         execute(cursor, ASK, "ROLLBACK")
         assert counted(database, up) == "6|106"
         # What fails is no prediction.
-        with pytest.raises(Exception, match="takes 1 features"):
+        with pytest.raises(Exception, match="takes 1 feature,"):
             cursor.execute("SELECT pgml.predict('line', ARRAY[1, 2]::real[])")
         assert counted(database, up) == "6|106"
 

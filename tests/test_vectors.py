@@ -80,7 +80,7 @@ def test_arrays_of_other_numbers_count_as_double_precision(database, kind):
             == f"{expected}|double precision[]"
         )
         assert database.sql(f"SELECT pgml.{name}(x) IS NULL FROM {rows} WHERE x IS NULL") == "t"
-        with pytest.raises(Problem, match="the vectors have 2 and 1 elements"):
+        with pytest.raises(Problem, match="the vectors have 2 and 1 element"):
             database.sql(f"SELECT pgml.{name}(x) FROM (VALUES (ARRAY[1, 2]::{kind}[]), (ARRAY[1]::{kind}[])) v (x)")
         with pytest.raises(Problem, match="has an element that is NULL"):
             database.sql(f"SELECT pgml.{name}(x) FROM (VALUES (ARRAY[1, NULL]::{kind}[])) v (x)")
@@ -117,7 +117,7 @@ def test_literals_are_not_ambiguous(database):
 
 
 def test_what_cannot_be_is_an_error(database):
-    with pytest.raises(Problem, match="the vectors have 2 and 1 elements"):
+    with pytest.raises(Problem, match="the vectors have 2 and 1 element"):
         database.sql("SELECT pgml.add(ARRAY[1, 2]::real[], ARRAY[1]::real[])")
     with pytest.raises(Problem, match="argument 1 has an element that is NULL"):
         database.sql("SELECT pgml.norm_l1(ARRAY[1, NULL]::real[])")

@@ -44,7 +44,7 @@ const LONGEST_JSON: usize = 1 << 20;
 /// An argument of more bytes than it may have.
 pub fn too_long(name: &str, bytes: usize, at_most: usize) -> Error {
     let code = PgSqlErrorCode::ERRCODE_PROGRAM_LIMIT_EXCEEDED;
-    Error::new(code, format!("{name} has {bytes} bytes: the limit is {at_most}"))
+    Error::new(code, format!("{name} has {}: the limit is {at_most}", learn::count(bytes, "byte")))
 }
 
 /// One call of a function by PostgreSQL.

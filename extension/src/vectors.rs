@@ -200,7 +200,7 @@ fn same_length(one: usize, other: usize) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             PgSqlErrorCode::ERRCODE_DATA_EXCEPTION,
-            format!("the vectors have {one} and {other} elements"),
+            format!("the vectors have {one} and {}", learn::count(other, "element")),
         )
         .hint("Both need the same number of elements.")),
     }

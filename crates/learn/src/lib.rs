@@ -18,6 +18,7 @@
 
 #![warn(missing_docs)]
 
+mod count;
 pub mod curve;
 mod error;
 pub mod families;
@@ -42,4 +43,5 @@ pub mod split;
 pub mod spool;
 pub mod xgboost;
 
+pub use count::{all, count, there_are};
 pub use error::Error;

@@ -73,9 +73,11 @@ impl TestSize {
         match self {
             TestSize::Fraction(share) => Ok(((rows as f64 * share).round() as u64).min(rows.saturating_sub(1))),
             TestSize::Rows(wanted) if wanted < rows => Ok(wanted),
-            TestSize::Rows(wanted) => {
-                Err(Error::Split(format!("{wanted} test rows leave none to train on: there are {rows} rows")))
-            }
+            TestSize::Rows(wanted) => Err(Error::Split(format!(
+                "{} leave none to train on: {}",
+                crate::count(wanted, "test row"),
+                crate::there_are(rows, "row")
+            ))),
         }
     }
 }

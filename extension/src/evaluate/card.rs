@@ -251,8 +251,8 @@ impl Card<'_> {
         let class = self.metrics.get("positive_class").and_then(Value::as_str);
         let class =
             class.map(|class| format!("; of the class {} where a metric is of one", plain(class))).unwrap_or_default();
-        let rows = self.number("rows").map_or(String::new(), |rows| format!(" {rows}"));
-        self.lines.extend([format!("On the{rows} held-out rows{class}."), String::new()]);
+        let rows = self.number("rows").map_or("held-out rows".to_owned(), |rows| learn::count(rows, "held-out row"));
+        self.lines.extend([format!("On the {rows}{class}."), String::new()]);
         self.lines.extend(["| metric | value |".to_owned(), "|---|---|".to_owned()]);
         self.lines.extend(measured.iter().map(|(name, value)| format!("| {} | {} |", plain(name), short(*value))));
     }
@@ -275,7 +275,8 @@ impl Card<'_> {
             }
         }
         if columns.len() > MOST_COLUMNS {
-            self.lines.extend([String::new(), format!("And {} more columns.", columns.len() - MOST_COLUMNS)]);
+            let more = learn::count(columns.len() - MOST_COLUMNS, "more column");
+            self.lines.extend([String::new(), format!("And {more}.")]);
         }
     }
 
@@ -299,7 +300,7 @@ impl Card<'_> {
         match held_out {
             None => self.say("- No rows were held out: it is not known how good the model is."),
             Some(rows) if rows < 100.0 => {
-                self.say(format!("- The metrics are of {rows} rows, and so uncertain."));
+                self.say(format!("- The metrics are of {}, and so uncertain.", learn::count(rows, "row")));
             }
             Some(_) => {}
         }

@@ -36,7 +36,9 @@ impl Pairs {
         };
         match (truths.len(), predictions.len()) {
             (0, 0) => Err(Error::invalid("ground_truth and y_hat are empty")),
-            (a, b) if a != b => Err(Error::invalid(format!("ground_truth has {a} elements, and y_hat {b}"))),
+            (a, b) if a != b => {
+                Err(Error::invalid(format!("ground_truth has {}, and y_hat {b}", learn::count(a, "element"))))
+            }
             _ => Ok(Some(Pairs { truths, predictions })),
         }
     }
@@ -194,8 +196,8 @@ fn classification_metrics(call: &Call) -> Result<pg_sys::Datum> {
     let classes = Classes::of(&pairs)?;
     if i64::try_from(classes.labels.len()).is_ok_and(|found| found > num_classes) {
         return Err(Error::invalid(format!(
-            "num_classes is {num_classes}, but ground_truth and y_hat have {} classes",
-            classes.labels.len()
+            "num_classes is {num_classes}, but ground_truth and y_hat have {}",
+            learn::count(classes.labels.len(), "class")
         )));
     }
     let sums = classes.metrics();

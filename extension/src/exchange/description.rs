@@ -111,7 +111,8 @@ impl Description {
                 let width = given.sizes.iter().map(|size| *size as usize).sum::<usize>();
                 if width != self.width {
                     return Err(Error::invalid(format!(
-                        "the columns have {width} features, and the model has {}",
+                        "the columns have {}, and the model has {}",
+                        learn::count(width, "feature"),
                         self.width
                     )));
                 }
@@ -183,7 +184,11 @@ fn quantity(name: &str, size: u32) -> FeatureColumn {
 /// That these are names for the features of a model, and those of the model, where it has any.
 pub fn check_features(given: &[String], width: usize, own: &[String]) -> Result<()> {
     if given.len() != width {
-        return Err(Error::invalid(format!("features has {} names, and the model has {width} features", given.len())));
+        return Err(Error::invalid(format!(
+            "features has {}, and the model has {}",
+            learn::count(given.len(), "name"),
+            learn::count(width, "feature")
+        )));
     }
     let mut seen = HashSet::new();
     if let Some(name) = given.iter().find(|name| !seen.insert(name.as_str())) {
@@ -208,7 +213,11 @@ pub fn check_features(given: &[String], width: usize, own: &[String]) -> Result<
 /// That these are names for the classes of a model, and those of the model, where it has any.
 pub fn check_classes(given: &[String], count: usize, own: &[String]) -> Result<()> {
     if given.len() != count {
-        return Err(Error::invalid(format!("classes has {} names, and the model has {count} classes", given.len())));
+        return Err(Error::invalid(format!(
+            "classes has {}, and the model has {}",
+            learn::count(given.len(), "name"),
+            learn::count(count, "class")
+        )));
     }
     let mut seen = HashSet::new();
     if let Some(name) = given.iter().find(|name| !seen.insert(name.as_str())) {

@@ -123,8 +123,8 @@ fn carry(schema: &Schema, old: &Old, deploy: bool) -> Result<Outcome> {
     }
     if carried.model.width() != usize::try_from(old.num_features).unwrap_or(0) {
         return left(format!(
-            "the model has {} features, but its row in the table models says {}",
-            carried.model.width(),
+            "the model has {}, but its row in the table models says {}",
+            learn::count(carried.model.width(), "feature"),
             old.num_features
         ));
     }

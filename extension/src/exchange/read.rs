@@ -165,7 +165,7 @@ fn carried(path: &'static str, bytes: Vec<u8>, algorithm: String, task: Task) ->
     let (classes, values) = (model.classes().len(), model.num_values());
     if task == Task::Classification && values > 1 && classes != values {
         let code = PgSqlErrorCode::ERRCODE_INVALID_BINARY_REPRESENTATION;
-        return Err(Error::new(code, format!("the model has {values} outputs for {classes} classes")));
+        return Err(Error::new(code, format!("the model has {values} outputs for {}", learn::count(classes, "class"))));
     }
     Ok(Carried { path, bytes, algorithm, task, model })
 }

@@ -36,8 +36,8 @@ pub fn check(model: &Model, sample: &Value, expected: &Value) -> Result<()> {
         }
         _ => {
             return Err(Error::invalid(format!(
-                "expected is {expected}, and the model predicts {} numbers",
-                values.len()
+                "expected is {expected}, and the model predicts {}",
+                learn::count(values.len(), "number")
             ))
             .hint("Give a number, an array of numbers (the probability of each class), or the class as a text."));
         }
@@ -63,8 +63,8 @@ fn row(model: &Model, sample: &Value) -> Result<Vec<f32>> {
         Value::Array(items) => {
             if items.len() != row.len() {
                 return Err(Error::invalid(format!(
-                    "the sample has {} features, and the model has {}",
-                    items.len(),
+                    "the sample has {}, and the model has {}",
+                    learn::count(items.len(), "feature"),
                     row.len()
                 )));
             }

@@ -44,7 +44,10 @@ fn require_room(role: pg_sys::Oid) -> Result<()> {
     let (name, code) = (access::role_name(role), PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED);
     Err(Error::new(
         code,
-        format!("role \"{name}\" has {most} trainings waiting, and pgml.queued_trainings allows no more"),
+        format!(
+            "role \"{name}\" has {} waiting, and pgml.queued_trainings allows no more",
+            learn::count(most, "training")
+        ),
     )
     .hint("Wait until some have begun, or cancel some: SELECT pgml.cancel(id) FROM pgml.jobs WHERE status = 'queued'."))
 }

@@ -79,7 +79,8 @@ pub fn whole_rows(target: &Resolved, shape: &Shape) -> Result<usize> {
     shape.rows_of(width).map_err(|row| super::input::wrong_width(target, row))?;
     if width == 0 || !shape.len.is_multiple_of(width) {
         return Err(Error::invalid(format!(
-            "{target} takes {width} features for each row; {} features are not a multiple of {width}",
+            "{target} takes {} for each row, and the call gives {}, which is no multiple of that",
+            learn::count(width, "feature"),
             shape.len
         ))
         .hint("Give a two-dimensional array with one row of features each, or all rows one after another."));

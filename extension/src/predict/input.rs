@@ -285,8 +285,8 @@ impl RowShape {
             Feed::all(target, |index, _| Ok(attributes.get(index)))?
         } else {
             return Err(Error::invalid(format!(
-                "the row has {} values, and {target} takes {columns}",
-                attributes.len()
+                "the row has {}, and {target} takes {columns}",
+                learn::count(attributes.len(), "value")
             ))
             .hint(takes(target)));
         };
@@ -312,7 +312,7 @@ fn fit_scalars(scalars: &mut [Scalar], target: &Resolved) -> Result<()> {
         if columns == target.model.width() {
             return Err(wrong_width(target, scalars.len()));
         }
-        let text = format!("{target} takes {columns} columns, and the call gives {}", scalars.len());
+        let text = format!("{target} takes {}, and the call gives {}", learn::count(columns, "column"), scalars.len());
         return Err(Error::invalid(text).hint(takes(target)));
     }
     for (index, scalar) in scalars.iter_mut().enumerate() {
@@ -427,8 +427,9 @@ impl Feed {
                     if shape.len != self.size {
                         let name = &target.model.columns[self.column].name;
                         return Err(Error::invalid(format!(
-                            "column \"{name}\" has {} elements, and {target} takes {}",
-                            shape.len, self.size
+                            "column \"{name}\" has {}, and {target} takes {}",
+                            learn::count(shape.len, "element"),
+                            self.size
                         )));
                     }
                     row[self.offset..self.offset + self.size].copy_from_slice(&elements);
@@ -472,7 +473,8 @@ impl Feed {
 /// A call with another number of features than the model has.
 pub fn wrong_width(target: &Resolved, got: usize) -> Error {
     let expected = target.model.width();
-    Error::invalid(format!("{target} takes {expected} features, and the call gives {got}")).hint(takes(target))
+    let expected = learn::count(expected, "feature");
+    Error::invalid(format!("{target} takes {expected}, and the call gives {got}")).hint(takes(target))
 }
 
 fn takes(target: &Resolved) -> String {

@@ -116,8 +116,9 @@ impl Base {
             Some(_) => return None,
         };
         Some(format!(
-            "the metrics are of {tests} rows that were held out, but not from model {}, whose training is continued: {what}. \
-             Train with the test_size, test_sampling, random_state and roles of columns that it was trained with",
+            "the metrics are of {} held out, but not from model {}, whose training is continued: {what}. Train with the \
+             test_size, test_sampling, random_state and roles of columns that it was trained with",
+            learn::count(tests, "row"),
             self.id
         ))
     }
@@ -162,7 +163,7 @@ impl Base {
         }
         if self.meta.columns.len() != meta.columns.len() {
             let (own, new) = (self.meta.columns.len(), meta.columns.len());
-            return differs(format!("the model has {own} columns, but the rows have {new}"));
+            return differs(format!("the model has {}, but the rows have {new}", learn::count(own, "column")));
         }
         for (own, new) in self.meta.columns.iter().zip(&meta.columns) {
             if own.name != new.name || own.size != new.size {

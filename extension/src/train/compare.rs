@@ -331,7 +331,7 @@ impl Jury {
             held_out.all(|label| Some(label) == first)
         };
         let rows = split.test_rows();
-        Ok(Jury { what: format!("the {rows} rows {which}"), rows, classes, is_constant })
+        Ok(Jury { what: format!("the {} {which}", learn::count(rows, "row")), rows, classes, is_constant })
     }
 
     fn of_class(&self, class: &str) -> u64 {
@@ -498,7 +498,7 @@ fn verdict(first: &Difference, second: Option<Difference>, deployed: i64, more: 
     let last = second.as_ref().unwrap_or(first);
     let by_more = !last.is_better() && last.is_noise() && more > 0;
     let outcome = match by_more {
-        true => format!("the new model, which is the same with {more} more rows, replaces it"),
+        true => format!("the new model, which is the same with {}, replaces it", learn::count(more, "more row")),
         false => outcome(last.is_better(), last.is_noise(), deployed),
     };
     let second = second.as_ref().map(|second| {

@@ -314,7 +314,7 @@ fn empty_array(name: &str) -> Error {
 fn other_size(name: &str, size: usize, other: usize) -> Error {
     Error::new(
         PgSqlErrorCode::ERRCODE_ARRAY_ELEMENT_ERROR,
-        format!("column \"{name}\" has arrays of {size} and of {other} elements"),
+        format!("column \"{name}\" has arrays of {size} and of {}", learn::count(other, "element")),
     )
     .hint("All arrays of a column need the same number of elements.")
 }

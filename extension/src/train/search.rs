@@ -256,8 +256,8 @@ fn cut_note(iteration: usize, tried: &[Tried], folds: usize) -> String {
     let done: usize = tried.iter().map(|tried| tried.scores.len()).sum();
     let step = if iteration > 0 { format!(" of step {}", iteration + 1) } else { String::new() };
     format!(
-        "the search was cut short after {done} of {} trainings{step}, and kept the best combination so far",
-        tried.len() * folds
+        "the search was cut short after {done} of {}{step}, and kept the best combination so far",
+        learn::count(tried.len() * folds, "training")
     )
 }
 

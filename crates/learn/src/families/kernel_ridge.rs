@@ -65,7 +65,7 @@ fn alphas(problem: &Problem<'_>, given: &Given) -> Result<Vec<f64>, Error> {
         None => vec![given.number("alpha"); problem.targets],
     };
     if alphas.len() != problem.targets {
-        return Err(given.refuse("alpha", format!("there are {} targets", problem.targets)));
+        return Err(given.refuse("alpha", crate::there_are(problem.targets, "target")));
     }
     match alphas.iter().all(|alpha| *alpha >= 0.0) {
         true => Ok(alphas),

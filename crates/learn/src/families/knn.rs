@@ -57,7 +57,7 @@ const PARAMETERS: &[Parameter] = &[
 fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
     let neighbours = given.count("n_neighbors");
     if neighbours > problem.rows {
-        return Err(given.refuse("n_neighbors", format!("there are only {} training rows", problem.rows)));
+        return Err(given.refuse("n_neighbors", crate::there_are(problem.rows, "training row")));
     }
     let power = given.number("p");
     let metric = match given.word("metric") {
@@ -124,6 +124,6 @@ mod tests {
     #[test]
     fn more_neighbours_than_rows_are_refused_by_name() {
         let error = try_fit(&REGRESSION, &regression(&[1.0, 2.0], 1, &[1.0, 2.0]), "{}").err().unwrap();
-        assert_eq!(error.to_string(), "hyperparameter \"n_neighbors\" cannot be 5: there are only 2 training rows");
+        assert_eq!(error.to_string(), "hyperparameter \"n_neighbors\" cannot be 5: there are 2 training rows");
     }
 }

@@ -93,7 +93,8 @@ fn fit_pca(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
     common::unweighted(problem, "pca")?;
     let most = problem.rows.min(problem.width);
     if let Some(count) = given.maybe_count("n_components").filter(|count| *count > most) {
-        let why = format!("there are {} rows of {} features, and so {most} components", problem.rows, problem.width);
+        let (rows, features) = (crate::there_are(problem.rows, "row"), crate::count(problem.width, "feature"));
+        let why = format!("{rows} of {features}, and so {}", crate::count(most, "component"));
         return Err(given.refuse("n_components", format!("{why}, not {count}")));
     }
     let means = feature_means(problem);
@@ -130,7 +131,8 @@ fn fit_svd(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> R
     common::unweighted(problem, "truncated_svd")?;
     let (count, most) = (given.count("n_components"), problem.rows.min(problem.width));
     if count > most {
-        let why = format!("there are {} rows of {} features, and so {most} components", problem.rows, problem.width);
+        let (rows, features) = (crate::there_are(problem.rows, "row"), crate::count(problem.width, "feature"));
+        let why = format!("{rows} of {features}, and so {}", crate::count(most, "component"));
         return Err(given.refuse("n_components", why));
     }
     let nothing = vec![0.0; problem.width];

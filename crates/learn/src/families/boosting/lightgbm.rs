@@ -461,7 +461,7 @@ fn parameters(problem: &Problem<'_>, given: &Given) -> Result<(String, usize), E
             | "cegb_penalty_feature_coupled"
                 if given.numbers(name).is_some_and(|numbers| numbers.len() != problem.width) =>
             {
-                return Err(given.refuse(name, format!("there are {} columns", problem.width)));
+                return Err(given.refuse(name, crate::there_are(problem.width, "column")));
             }
             "seed" => has_seed = true,
             "force_col_wise" | "force_row_wise" => has_order = true,

@@ -181,7 +181,7 @@ fn both_counts(problem: &Problem<'_>, given: &Given) -> Result<(usize, usize), E
         _ => return Err(given.refuse("n_clusters", "it is a whole number, at least 1, or an array of two of these")),
     };
     if columns > problem.width {
-        return Err(given.refuse("n_clusters", format!("there are only {} features", problem.width)));
+        return Err(given.refuse("n_clusters", crate::there_are(problem.width, "feature")));
     }
     Ok((common::at_most_rows(problem, given, "n_clusters", rows)?, columns))
 }

@@ -28,7 +28,7 @@ pub(crate) fn clusters(problem: &Problem<'_>, given: &Given) -> Result<usize, Er
 pub(crate) fn at_most_rows(problem: &Problem<'_>, given: &Given, name: &str, count: usize) -> Result<usize, Error> {
     match count <= problem.rows {
         true => Ok(count),
-        false => Err(given.refuse(name, format!("there are only {} rows", problem.rows))),
+        false => Err(given.refuse(name, crate::there_are(problem.rows, "row"))),
     }
 }
 

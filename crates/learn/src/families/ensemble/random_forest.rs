@@ -130,7 +130,7 @@ fn fit(
             .map_or(problem.rows, |share| (share * problem.rows as f64).round().max(1.0) as usize),
     };
     if size > problem.rows {
-        return Err(given.refuse("max_samples", format!("there are {} rows", problem.rows)));
+        return Err(given.refuse("max_samples", crate::there_are(problem.rows, "row")));
     }
     let of = given.count("n_estimators");
     let (mut drawn, mut labels, mut values) = (Vec::new(), Vec::new(), Vec::new());
