@@ -187,14 +187,14 @@ CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_cat
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Rows whose label is NULL or NaN are left out, and a notice counts them (22004 if all are, and with pgml.strict). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
 
 DROP FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[]);
 CREATE FUNCTION pgml.evaluate(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text[], rows pg_catalog.text DEFAULT NULL)
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.text, pg_catalog.text, pg_catalog.text[], pg_catalog.text)
-    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+    IS 'metrics of the deployed model of the project on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Rows whose label is NULL or NaN are left out, and a notice counts them (22004 if all are, and with pgml.strict). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
 
 DROP FUNCTION pgml.confusion_matrix(pg_catalog.text, pg_catalog.text, pg_catalog.text);
 CREATE FUNCTION pgml.confusion_matrix(project_name pg_catalog.text, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)
@@ -236,14 +236,14 @@ CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text, pg_catalog.text)
-    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Rows whose label is NULL or NaN are left out, and a notice counts them (22004 if all are, and with pgml.strict). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
 
 DROP FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[]);
 CREATE FUNCTION pgml.evaluate(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text[], rows pg_catalog.text DEFAULT NULL)
     RETURNS pg_catalog.jsonb
     AS 'MODULE_PATHNAME', 'pgml_evaluate' LANGUAGE C VOLATILE PARALLEL UNSAFE COST 100000;
 COMMENT ON FUNCTION pgml.evaluate(pg_catalog.int8, pg_catalog.text, pg_catalog.text[], pg_catalog.text)
-    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Labels must not be NULL (22004). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
+    IS 'metrics of the model on the rows of a relation, or of a query in parentheses, by name and computed as in a training, and the number of rows ("rows"). Metrics that the rows do not define are left out. y_column_name is the label, or an array of labels, by default as in the training. Rows whose label is NULL or NaN are left out, and a notice counts them (22004 if all are, and with pgml.strict). rows: ''all'', ''held_out'', the rows that the training held out, or ''trained'', the others; by default those held out where the relation is that of the training, else all. "rows_used" says which';
 
 DROP FUNCTION pgml.confusion_matrix(pg_catalog.int8, pg_catalog.text, pg_catalog.text);
 CREATE FUNCTION pgml.confusion_matrix(model_id pg_catalog.int8, relation_name pg_catalog.text, y_column_name pg_catalog.text DEFAULT NULL, rows pg_catalog.text DEFAULT NULL)

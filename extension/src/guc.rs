@@ -101,8 +101,8 @@ pub fn define() {
     );
     GucRegistry::define_bool_guc(
         c"pgml.strict",
-        c"Whether a training refuses columns that it would otherwise prepare or leave out by itself.",
-        c"If off, missing values are imputed where the algorithm takes none, and keys and text of unique values are left out; a notice names the columns.",
+        c"Whether a training refuses what it would otherwise prepare or leave out by itself.",
+        c"If off, missing values are imputed where the algorithm takes none, and keys, text of unique values and rows without a label are left out, the latter in pgml.evaluate and its like too; a notice names them.",
         &STRICT,
         GucContext::Userset,
         GucFlags::default(),

@@ -2,6 +2,7 @@
 //!
 //! Two passes over the rows: one for drift, missing values and categories, one, where there are labels, for metrics.
 
+use learn::count;
 use learn::metrics::MOST_SCORES;
 use pgrx::spi::quote_identifier;
 use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
@@ -156,7 +157,7 @@ fn look(project: &Project, model: i64, watch: &Watch) -> Result<Vec<Finding>> {
             for (name, error) in std::mem::take(&mut columns.unlike) {
                 findings.push(Finding::failure("column", Some(name), error.message()?));
             }
-            of_columns(columns, &thresholds, &mut findings);
+            of_columns(columns, &thresholds, watch, &mut findings);
         }
         // Nothing is known of the training's rows; what has labels can be measured all the same.
         Err(error) if error.code() == Some(PgSqlErrorCode::ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE) => {
@@ -219,7 +220,7 @@ fn volume(thresholds: &Thresholds, rows: u64, watch: &Watch, findings: &mut Vec<
 }
 
 /// Drift, missing values and categories, column by column.
-fn of_columns(columns: drift::Columns, thresholds: &Thresholds, findings: &mut Vec<Finding>) {
+fn of_columns(columns: drift::Columns, thresholds: &Thresholds, watch: &Watch, findings: &mut Vec<Finding>) {
     let rows = columns.rows as f64;
     let enough = rows > 0.0 && rows >= thresholds.enough_rows;
     let (mut drifts, mut shares) = (Vec::new(), Vec::new());
@@ -236,20 +237,27 @@ fn of_columns(columns: drift::Columns, thresholds: &Thresholds, findings: &mut V
                 value: Some(share),
                 threshold,
                 crossed: enough && threshold.is_some_and(|threshold| share > threshold && share > by_chance),
-                detail: format!("{} of {rows} rows; share in the training {before:.4}", column.missing),
+                detail: format!(
+                    "{} of {}; share in the training {before:.4}",
+                    column.missing,
+                    count(columns.rows, "row")
+                ),
             });
         }
         let (name, moved, distance, unseen) = column.drift();
         if let Some(moved) = moved {
             let ks = distance.map(|distance| format!(", ks {distance:.4}")).unwrap_or_default();
+            // The rows are chosen by their time, which is another in each period.
+            let moves = watch.time_column.as_ref() == Some(&name);
+            let threshold = thresholds.drift.filter(|_| !moves);
+            let why = if moves { "; time moves on by itself, and crosses nothing" } else { "" };
             drifts.push(Finding {
                 what: "drift",
                 name: Some(name.clone()),
                 value: Some(moved.stability),
-                threshold: thresholds.drift,
-                crossed: thresholds.drift.is_some_and(|most| moved.stability > most)
-                    && moved.chance < thresholds.p_value,
-                detail: format!("{rows} rows, p_value {:.3e}{ks}", moved.chance),
+                threshold,
+                crossed: threshold.is_some_and(|most| moved.stability > most) && moved.chance < thresholds.p_value,
+                detail: format!("{}, p_value {:.3e}{ks}{why}", count(columns.rows, "row"), moved.chance),
             });
         }
         if let Some(unseen) = unseen.filter(|_| rows > 0.0) {
@@ -260,7 +268,7 @@ fn of_columns(columns: drift::Columns, thresholds: &Thresholds, findings: &mut V
                 value: Some(share),
                 threshold: thresholds.unseen,
                 crossed: enough && thresholds.unseen.is_some_and(|most| share > most),
-                detail: format!("{unseen} of {rows} rows"),
+                detail: format!("{unseen} of {}", count(columns.rows, "row")),
             });
         }
     }

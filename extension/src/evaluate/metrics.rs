@@ -5,7 +5,7 @@ use pgrx::{IntoDatum, JsonB, pg_sys};
 use serde_json::{Map, Value, json};
 
 use super::rows::{self, Member, Relation, Take};
-use super::sided::{Sided, Wanted};
+use super::sided::{Judge, Sided, Wanted};
 use crate::access::{self, Privilege};
 use crate::error::{Error, Result};
 use crate::measure::Measures;
@@ -94,6 +94,13 @@ impl Receiver for Entrants {
     }
 }
 
+impl Judge for Entrants {
+    fn lacks_label(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        let mut members = self.0.iter().filter_map(|entrant| entrant.member.as_ref().ok()).peekable();
+        members.peek().is_some() && members.all(|member| member.lacks_label(values, nulls))
+    }
+}
+
 /// `pgml.compare(project_name, relation_name, y_column_name) RETURNS TABLE (model_id bigint, algorithm text, deployed
 /// boolean, metrics jsonb, error text)`: the best first. One reading of the relation gives all models the same rows.
 fn compare(call: &Call) -> Result<pg_sys::Datum> {
@@ -176,7 +183,7 @@ type Measured = (Option<Map<String, Value>>, Entrant);
 fn ranked(entrants: Entrants, project: &Project, sided: &Sided) -> Result<Vec<Measured>> {
     let mut ranked = Vec::with_capacity(entrants.0.len());
     for mut entrant in entrants.0 {
-        entrant.go_on(Member::finish)?;
+        entrant.go_on(|member| member.finish(sided))?;
         let metrics = entrant.metrics(sided)?;
         let task = entrant.member.as_ref().ok().map(|member| member.target.model.task);
         let score = metrics.as_ref().zip(task).and_then(|(metrics, task)| {

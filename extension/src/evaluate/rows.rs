@@ -2,7 +2,7 @@
 
 use pgrx::{PgSqlErrorCode, pg_sys};
 
-use super::sided::Sided;
+use super::sided::{Judge, Sided};
 use crate::error::{Error, Result};
 use crate::guc;
 use crate::model::Model;
@@ -80,7 +80,7 @@ pub struct Member<T> {
     waiting: usize,
     at_once: usize,
     rows: u64,
-    /// Rows without a label, which are left out.
+    /// Rows without a label, beside those that all others lack it of too.
     unlabelled: u64,
 }
 
@@ -149,11 +149,14 @@ impl<T: Take> Member<T> {
         Ok(())
     }
 
-    /// After the last row.
-    pub fn finish(&mut self) -> Result<()> {
+    /// After the last of the rows that were looked at.
+    pub fn finish(&mut self, sided: &Sided) -> Result<()> {
         self.labels.complete(self.rows)?;
-        if let (0, 1.., Some((_, label))) = (self.rows, self.unlabelled, self.labels.readers.first()) {
-            return Err(label.nowhere(self.unlabelled));
+        let unlabelled = sided.unlabelled() + self.unlabelled;
+        if let (1.., Some((_, label))) = (unlabelled, self.labels.readers.first())
+            && unlabelled == sided.unlabelled() + sided.seen()
+        {
+            return Err(label.nowhere(unlabelled));
         }
         self.flush()?;
         self.labels.known(&self.target)
@@ -162,7 +165,8 @@ impl<T: Take> Member<T> {
 
 impl<T: Take> Receiver for Member<T> {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
-        if !guc::strict() && self.labels.is_missing(values, nulls) {
+        // A row that others have a label for.
+        if self.lacks_label(values, nulls) {
             self.unlabelled += 1;
             return Ok(());
         }
@@ -182,10 +186,16 @@ impl<T: Take> Receiver for Member<T> {
     }
 }
 
+impl<T: Take> Judge for Member<T> {
+    fn lacks_label(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        !guc::strict() && self.labels.is_missing(values, nulls)
+    }
+}
+
 /// Reads the rows that are looked at once for one model.
 pub fn run<T: Take>(relation: &Relation, sided: &mut Sided, member: &mut Member<T>) -> Result<()> {
     sided.read(relation, member)?;
-    member.finish()
+    member.finish(sided)
 }
 
 /// The labels of a relation's rows, as a model counts classes.
@@ -205,7 +215,8 @@ impl Labels {
         let names = names.unwrap_or(&own);
         if names.len() != own.len() {
             let given = names.len();
-            let error = Error::invalid(format!("{target} has {} labels, and y_column_name gives {given}", own.len()));
+            let own_count = learn::count(own.len(), "label");
+            let error = Error::invalid(format!("{target} has {own_count}, and y_column_name gives {given}"));
             return Err(match own.is_empty() {
                 true => error.hint("Leave y_column_name out: a clustering or a decomposition has no label."),
                 false => error.hint(format!("The labels in training were {}.", own.join(", "))),

@@ -15,6 +15,7 @@ use crate::names::{self, Resolved};
 use crate::registry;
 use crate::sql::{Call, LONGEST_NAME};
 use crate::train::cursor::{Receiver, ResultColumn};
+use crate::train::label::left_out;
 use crate::train::sides::{self, SideReader};
 
 crate::sql_function!(pgml_held_out, held_out);
@@ -65,6 +66,8 @@ pub struct Sided {
     pub untold: Vec<i64>,
     seen: u64,
     taken: u64,
+    /// Rows without a label, which are left out before it is looked which rows they are.
+    unlabelled: u64,
 }
 
 impl Sided {
@@ -99,6 +102,7 @@ impl Sided {
             untold: Vec::new(),
             seen: 0,
             taken: 0,
+            unlabelled: 0,
         };
         if asked == Some(Wanted::All) {
             return Ok(sided);
@@ -143,15 +147,14 @@ impl Sided {
     }
 
     /// The rows that a model was not trained on, as far as these can be told by their columns, wherever they come from;
-    /// all rows where they cannot. Equal rows are counted only where `whole` is set, of the training's own relation.
+    /// all rows where they cannot. Equal rows that no key tells apart are counted only where `whole` is set, of the training's
+    /// own relation.
     pub fn untrained(id: i64, model: &Model, relation: &Relation, whole: bool) -> Result<Sided> {
         let mut sided = Sided::new(Some(Wanted::All), &[], relation, None)?;
         let Some(rule) = rule_of(id, model).ok().filter(|rule| rule.has_tests()) else { return Ok(sided) };
         let is_own = registry::data_of_model(id)?.is_some_and(|(data, name)| relation.is(&name, data));
-        if rule.counted && !(whole && is_own) {
-            return Ok(sided);
-        }
         match SideReader::new((id, rule), model.task, &model.labels, None, relation.columns()) {
+            Ok(reader) if reader.only_counts() && !(whole && is_own) => Ok(sided),
             Ok(reader) => {
                 sided.readers.push(reader);
                 sided.wanted = Wanted::HeldOut;
@@ -163,9 +166,14 @@ impl Sided {
         }
     }
 
-    /// How many rows there were.
+    /// How many rows with labels there were.
     pub fn seen(&self) -> u64 {
         self.seen
+    }
+
+    /// How many rows without a label were left out.
+    pub fn unlabelled(&self) -> u64 {
+        self.unlabelled
     }
 
     /// Which rows were looked at, by [`Sided::untrained`], of those that are `what`.
@@ -194,14 +202,18 @@ impl Sided {
         Ok(takes)
     }
 
-    /// Gives the rows that are looked at.
-    pub fn read(&mut self, relation: &Relation, receiver: &mut dyn Receiver) -> Result<()> {
+    /// Gives the rows that are looked at, and says how many are left out for lack of a label.
+    pub fn read(&mut self, relation: &Relation, judge: &mut dyn Judge) -> Result<()> {
         if self.is_own && self.readers.iter().any(SideReader::may_doubt) {
-            relation.read(&mut Between { sided: self, receiver: &mut Nobody })?;
+            relation.read(&mut Between { sided: self, judge: &mut Nobody(judge) })?;
             self.readers.iter_mut().for_each(SideReader::settle);
-            (self.seen, self.taken) = (0, 0);
+            (self.seen, self.taken, self.unlabelled) = (0, 0, 0);
         }
-        relation.read(&mut Between { sided: self, receiver })
+        relation.read(&mut Between { sided: self, judge })?;
+        if self.unlabelled > 0 {
+            notice(left_out(self.unlabelled));
+        }
+        Ok(())
     }
 
     /// Why the model may have been trained on the rows that were looked at as held out ones, if it may.
@@ -216,16 +228,19 @@ impl Sided {
 
     /// Says which rows were looked at, where these may be others than the caller thinks.
     pub fn tell(&self) {
+        let (taken, seen) = (self.taken, learn::count(self.seen, "row"));
+        let are = |number: u64| if number == 1 { "is" } else { "are" };
+        let all = format!("{} {}", learn::all(self.seen, "row"), are(self.seen));
+        let are = are(taken);
         let text = match self.wanted {
-            Wanted::HeldOut => format!("the {} of {} rows that the training held out are used", self.taken, self.seen),
-            Wanted::Trained => format!("the {} of {} rows that were trained on are used", self.taken, self.seen),
+            Wanted::HeldOut => format!("the {taken} of {seen} that the training held out {are} used"),
+            Wanted::Trained => format!("the {taken} of {seen} that the model was trained on {are} used"),
             Wanted::All if self.unknown => {
-                format!("all {} rows are used, and the model was trained on some of them", self.seen)
+                format!("{all} used, and the model was trained on some of them")
             }
-            Wanted::All if self.other => format!(
-                "all {} rows are used; if the model was trained on some of them, rows => 'held_out' leaves these out",
-                self.seen
-            ),
+            Wanted::All if self.other => {
+                format!("{all} used; if the model was trained on some of them, rows => 'held_out' leaves these out")
+            }
             Wanted::All => return,
         };
         let text = match (self.doubt(), self.narrowed()) {
@@ -233,13 +248,30 @@ impl Sided {
             (None, Some(why)) => format!("{text}, which are as they were then: {why}"),
             (None, None) => text,
         };
-        pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
+        notice(text);
     }
 }
 
-struct Nobody;
+fn notice(text: String) {
+    pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text);
+}
 
-impl Receiver for Nobody {
+/// What judges a model by rows.
+pub trait Judge: Receiver {
+    /// Whether the row lacks the label that it would be judged by.
+    fn lacks_label(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool;
+}
+
+/// In place of a judge, which is to be given the rows later.
+struct Nobody<'a>(&'a dyn Judge);
+
+impl Judge for Nobody<'_> {
+    fn lacks_label(&self, values: &[pg_sys::Datum], nulls: &[bool]) -> bool {
+        self.0.lacks_label(values, nulls)
+    }
+}
+
+impl Receiver for Nobody<'_> {
     fn row(&mut self, _: &[pg_sys::Datum], _: &[bool]) -> Result<()> {
         Ok(())
     }
@@ -247,12 +279,16 @@ impl Receiver for Nobody {
 
 struct Between<'a> {
     sided: &'a mut Sided,
-    receiver: &'a mut dyn Receiver,
+    judge: &'a mut dyn Judge,
 }
 
 impl Receiver for Between<'_> {
     fn row(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<()> {
-        if self.sided.takes(values, nulls)? { self.receiver.row(values, nulls) } else { Ok(()) }
+        if self.judge.lacks_label(values, nulls) {
+            self.sided.unlabelled += 1;
+            return Ok(());
+        }
+        if self.sided.takes(values, nulls)? { self.judge.row(values, nulls) } else { Ok(()) }
     }
 }
 

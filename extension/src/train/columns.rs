@@ -276,7 +276,9 @@ impl Reader {
     /// Rows of so many features wait in memory until the sizes of all arrays are known.
     fn may_wait(&self, width: usize) -> Result<()> {
         match width.saturating_mul(self.pending.len()) > MOST_WAITING {
-            true => Err(unknown_size(&self.features, &format!("the first {} rows", self.pending.len()))),
+            true => {
+                Err(unknown_size(&self.features, &format!("the first {}", learn::count(self.pending.len(), "row"))))
+            }
             false => Ok(()),
         }
     }
@@ -308,13 +310,8 @@ impl Reader {
         if !self.row.lenient {
             return Vec::new();
         }
-        let said: Vec<Option<String>> = self.features.iter().map(|feature| feature.says_nothing(rows)).collect();
-        // Who has nothing else wants to learn from it.
-        if said.iter().all(Option::is_some) {
-            return Vec::new();
-        }
-        let named = self.features.iter().zip(said);
-        named.filter_map(|(feature, why)| Some((feature.name.clone(), why?))).collect()
+        let named = |feature: &FeatureReader| Some((feature.name.clone(), feature.says_nothing(rows)?));
+        self.features.iter().filter_map(named).collect()
     }
 
     /// All rows, without the features of columns that are left out.
@@ -349,9 +346,10 @@ impl Reader {
         let error = Error::new(
             PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
             format!(
-                "column \"{}\" is infinite, or too large for real, in {} of {rows} rows",
+                "column \"{}\" is infinite, or too large for real, in {} of {}",
                 first.name,
-                first.statistics.infinite()
+                first.statistics.infinite(),
+                learn::count(rows, "row")
             ),
         )
         .hint("Leave such rows out, or turn such values into NULL, with a query in parentheses.");
@@ -381,7 +379,11 @@ impl Reader {
         for (position, label) in std::mem::take(&mut self.labels) {
             labels.push(Label { position: position + 1, ..label.finish(rows)? });
         }
-        let left_out = self.says_nothing(rows);
+        let (mut left_out, mut kept) = (self.says_nothing(rows), Vec::new());
+        // Who has nothing else wants to learn from it.
+        if left_out.len() == self.features.len() {
+            std::mem::swap(&mut left_out, &mut kept);
+        }
         if let Some(hashes) = &mut self.hashes {
             left_out.iter().for_each(|(name, _)| hashes.leave_out(name));
             let open: Vec<String> = hashes.open().map(str::to_owned).collect();
@@ -404,6 +406,7 @@ impl Reader {
             keys: self.keys,
             positive: None,
             left_out,
+            kept,
             unlabelled: self.unlabelled,
             rival: self.rival.map(RivalReader::finish).transpose()?,
             base: self.base.and_then(|base| base.finish().known),
@@ -468,6 +471,20 @@ impl Receiver for Reader {
 
 pub fn no_label(name: &str, columns: &[ResultColumn]) -> Error {
     no_column(name, "the label", columns)
+}
+
+/// Refuses columns without the label that a project's last training had, and that this one has not named.
+pub fn require_inherited(labels: &[String], columns: &[ResultColumn]) -> Result<()> {
+    let is_there = |label: &String| columns.iter().any(|column| column.name == *label);
+    match labels.iter().find(|label| !is_there(label)) {
+        Some(gone) => {
+            let names: Vec<&str> = columns.iter().take(10).map(|column| column.name.as_str()).collect();
+            let more = if columns.len() > names.len() { ", ..." } else { "" };
+            Err(no_column(gone, "the label of the project's last training", &[])
+                .hint(format!("y_column_name => '...' names another. The columns are {}{more}.", names.join(", "))))
+        }
+        None => Ok(()),
+    }
 }
 
 /// A column that is needed and not there; `what` it is.
@@ -603,6 +620,8 @@ pub struct Data {
     pub positive: Option<u32>,
     /// Columns that are left out since nothing can be learnt from them, and why.
     pub left_out: Vec<(String, String)>,
+    /// Columns that would have been left out so if there were others.
+    pub kept: Vec<(String, String)>,
     /// Rows that were left out, since they have no label.
     pub unlabelled: u64,
 }

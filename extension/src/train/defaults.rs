@@ -7,10 +7,10 @@ use learn::preprocess::{Encode, Impute, MOST_ONE_HOT, Spec};
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use serde_json::{Map, Value, json};
 
-use super::columns::Feature;
+use super::columns::{Data, Feature};
 use super::cursor::ResultColumn;
 use super::engine::Engine;
-use super::report;
+use super::{label, report};
 use crate::error::Result;
 use crate::features::{Kind, Many, type_name};
 use crate::guc;
@@ -28,6 +28,7 @@ const MANY_ROWS: u64 = 500;
 #[derive(Default)]
 pub struct Notices {
     left_out: Vec<(String, String)>,
+    kept: Vec<(String, String)>,
     imputed: Vec<(String, &'static str)>,
     grouped: Vec<(String, String)>,
     unlabelled: u64,
@@ -55,9 +56,12 @@ impl Notices {
         self.grouped.push((name.to_owned(), what));
     }
 
-    /// That so many rows are left out, since they have no label.
-    pub fn unlabelled(&mut self, rows: u64) {
-        self.unlabelled = rows;
+    /// What reading the rows has found: rows without a label, which are left out, and columns that are kept for lack of others.
+    pub fn read(&mut self, data: &Data) {
+        self.unlabelled = data.unlabelled;
+        let is_new = |name: &String| !self.kept.iter().any(|(kept, _)| kept == name);
+        let more: Vec<_> = data.kept.iter().filter(|(name, _)| is_new(name)).cloned().collect();
+        self.kept.extend(more);
     }
 
     /// Tells.
@@ -70,6 +74,12 @@ impl Notices {
             let named = list(&mut self.left_out.iter().map(|(name, why)| (name, why.as_str())));
             parts.push(format!("columns left out: {named}"));
         }
+        if !self.kept.is_empty() {
+            let named = list(&mut self.kept.iter().map(|(name, why)| (name, why.as_str())));
+            parts.push(format!(
+                "kept, since there is no other column, though it hardly says anything of new rows: {named}"
+            ));
+        }
         if !self.imputed.is_empty() {
             let named = list(&mut self.imputed.iter().map(|(name, how)| (name, *how)));
             parts.push(format!("missing values imputed: {named}"));
@@ -79,7 +89,7 @@ impl Notices {
             parts.push(format!("categories that count as missing: {named}"));
         }
         if self.unlabelled > 0 {
-            parts.push(format!("rows left out: {}, whose label is NULL or NaN", self.unlabelled));
+            parts.push(label::left_out(self.unlabelled));
         }
         if parts.is_empty() {
             return;
@@ -144,7 +154,7 @@ pub fn leave_out(
     // Who has nothing but a key wants to learn from it.
     let fit = open.iter().filter(|column| Kind::of(column.type_oid).is_some()).count();
     if fit == keys.len() && !others {
-        keys.clear();
+        told.kept.extend(keys.drain(..).map(|name| (name.to_owned(), "a key".to_owned())));
     }
     for column in open {
         if Kind::of(column.type_oid).is_none() {

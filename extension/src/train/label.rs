@@ -27,6 +27,11 @@ const MANY: usize = 20;
 /// Classes with fractions that a label may have without a warning: half stars, grades in steps of a third.
 const FEW_FRACTIONS: usize = 20;
 
+/// That so many rows are left out, since they have no label.
+pub fn left_out(rows: u64) -> String {
+    format!("rows left out: {rows}, whose label is NULL or NaN")
+}
+
 /// Reads the label, row by row.
 pub struct LabelReader {
     name: String,
@@ -139,7 +144,7 @@ impl LabelReader {
     pub fn nowhere(&self, rows: u64) -> Error {
         Error::new(
             PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-            format!("label \"{}\" is NULL or NaN in all of {rows} rows", self.name),
+            format!("label \"{}\" is NULL or NaN in {}", self.name, learn::all(rows, "row")),
         )
     }
 
@@ -211,7 +216,7 @@ impl LabelReader {
             };
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NULL_VALUE_NOT_ALLOWED,
-                format!("label \"{name}\" is {what} of {rows} rows"),
+                format!("label \"{name}\" is {what} of {}", learn::count(rows, "row")),
             )
             .hint(format!("Leave such rows out with a query in parentheses: (SELECT ... WHERE ... {present}).")));
         }
@@ -219,8 +224,9 @@ impl LabelReader {
             return Err(Error::new(
                 PgSqlErrorCode::ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE,
                 format!(
-                    "label \"{name}\" is infinite, or too large for real, in {} of {rows} rows",
-                    self.statistics.infinite()
+                    "label \"{name}\" is infinite, or too large for real, in {} of {}",
+                    self.statistics.infinite(),
+                    learn::count(rows, "row")
                 ),
             ));
         }
@@ -245,7 +251,8 @@ impl LabelReader {
         }
         if let (None, Some(only)) = (&classes, self.statistics.only()) {
             super::report::warning(&format!(
-                "label \"{name}\" is {only} in all {rows} rows: there is nothing to learn"
+                "label \"{name}\" is {only} in {}: there is nothing to learn",
+                learn::all(rows, "row")
             ));
         }
         if self.is_rounded && self.range.0 < self.range.1 {

@@ -126,7 +126,7 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let doubts = doubts::of(&scored.metrics).join(", and ");
     let mut warnings = said.so_far();
     if !doubts.is_empty() {
-        warnings.push(format!("on the {} rows held out {doubts}", split.test_rows()));
+        warnings.push(format!("on the {} held out {doubts}", learn::count(split.test_rows(), "row")));
     }
     let better = training.decide((&project, &recipe), &mut scored, has_seen, &data, &split)?;
     if !warnings.is_empty() {
@@ -140,8 +140,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
         report::info(&format!("Deploying model id: {model_id}"));
         if !doubts.is_empty() {
             report::warning(&format!(
-                "model {model_id} is deployed, but on the {} rows held out {doubts}",
-                split.test_rows()
+                "model {model_id} is deployed, but on the {} held out {doubts}",
+                learn::count(split.test_rows(), "row")
             ));
         }
         registry::insert_deployment(project.id, model_id, "new_score")?;
@@ -379,6 +379,9 @@ impl Plan {
     /// Leaves out what a new snapshot does not learn from: columns of no use, and what the last training left out.
     fn leave_out(&mut self, request: &Request, told: &mut Notices) -> Result<()> {
         let columns = cursor::describe(&self.source.statement)?;
+        if request.y_column_name.is_none() {
+            columns::require_inherited(&self.labels, &columns)?;
+        }
         if request.preprocess.is_empty() {
             // What was left out before, and is there no more, is not missed.
             let is_there = |name: &String| columns.iter().any(|column| column.name == *name);
@@ -459,7 +462,7 @@ fn read(
     let progress = Box::new(move |rows| {
         activity::rows(rows);
         if often.passes() {
-            report::info(&format!("{rows} rows read"));
+            report::info(&format!("{} read", learn::count(rows, "row")));
         }
     });
     let rival = rival.map(|rival| rival.reader(&plan.labels, &described)).transpose()?.flatten();

@@ -38,15 +38,35 @@ fn unnamed(classes: &Classes) -> Option<usize> {
     }
 }
 
-/// What is to be said where the libraries' `scale_pos_weight`, which weighs the second class, does not weigh the positive one.
-pub fn weighs_other(hyperparams: &Map<String, Value>, data: &Data) -> Option<String> {
-    let weight = hyperparams.get("scale_pos_weight").filter(|weight| weight.as_f64() != Some(1.0))?;
+/// What is to be said where the positive class is the first one: for the libraries it is the second, which their
+/// `scale_pos_weight` weighs and some metrics of XGBoost's are of.
+pub fn of_other(hyperparams: &Map<String, Value>, data: &Data) -> Vec<String> {
     let names = data.class_names();
-    let ([first, second], Some(0)) = (names.as_slice(), data.positive) else { return None };
-    let instead = json!({ "class_weight": { first: weight } });
-    Some(format!(
-        "scale_pos_weight weighs class \"{second}\", which is the second one, and not the positive class \"{first}\": \
-         hyperparams => '{}' weighs that one",
-        quoted(instead.as_object()?)
-    ))
+    let ([first, second], Some(0)) = (names.as_slice(), data.positive) else { return Vec::new() };
+    let mut said = Vec::new();
+    if let Some(weight) = hyperparams.get("scale_pos_weight").filter(|weight| weight.as_f64() != Some(1.0)) {
+        let instead = Map::from_iter([("class_weight".to_owned(), json!({ first: weight }))]);
+        said.push(format!(
+            "scale_pos_weight weighs class \"{second}\", which is the second one, and not the positive class \"{first}\": \
+             hyperparams => '{}' weighs that one",
+            quoted(&instead)
+        ));
+    }
+    let metrics = match hyperparams.get("eval_metric") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        given => Vec::from_iter(given.and_then(Value::as_str)),
+    };
+    let of_second = |name: &&str| OF_SECOND.contains(&name.split('@').next().unwrap_or_default());
+    if let Some(metric) = metrics.into_iter().find(of_second) {
+        said.push(format!(
+            "eval_metric {metric}, in the learning curve and for early stopping, is of class \"{second}\", which is the second \
+             one, and not of the positive class \"{first}\", as f1 and average_precision are: \
+             auc and logloss are of both, and positive_class => '{}' looks for the other",
+            second.replace('\'', "''")
+        ));
+    }
+    said
 }
+
+/// XGBoost's metrics that are of the second of two classes.
+const OF_SECOND: &[&str] = &["aucpr", "pre", "map", "ndcg", "ams"];

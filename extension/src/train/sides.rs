@@ -312,6 +312,11 @@ impl SideReader {
         })
     }
 
+    /// Whether equal rows are told apart by nothing but their number, which is another one where some of them are not read.
+    pub fn only_counts(&self) -> bool {
+        self.counter.is_some() && self.trained.is_none()
+    }
+
     /// Whether the row was, or would have been, held out, and was not trained on when it had other values.
     pub fn is_held_out(&mut self, values: &[pg_sys::Datum], nulls: &[bool]) -> Result<bool> {
         if !self.is_chosen(values, nulls)? {

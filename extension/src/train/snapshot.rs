@@ -47,7 +47,7 @@ fn snapshot(call: &Call) -> Result<pg_sys::Datum> {
     for (name, why) in std::mem::take(&mut data.left_out) {
         told.leave_out(&name, why, &mut asked.preprocess);
     }
-    told.unlabelled(data.unlabelled);
+    told.read(&data);
     told.notice();
     let mut analysis = json!({ "samples": data.spool.rows() });
     if !asked.preprocess.is_empty() {

@@ -166,7 +166,7 @@ impl<'a> Training<'a> {
         Err(Error::new(
             pgrx::PgSqlErrorCode::ERRCODE_NO_DATA_FOUND,
             format!(
-                "{} has too few rows: of {rows} rows, {} would be trained on and {} tested on",
+                "{} has too few rows: of {rows}, {} would be trained on and {} tested on",
                 self.plan.source.name,
                 split.train_rows(),
                 split.test_rows()
@@ -191,7 +191,7 @@ impl<'a> Training<'a> {
                 self.told.grouped(&feature.name, format!("all but the first {}", columns::MOST_CATEGORIES));
             }
         }
-        self.told.unlabelled(data.unlabelled);
+        self.told.read(data);
         self.told.notice();
         Ok(columns)
     }
@@ -215,7 +215,7 @@ impl<'a> Training<'a> {
         let begun = Instant::now();
         let fitted = fit(&self.plan, data, split, self.engine.as_ref(), self.base.as_ref(), Fit::First)?;
         let time = begun.elapsed();
-        for warning in positive::weighs_other(hyperparams, data).iter().chain(&fitted.warnings) {
+        for warning in positive::of_other(hyperparams, data).iter().chain(&fitted.warnings) {
             report::warning(warning);
         }
         Ok(First { fitted, time, found })
@@ -271,8 +271,8 @@ impl<'a> Training<'a> {
             return Ok(None);
         }
         report::info(&format!(
-            "Fitting the model again on all {rows} rows; the metrics are those of the {} rows held out before",
-            split.test_rows()
+            "Fitting the model again on all {rows} rows; the metrics are those of the {} held out before",
+            learn::count(split.test_rows(), "row")
         ));
         let begun = Instant::now();
         let engine = self.engine.as_ref();
