@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use learn::count;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::{PgLogLevel, PgSqlErrorCode, pg_sys};
 use serde_json::Value;
 
@@ -12,6 +14,7 @@ use crate::model_meta::Task;
 use crate::names;
 use crate::registry::{self, Candidate, Project};
 use crate::sql::{Call, text_datum};
+use crate::train::report::short;
 
 crate::sql_function!(pgml_deploy_model, deploy_model);
 crate::sql_function!(pgml_deploy_project, deploy_project);
@@ -73,7 +76,10 @@ fn deploy_project(call: &Call) -> Result<pg_sys::Datum> {
         only_of_one_label(&project, &strategy, &mut models)?;
     }
     let chosen = match strategy.as_str() {
-        "best_score" => best(&project, models)?,
+        "best_score" => best(&project, models)?.map(|(model, report)| {
+            report.report(PgLogLevel::NOTICE);
+            model
+        }),
         "most_recent" => models.into_iter().next(),
         "rollback" => previous(&registry::deployments(project.id)?, models),
         "new_score" => {
@@ -202,8 +208,8 @@ fn only_of_one_label(project: &Project, strategy: &str, models: &mut Vec<Candida
 }
 
 /// The model that is best by the project's metric, of the class that its last model looks for, the newer one of equals;
-/// models without the metric come last.
-fn best(project: &Project, models: Vec<Candidate>) -> Result<Option<Candidate>> {
+/// models without the metric come last. With what is to be said of the choice.
+fn best(project: &Project, models: Vec<Candidate>) -> Result<Option<(Candidate, ErrorReport)>> {
     let Some(task) = Task::parse(&project.task) else { return Ok(None) };
     let metric = Metric::of_project(project, task);
     let class = registry::positive_class(project.id)?;
@@ -215,10 +221,33 @@ fn best(project: &Project, models: Vec<Candidate>) -> Result<Option<Candidate>> 
         metric.of_class(metrics, class.as_deref(), is_second).map(|score| metric.upwards(score))
     };
     // The newest come first, and of several largest `max_by` takes the last.
-    Ok(models.into_iter().rev().max_by(|a, b| match (score(a), score(b)) {
+    let chosen = models.iter().rev().max_by(|a, b| match (score(a), score(b)) {
         (Some(a), Some(b)) => a.total_cmp(&b),
         (a, b) => a.is_some().cmp(&b.is_some()).then(Ordering::Equal),
-    }))
+    });
+    let Some(chosen) = chosen else { return Ok(None) };
+    let (id, algorithm, name) = (chosen.id, &chosen.algorithm, metric.name());
+    let report = |text: String| ErrorReport::new(PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, text, "pgml_deploy");
+    let Some(value) = score(chosen).map(|score| metric.upwards(score)) else {
+        let text = format!("model {id} ({algorithm}), the newest one, is deployed: no model has a score by {name}");
+        return Ok(Some((chosen.clone(), report(text))));
+    };
+    let rows = chosen.metrics.get("rows").and_then(Value::as_u64);
+    let on = rows.map(|rows| format!(" on {}", count(rows, "held-out row"))).unwrap_or_default();
+    let scored: Vec<i64> = models.iter().filter(|model| score(model).is_some()).map(|model| model.id).collect();
+    let best_of = if scored.len() > 1 { format!(", the best of {} scores", scored.len()) } else { String::new() };
+    let text = format!("model {id} ({algorithm}) is deployed: {name} {}{on}{best_of}", short(value));
+    // Scores of other rows differ by the rows, too.
+    let data = registry::data_of_models(project.id)?;
+    let of = |id: i64| data.iter().find(|(model, _)| *model == id).map(|(_, data)| data);
+    let others =
+        scored.iter().filter(|other| **other != id && (of(**other).is_none() || of(**other) != of(id))).count();
+    let report = match others {
+        0 => report(text),
+        _ => report(format!("{text}, of which {} may be of other rows", count(others, "score")))
+            .set_hint("pgml.compare measures all models on the same rows."),
+    };
+    Ok(Some((chosen.clone(), report)))
 }
 
 /// The model of the latest deployment that is not the current model's.

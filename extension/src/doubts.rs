@@ -10,6 +10,13 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
     if let Some(r2) = number("r2").filter(|r2| *r2 <= 0.0) {
         doubts.push(format!("it is no better than the mean of the label (r2 {r2:.6})"));
     }
+    if let Some(silhouette) = number("silhouette").filter(|silhouette| *silhouette < 0.0) {
+        doubts.push(format!(
+            "its rows are nearer to another cluster than to their own in the mean (silhouette {silhouette:.6}): scaled columns, \
+             preprocess => '{{\"*\": {{\"scale\": \"standard\"}}}}', another number of clusters or another algorithm may part \
+             them better"
+        ));
+    }
     let Some(classes) = metrics.get("classes").and_then(Value::as_object) else { return doubts };
     let count = |class: &Value, name: &str| class.get(name).and_then(Value::as_f64).unwrap_or(0.0);
     let there: Vec<(&String, f64, f64)> = classes
@@ -33,7 +40,7 @@ pub fn of(metrics: &Map<String, Value>) -> Vec<String> {
         None | Some(0) => doubts.push(format!("it never predicts {}", never.join(", "))),
         Some(more) => {
             let named = never.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
-            doubts.push(format!("it never predicts {named} and {more} more classes"));
+            doubts.push(format!("it never predicts {named} and {}", learn::count(more, "more class")));
         }
     }
     if there.len() < 2 {
@@ -89,6 +96,11 @@ mod tests {
     #[test]
     fn a_guess_is_called_so() {
         assert_eq!(doubts(json!({"r2": -0.5})), ["it is no better than the mean of the label (r2 -0.500000)"]);
+        assert!(doubts(json!({"silhouette": 0.1})).is_empty());
+        assert!(
+            doubts(json!({"silhouette": -0.1}))[0]
+                .starts_with("its rows are nearer to another cluster than to their own")
+        );
         let metrics = json!({"balanced_accuracy": 0.5, "log_loss": 0.7,
             "classes": {"fraud": {"rows": 1, "predicted": 0}, "ok": {"rows": 9, "predicted": 10}}});
         let found = doubts(metrics);

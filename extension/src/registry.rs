@@ -215,6 +215,17 @@ pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
     Ok(rows)
 }
 
+/// What the data of each model's training were, as a text that another training of the same rows has too.
+pub fn data_of_models(project_id: i64) -> Result<Vec<(i64, String)>> {
+    select(
+        "SELECT m.id, pg_catalog.md5(pg_catalog.concat_ws(' ', s.test_size, s.test_sampling, s.columns))
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1",
+        &[argument(project_id)],
+        |tuple| Ok((value(tuple, 1)?, value(tuple, 2)?)),
+    )
+}
+
 /// The project that a model belongs to.
 pub fn project_of_model(model_id: i64) -> Result<Option<Project>> {
     let rows = select(

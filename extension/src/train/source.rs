@@ -24,7 +24,7 @@ impl Source {
     pub fn resolve(relation_name: &str) -> Result<Source> {
         let text = relation_name.trim();
         if text.starts_with('(') {
-            return Source::query(text);
+            return Source::query(&without_semicolons(text));
         }
         let relation = find(text)?;
         Source::relation(relation)
@@ -86,6 +86,17 @@ impl Source {
         }
         let name = registry::relation_name(relation)?;
         Ok(Source { statement: format!("SELECT * FROM {name}"), name, relation: Some(relation) })
+    }
+}
+
+/// A query in parentheses without the semicolons that stand behind it, where it was copied from a script: within the parentheses
+/// or after them.
+fn without_semicolons(text: &str) -> String {
+    let bare = |text: &str| text.trim_end_matches(|letter: char| letter == ';' || letter.is_whitespace()).to_owned();
+    let outer = bare(text);
+    match outer.strip_suffix(')') {
+        Some(inner) if inner.trim_end().ends_with(';') => format!("{})", bare(inner)),
+        _ => outer,
     }
 }
 
