@@ -226,17 +226,6 @@ def test_pools_shrink_and_grow_while_in_use(server):
         assert raw.values(two.until(b"Z")) == ["5"]
 
 
-def test_a_changed_entry_gives_its_pool_new_connections(server):
-    with Pooler(server, {"postgres": ""}) as pooler, Raw(pooler.port) as client:
-        client.sql("BEGIN")
-        before = client.value("SELECT pg_backend_pid()")
-        pooler.databases = {"postgres": "timezone=Asia/Tokyo"}
-        pooler.reload()
-        assert client.value("SELECT pg_backend_pid()") == before
-        client.sql("COMMIT")
-        assert client.value("SELECT pg_backend_pid()") != before
-
-
 def test_reloads_under_load_lose_no_statement(server):
     server.run("pgbench", "-i", "-q", "postgres")
     with Pooler(server, default_pool_size=4) as pooler, ThreadPoolExecutor(1) as beside:

@@ -222,16 +222,6 @@ def test_who_asks_for_the_primary_reads_what_it_has_written(servers):
         assert {ask(client, read.format(103)) for _ in range(10)} == {"1"}
 
 
-def test_a_write_in_one_packet_behind_what_a_replica_does_is_done(client):
-    for before in ("SET work_mem = '5MB'", "SELECT 1", "COMMIT"):
-        for _ in range(5):
-            if before == "COMMIT":
-                assert client.sql("BEGIN READ ONLY") == "C:BEGIN Z:T"
-            client.send(query(before), query(INSERT), query("SELECT 3"))
-            client.until(b"Z")
-            assert client.ask(units=2) == "C:INSERT 0 1 Z:I T D:3 C:SELECT 1 Z:I"
-
-
 def test_a_client_hears_at_once_why_no_server_can_be_reached(servers):
     nowhere = free_port()
     listed = f'{{ host = "127.0.0.1", port = {nowhere} }}, {{ host = "localhost", port = {nowhere} }}'
