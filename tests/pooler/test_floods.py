@@ -13,7 +13,6 @@ from tests.pooler.process import Pooler
 from tests.pooler.raw import EXECUTE, FLUSH, SYNC, Raw, bind, close, message, parse, query
 
 SLOW = (parse("", "SELECT pg_sleep(2)"), bind(""), EXECUTE)
-FAILS = (parse("", "SELECT 1/0"), bind(""), EXECUTE)
 ONE = bind("s") + EXECUTE
 
 
