@@ -70,13 +70,9 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         Request::Clean | Request::Connect => (),
         Request::Lookup => core.schedule.later(After::LookedUp(key)),
         Request::Role => {
-            let (is_standby, is_last) = (server.known.was_standby, server.exchange.requests.is_empty());
-            if is_standby {
-                core.schedule.later(After::Standby(key));
-            }
-            if is_last {
-                core.schedule.later(After::Free(key));
-            }
+            let is_last = server.exchange.requests.is_empty();
+            let standby = server.known.was_standby.then_some(After::Standby(key));
+            standby.into_iter().chain(is_last.then_some(After::Free(key))).for_each(|after| core.schedule.later(after));
         }
         _ if server.is_pipelined() => receive::ready(core, key, message, status),
         Request::HiddenSync => unit_ended(core, key, None, status, failed),

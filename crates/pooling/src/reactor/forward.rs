@@ -96,6 +96,11 @@ fn next_message(core: &mut Core, key: ClientKey, left: &[u8], turn: Option<Durat
     if let Some(step) = finds_connection(core, key, head.tag, left, turn) {
         return Ok(step);
     }
+    to_server(core, key, head, left)
+}
+
+/// Works on a message whose connection, if it needs one, is known.
+fn to_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<Step, Error> {
     let Some((client, server)) = served(&mut core.clients, &mut core.servers, key) else {
         return Ok(Step::Took(left.len()));
     };
