@@ -62,11 +62,12 @@ def test_a_model_that_is_trained_every_day_gets_better(server):
         deployed = []
         for day in range(1, 16):
             database.sql(f"""
+                SELECT setseed({day} / 16.0);
                 INSERT INTO events SELECT 100000 * {day} + row_number() OVER (), 0, * FROM day(500, {day} / 15.0);
                 UPDATE events SET seen = seen + 1 WHERE random() < 0.2;
             """)
             deployed.append(database.sql(train) == "t")
-        database.sql("CREATE TABLE tomorrow AS SELECT * FROM day(20000, 1)")
+        database.sql("SELECT setseed(0.1); CREATE TABLE tomorrow AS SELECT * FROM day(20000, 1)")
         scores = database.sql("""
             SELECT json_object_agg(model_id, json_build_array(deployed, metrics->>'f1', metrics->>'log_loss'))
             FROM pgml.compare('ev', 'tomorrow')
@@ -792,6 +793,7 @@ def test_customers_who_change_each_day_in_a_world_that_gets_harder(database):
     """)
     for day in range(1, 4):
         database.sql(f"""
+            SELECT setseed({day} / 10.0);
             UPDATE customers SET tenure = tenure + 1;
             INSERT INTO customers (tenure, a, b, c, churned) SELECT * FROM new_customers(400, {day} / 30.0);
             SELECT pgml.train('churn', algorithm => 'random_forest', hyperparams => '{{"n_estimators": 30}}');
@@ -837,6 +839,7 @@ def test_a_sum_of_other_rows_is_not_compared(database):
         CREATE FUNCTION cost(total float8, label float8, prediction float8) RETURNS float8 LANGUAGE sql IMMUTABLE AS
             'SELECT total - abs(label - prediction)';
         CREATE AGGREGATE saved(float8, float8) (SFUNC = cost, STYPE = float8, INITCOND = '0');
+        SELECT setseed(0.4);
         CREATE TABLE t AS SELECT random() AS a, random() AS b, random() AS c, false AS y FROM generate_series(1, 4000);
         UPDATE t SET y = a + b + (c - 0.5) > 1;
         CREATE TABLE few AS SELECT * FROM t LIMIT 400;
@@ -849,6 +852,7 @@ def test_a_sum_of_other_rows_is_not_compared(database):
 
 def test_clusterings_of_other_columns_are_not_compared(database):
     database.sql("""
+        SELECT setseed(0.4);
         CREATE TABLE t AS SELECT random() + i % 3 * 10 AS a, random() + i % 3 * 10 AS b FROM generate_series(1, 600) i;
         SELECT pgml.train('p', 'clustering', 't', algorithm => 'kmeans', hyperparams => '{"n_clusters": 3}');
         ALTER TABLE t ADD c float8; UPDATE t SET c = random();
