@@ -26,7 +26,7 @@ fuzz_target!(|data: &[u8]| {
                     backend::write_parameter_status(&mut again, name, value);
                     let written = frame::message(&again).unwrap().unwrap();
                     assert!(body.starts_with(written.body));
-                    howdah_pooler::fuzzing::parameter(name, value);
+                    fuzz::pooler::parameter(name, value);
                 }
             }
             tag::BACKEND_KEY_DATA => {

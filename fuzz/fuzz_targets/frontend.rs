@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
             tag::PARSE => {
                 if let Ok(parse) = frontend::parse(body) {
                     frontend::write_parse(&mut again, parse.name, parse.definition);
-                    howdah_pooler::fuzzing::prepare(parse.definition);
+                    fuzz::pooler::prepare(parse.definition);
                 }
             }
             tag::BIND => {
@@ -34,7 +34,7 @@ fuzz_target!(|data: &[u8]| {
             }
             tag::QUERY => {
                 if let Ok(sql) = frontend::query(body) {
-                    howdah_pooler::fuzzing::sql(sql);
+                    fuzz::pooler::sql(sql);
                 }
             }
             tag::PASSWORD => {

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| howdah_pooler::fuzzing::hba(text));
+libfuzzer_sys::fuzz_target!(|text: &str| fuzz::pooler::hba(text));

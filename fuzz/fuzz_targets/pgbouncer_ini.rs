@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| howdah_pooler::fuzzing::pgbouncer_ini(text));
+libfuzzer_sys::fuzz_target!(|text: &str| fuzz::pooler::pgbouncer_ini(text));

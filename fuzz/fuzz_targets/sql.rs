@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| howdah_pooler::fuzzing::sql(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::pooler::sql(data));

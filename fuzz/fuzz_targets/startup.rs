@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         Packet::GssEncRequest => return,
         Packet::Cancel(key) => startup::write_cancel(&mut again, key),
         Packet::Startup(packet) => {
-            howdah_pooler::fuzzing::startup(packet);
+            fuzz::pooler::startup(packet);
             startup::write_startup(&mut again, packet.parameters.iter().copied());
             let Ok(Some((Packet::Startup(read), _))) = startup::read(&again) else { panic!("{again:?}") };
             assert_eq!(read.parameters, packet.parameters);

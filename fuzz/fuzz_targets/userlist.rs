@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|text: &str| howdah_pooler::fuzzing::userlist(text));
+libfuzzer_sys::fuzz_target!(|text: &str| fuzz::pooler::userlist(text));

@@ -1,4 +1,6 @@
-//! What several targets do alike with models.
+//! What the targets check: models here, and the pooler's input in [`pooler`].
+
+pub mod pooler;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

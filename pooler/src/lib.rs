@@ -11,9 +11,6 @@ pub mod account;
 pub mod adopt;
 pub mod catalog;
 pub mod files;
-#[cfg(fuzzing)]
-#[allow(clippy::unwrap_used, reason = "fuzz targets: a panic is a find")]
-pub mod fuzzing;
 pub mod inherited;
 pub mod listen;
 pub mod log;

@@ -11,7 +11,7 @@ mod server_list;
 mod tests;
 mod toml_file;
 mod toml_value;
-pub(crate) mod userlist;
+pub mod userlist;
 
 pub use nearest::nearest;
 pub use read::{Error, console_settings, nobody_can_log_in, parse, prepare, read};

@@ -78,7 +78,7 @@ impl io::Connector for Connector {
 }
 
 impl Acceptor {
-    pub(crate) fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
+    pub fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
         let (cert_file, key_file) = (&settings.client_tls_cert_file, &settings.client_tls_key_file);
         if cert_file.is_empty() || key_file.is_empty() {
             return Err(format!(
@@ -121,7 +121,7 @@ impl Acceptor {
 }
 
 impl Connector {
-    pub(crate) fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
+    pub fn read(settings: &Settings, mode: SslMode, remarks: &mut Vec<String>) -> Result<Self, String> {
         let side = Side {
             name: "server",
             protocols: &settings.server_tls_protocols,

@@ -1,5 +1,4 @@
-//! The functions that the fuzz targets in `fuzz/` call, since these cannot reach private ones; built only for them.
-//! Each takes hostile input and checks the outcome. None may panic.
+//! What the targets of the pooler check: each function takes hostile input and checks the outcome. A panic is a find.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,8 +13,8 @@ use pooling::model::session::Pending;
 use pooling::model::statement::Statements;
 use wire::startup::Startup;
 
-use crate::files::{self, userlist as users};
-use crate::tls::{Acceptor, Certificate, Connector, Session};
+use howdah_pooler::files::{self, userlist as users};
+use howdah_pooler::tls::{Acceptor, Certificate, Connector, Session};
 use pooling::config::{Settings, SslMode, Value};
 use pooling::hba::{Hba, Visitor};
 use pooling::state::login::{Introduction, options_of};
