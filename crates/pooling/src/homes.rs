@@ -22,7 +22,7 @@ pub const HOMELESS: WorkerId = WorkerId(0);
 
 /// The server connections that keep one worker busy: a server takes several times the processor time that the pooler takes
 /// for a statement.
-const BUSY: usize = 8;
+const BUSY: usize = 32;
 
 /// The workers of databases.
 #[derive(Debug)]

@@ -101,7 +101,7 @@ settings! {
     listen_backlog: usize = 128, false;
     /// Worker threads; 0 for one per core.
     workers: usize = 0, false;
-    /// Worker threads that serve one database, each with its share of the connections; 0 for one for each eight server
+    /// Worker threads that serve one database, each with its share of the connections; 0 for one for each 32 server
     /// connections of the pool. Each has two connections at least, and one worker serves a database to which
     /// `max_db_connections` or `max_user_connections` applies. A reload changes the number while the database has no
     /// clients.
