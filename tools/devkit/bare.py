@@ -38,9 +38,9 @@ def fetched():
     return here
 
 
-def home_of(major):
-    """The folder of the server, fetched on first use."""
-    version, digest = BUILDS[major]
+def home_of(major, build=None):
+    """The folder of the server, fetched on first use; of another `build` than the one that stands in for a server."""
+    version, digest = build or BUILDS[major]
     home = BUILD / "bare" / version
     with locked(f"bare{major}"):
         if not home.exists():

@@ -48,9 +48,9 @@ def test(majors, update, pytest_arguments):
     others = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
-    # One by one: each folder is a package of its own. Tests of the pooler and the driver wait a lot, and those of
-    # tests/world are of many short programs: two files of them run side by side, each with servers of its own. Others
-    # measure memory, or want the machine.
+    # One by one: each folder is a package of its own. Tests of the pooler, the driver and shards wait a lot, and those
+    # of tests/world are of many short programs: two files of them run side by side, each with servers of its own.
+    # Others measure memory, or want the machine.
     side_by_side = [] if update else ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
     tiers = [(majors, pytest_arguments)]
     if not pytest_arguments:
@@ -58,7 +58,8 @@ def test(majors, update, pytest_arguments):
             ([*majors, *others], ["driver/tests", *side_by_side]),
             (majors, ["tests/pooler", *side_by_side]),
             (majors, ["tests/world", *side_by_side]),
-            (majors, ["tests", "--ignore=tests/pooler", "--ignore=tests/world"]),
+            (majors, ["tests/shards", *side_by_side]),
+            (majors, ["tests", "--ignore=tests/pooler", "--ignore=tests/world", "--ignore=tests/shards"]),
         ]
     for chosen, what in tiers:
         options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else [])

@@ -14,6 +14,7 @@ from devkit.say import timed
 from devkit.setup import LIGHTGBM, XGBOOST, leave, stamp
 
 EXTENSION = ROOT / "extension"
+SHARDS = ROOT / "shards"
 
 
 def build(pg_config):
@@ -88,12 +89,19 @@ def files(pg_config):
     yield EXTENSION / "pgml.control", scripts / "pgml.control"
     for script in sorted((EXTENSION / "sql").glob("pgml--*.sql")):
         yield script, scripts / script.name
+    yield from files_of_shards(scripts)
     # libxgboost.so finds its libgomp at ../../xgboost_cpu.libs.
     for folder in ("xgboost/lib", "xgboost_cpu.libs"):
         for source in sorted((XGBOOST / folder).glob("*.so*")):
             yield source, libraries / "pgml" / folder / source.name
     for source in sorted((LIGHTGBM / "lightgbm" / "lib").glob("*.so*")):
         yield source, libraries / "pgml" / "lightgbm" / "lib" / source.name
+
+
+def files_of_shards(scripts):
+    """The files of howdah_shards, which is SQL alone: pairs of a file and its place in the folder `scripts`."""
+    for source in [SHARDS / "howdah_shards.control", *sorted(SHARDS.glob("howdah_shards--*.sql"))]:
+        yield source, scripts / source.name
 
 
 def install(pg_config):

@@ -1,0 +1,1077 @@
+\echo Use "CREATE EXTENSION howdah_shards CASCADE" to load this file. \quit
+
+-- Sharded tables on PostgreSQL's own engine.
+--
+-- A shard is a database of another server. It has a sharded table as an ordinary table PARTITION BY HASH, of which it
+-- holds some partitions, the slots. The hub, where this extension is, has the same table with the same partitions as
+-- foreign tables of postgres_fdw. So the map (which slot is where) is the hub's catalog: foreign servers of the type
+-- `howdah_shard`, and the partitions of the tables in howdah_shards.tables. The views read it there.
+--
+-- Whatever changes the map happens in one transaction of the hub, and its commit decides: what was prepared on the
+-- shards before it does not count without it. A repeat finds what an earlier attempt left, by the marks in the schema
+-- howdah_shard of each shard, and removes it.
+--
+-- The statements for a shard are sent in one message, so they are one transaction there, which begins with an advisory
+-- lock. The statements of a backend that died may still run: the repeat waits for their end.
+--
+-- Functions whose names begin with an underscore are not for users.
+
+DO $$
+BEGIN
+    IF current_setting('server_version_num')::int < 140000 THEN
+        RAISE EXCEPTION 'howdah_shards needs PostgreSQL 14 or newer, and this is %', current_setting('server_version')
+            USING ERRCODE = 'feature_not_supported', HINT = 'Upgrade the server.';
+    END IF;
+END
+$$;
+
+-- What the catalog does not say.
+
+CREATE TABLE howdah_shards.tables (
+    relation regclass PRIMARY KEY,
+    kind text NOT NULL CHECK (kind IN ('sharded', 'reference')),
+    -- Tables with the same number have their slots in the same places.
+    colocation int
+);
+COMMENT ON TABLE howdah_shards.tables IS 'The sharded tables and the reference tables. Written by the functions of this schema only.';
+
+-- At most one row, and none before the first shard: a row of the script would be in the way of a restore.
+CREATE TABLE howdah_shards.map (
+    one boolean PRIMARY KEY DEFAULT true CHECK (one),
+    version bigint NOT NULL DEFAULT 0,
+    digest text,
+    lease interval NOT NULL DEFAULT '5 seconds' CHECK (lease > '0'),
+    shards_made int NOT NULL DEFAULT 0,
+    colocations_made int NOT NULL DEFAULT 0
+);
+COMMENT ON TABLE howdah_shards.map IS 'The version of the map, its lease, and counters whose values are not given twice.';
+
+SELECT pg_catalog.pg_extension_config_dump('howdah_shards.tables', '');
+SELECT pg_catalog.pg_extension_config_dump('howdah_shards.map', '');
+
+-- The map, read from the catalog.
+
+CREATE VIEW howdah_shards._shards AS
+SELECT s.oid, s.srvname::text AS shard, s.srvversion::int AS number, s.srvoptions AS options
+FROM pg_catalog.pg_foreign_server s
+JOIN pg_catalog.pg_foreign_data_wrapper w ON w.oid = s.srvfdw
+WHERE s.srvtype = 'howdah_shard' AND w.fdwname = 'postgres_fdw';
+
+CREATE VIEW howdah_shards._slots AS
+SELECT t.relation, t.colocation, c.oid::regclass AS slot_relation, c.relname::text AS slot_name,
+    (b.bound)[1]::int AS modulus, (b.bound)[2]::int AS slot, s.shard
+FROM howdah_shards.tables t
+JOIN pg_catalog.pg_inherits i ON i.inhparent = t.relation
+JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = c.oid
+JOIN howdah_shards._shards s ON s.oid = f.ftserver
+CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(pg_catalog.pg_get_expr(c.relpartbound, c.oid),
+    'modulus (\d+), remainder (\d+)') AS bound) b
+WHERE t.kind = 'sharded';
+
+CREATE VIEW howdah_shards.routes AS
+SELECT n.nspname::text AS schema_name, c.relname::text AS table_name, t.kind, a.attname::text AS key_name,
+    pg_catalog.format_type(k.base, NULL) AS key_type,
+    (SELECT pg_catalog.count(*)::int FROM pg_catalog.pg_attribute o
+     WHERE o.attrelid = a.attrelid AND o.attnum BETWEEN 1 AND a.attnum AND NOT o.attisdropped) AS key_position,
+    s.modulus, s.slot, s.shard
+FROM howdah_shards.tables t
+JOIN pg_catalog.pg_class c ON c.oid = t.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = c.oid
+JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.partattrs[0]
+JOIN howdah_shards._slots s ON s.relation = t.relation
+CROSS JOIN LATERAL (
+    -- A domain may be over a domain.
+    WITH RECURSIVE d AS (
+        SELECT y.oid, y.typtype, y.typbasetype FROM pg_catalog.pg_type y WHERE y.oid = a.atttypid
+        UNION ALL
+        SELECT y.oid, y.typtype, y.typbasetype FROM d JOIN pg_catalog.pg_type y ON y.oid = d.typbasetype AND d.typtype = 'd'
+    )
+    SELECT d.oid AS base FROM d WHERE d.typtype <> 'd'
+) k
+WHERE t.kind = 'sharded'
+UNION ALL
+SELECT n.nspname::text, c.relname::text, t.kind, NULL, NULL, NULL, NULL, NULL, NULL
+FROM howdah_shards.tables t
+JOIN pg_catalog.pg_class c ON c.oid = t.relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE t.kind = 'reference';
+COMMENT ON VIEW howdah_shards.routes IS
+'What a router has to know: a row for each slot of a sharded table, and one for each reference table, whose columns after
+kind are null. key_type is the key''s type, that of a domain its base type; key_position counts the columns that are not
+dropped, from 1. A row belongs to the slot for which satisfies_hash_partition is true. A reference table is on each shard
+that has a slot. Valid for howdah_shards.map_version() in the same query.';
+
+CREATE FUNCTION howdah_shards.map_version() RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT coalesce((SELECT m.version FROM howdah_shards.map m), 0) $$;
+COMMENT ON FUNCTION howdah_shards.map_version() IS
+'The version of the map: it rises with each commit that changes the view routes. 0: nothing was ever sharded.';
+
+CREATE FUNCTION howdah_shards.lease() RETURNS interval
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT coalesce((SELECT m.lease FROM howdah_shards.map m), interval '5 seconds') $$;
+COMMENT ON FUNCTION howdah_shards.lease() IS
+'How long a router may use a map after it has last asked for its version. A slot that was moved is removed from its old
+place after that time. 5 seconds unless howdah_shards.set_lease says another.';
+
+CREATE FUNCTION howdah_shards.set_lease(lease interval) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF set_lease.lease IS NULL OR set_lease.lease <= interval '0' THEN
+        RAISE EXCEPTION 'lease must be longer than nothing, and is %', coalesce(set_lease.lease::text, 'null')
+            USING ERRCODE = 'invalid_parameter_value', HINT = 'A few seconds do: SELECT howdah_shards.set_lease(''5 seconds'').';
+    END IF;
+    INSERT INTO howdah_shards.map AS m (lease) VALUES (set_lease.lease)
+        ON CONFLICT (one) DO UPDATE SET lease = excluded.lease;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.set_lease(interval) IS
+'Changes howdah_shards.lease(). Routers hear of it when they next read the map. Error 22023: not longer than nothing.';
+
+-- Called after each change, and by DDL: gives the map a new version if it is another. Versions are at least the time in
+-- milliseconds, so that a hub that was restored from a backup does not give a version twice.
+CREATE FUNCTION howdah_shards._note_change() RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    now_digest text;
+BEGIN
+    DELETE FROM howdah_shards.tables t WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = t.relation);
+    SELECT md5(string_agg(r::text, E'\n' ORDER BY r::text)) INTO now_digest FROM howdah_shards.routes r;
+    IF now_digest IS NOT DISTINCT FROM (SELECT m.digest FROM howdah_shards.map m) THEN
+        RETURN;
+    END IF;
+    INSERT INTO howdah_shards.map AS m (version, digest)
+        VALUES (floor(extract(epoch FROM clock_timestamp()) * 1000), now_digest)
+        ON CONFLICT (one) DO UPDATE SET version = greatest(m.version + 1, excluded.version), digest = excluded.digest;
+END
+$$;
+
+CREATE FUNCTION howdah_shards._on_ddl() RETURNS event_trigger
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    PERFORM howdah_shards._note_change();
+END
+$$;
+
+-- How the shards are asked.
+
+CREATE FUNCTION howdah_shards._conninfo(shard text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT string_agg(format('%s=''%s''', o.option_name,
+        replace(replace(o.option_value, '\', '\\'), '''', '\''')), ' ')
+    FROM (
+        SELECT x.* FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) x WHERE s.srvname = shard
+        UNION ALL
+        SELECT x.* FROM (
+            SELECT m.umoptions FROM pg_user_mappings m
+            WHERE m.srvname = shard AND m.usename IN (current_user, 'public')
+            ORDER BY m.usename = current_user DESC LIMIT 1
+        ) m, pg_options_to_table(m.umoptions) x
+    ) o
+    -- The rest of what is set there is postgres_fdw's own.
+    WHERE o.option_name NOT IN ('use_remote_estimate', 'fdw_startup_cost', 'fdw_tuple_cost', 'extensions', 'updatable',
+        'truncatable', 'fetch_size', 'batch_size', 'async_capable', 'analyze_sampling', 'keep_connections',
+        'parallel_commit', 'parallel_abort', 'password_required', 'use_scram_passthrough')
+$$;
+
+-- dblink may be in any schema, and may be moved.
+CREATE FUNCTION howdah_shards._dblink(name text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+    SELECT format('%I.%I', n.nspname, name) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
+    WHERE e.extname = 'dblink'
+$$;
+
+-- Settings of the connections to shards: names in definitions are written in full when nothing but pg_catalog is in the path.
+CREATE FUNCTION howdah_shards._options() RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT ' application_name=howdah_shards options=''-csearch_path=pg_catalog -cclient_min_messages=warning -clock_timeout=10s''' $$;
+
+-- The rows of a query on a shard, as JSON.
+CREATE FUNCTION howdah_shards._ask(shard text, query text, conninfo text DEFAULT NULL) RETURNS SETOF jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    said text;
+BEGIN
+    RETURN QUERY EXECUTE format('SELECT r::jsonb FROM %s($1, $2) AS t(r text)', howdah_shards._dblink('dblink'))
+        USING coalesce(conninfo, howdah_shards._conninfo(shard)) || howdah_shards._options(),
+            format('SELECT pg_catalog.to_jsonb(q)::text FROM (%s) q', query);
+EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
+    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
+    RAISE EXCEPTION 'shard "%" does not answer', shard USING ERRCODE = 'sqlclient_unable_to_establish_sqlconnection',
+        DETAIL = said, HINT = 'Check its address and the user mapping on the hub, and repeat the call.';
+END
+$$;
+
+-- Runs statements on a shard, as one transaction unless they say otherwise themselves.
+CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    said text;
+BEGIN
+    EXECUTE format('SELECT %s($1, $2)', howdah_shards._dblink('dblink_exec'))
+        USING howdah_shards._conninfo(shard) || howdah_shards._options(),
+            CASE WHEN locked THEN E'DO $_$ BEGIN PERFORM pg_advisory_xact_lock(7237130); END $_$;\n' ELSE '' END || statements;
+EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
+    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
+    RAISE EXCEPTION 'shard "%" does not answer', shard USING ERRCODE = 'sqlclient_unable_to_establish_sqlconnection',
+        DETAIL = said, HINT = 'Check its address and the user mapping on the hub, and repeat the call.';
+END
+$$;
+
+-- Steps: what a call does, as statements, of the hub (server is null) or of a shard.
+
+CREATE TYPE howdah_shards.step AS (server text, statement text);
+
+-- Runs the steps in their order; those of one shard that follow each other are one transaction there.
+CREATE FUNCTION howdah_shards._run(steps howdah_shards.step[]) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s record;
+BEGIN
+    FOR s IN
+        SELECT g.server, string_agg(g.statement, E';\n' ORDER BY g.ord) AS statements
+        FROM (
+            SELECT u.*, count(*) FILTER (WHERE u.starts) OVER (ORDER BY u.ord) AS part
+            FROM (
+                SELECT x.*, x.server IS NULL OR x.server IS DISTINCT FROM lag(x.server) OVER (ORDER BY x.ord) AS starts
+                FROM unnest(steps) WITH ORDINALITY AS x(server, statement, ord)
+            ) u
+        ) g
+        GROUP BY g.part, g.server ORDER BY g.part
+    LOOP
+        IF s.server IS NULL THEN
+            EXECUTE s.statements;
+        ELSE
+            PERFORM howdah_shards._exec(s.server, s.statements);
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- What every call that changes something begins with: one at a time.
+CREATE FUNCTION howdah_shards._begin() RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    LOCK TABLE howdah_shards.tables IN SHARE ROW EXCLUSIVE MODE;
+END
+$$;
+
+-- What a table is made of, as statements that make it elsewhere.
+
+-- A query that runs on any server: the parts of a table of that server. The statements name objects in full if only
+-- pg_catalog is in the path.
+CREATE FUNCTION howdah_shards._parts_query(schema_name text, table_name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp
+AS $f$ SELECT replace(replace($q$
+    WITH t AS (
+        SELECT c.*, format('%I.%I', n.nspname, c.relname) AS name
+        FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+        WHERE n.nspname = @schema AND c.relname = @table
+    ), a AS (
+        SELECT a.*, t.name, t.relacl, t.relowner, pg_catalog.pg_get_expr(d.adbin, d.adrelid) AS expression
+        FROM t JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+        LEFT JOIN pg_catalog.pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    ), grants AS (
+        SELECT a.attnum::int AS ord, a.name, format('%s (%I)', x.privilege_type, a.attname) AS privilege, x.*
+        FROM a, pg_catalog.aclexplode(a.attacl) x
+        UNION ALL
+        SELECT 0, t.name, x.privilege_type, x.* FROM t, pg_catalog.aclexplode(t.relacl) x WHERE x.grantee <> t.relowner
+    )
+    SELECT 'column' AS part, a.attnum::int AS ord, a.attname::text AS name, pg_catalog.concat_ws(' ',
+        format('%I %s', a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod)),
+        (SELECT format('COLLATE %I.%I', n.nspname, l.collname)
+         FROM pg_catalog.pg_collation l JOIN pg_catalog.pg_namespace n ON n.oid = l.collnamespace
+         JOIN pg_catalog.pg_type y ON y.oid = a.atttypid WHERE l.oid = a.attcollation AND y.typcollation <> l.oid),
+        CASE WHEN a.attgenerated <> '' THEN format('GENERATED ALWAYS AS (%s) %s', a.expression,
+            CASE a.attgenerated WHEN 's' THEN 'STORED' ELSE 'VIRTUAL' END) END,
+        CASE WHEN a.attnotnull THEN 'NOT NULL' END) AS statement
+    FROM a
+    UNION ALL
+    SELECT 'generated', a.attnum, a.attname, NULL FROM a WHERE a.attgenerated <> ''
+    UNION ALL
+    -- The sequences of serial and identity columns; the statement is what the sequence counts, as JSON.
+    SELECT 'sequence', a.attnum, a.attname, pg_catalog.json_build_object(
+        'schema', n.nspname, 'name', s.relname, 'type', pg_catalog.format_type(q.seqtypid, NULL),
+        'identity', a.attidentity, 'increment', q.seqincrement, 'cycle', q.seqcycle, 'start', q.seqstart)::text
+    FROM a
+    JOIN pg_catalog.pg_depend d ON d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = a.attrelid
+        AND d.refobjsubid = a.attnum AND d.classid = 'pg_catalog.pg_class'::regclass AND d.deptype IN ('a', 'i')
+    JOIN pg_catalog.pg_sequence q ON q.seqrelid = d.objid
+    JOIN pg_catalog.pg_class s ON s.oid = d.objid
+    JOIN pg_catalog.pg_namespace n ON n.oid = s.relnamespace
+    UNION ALL
+    SELECT 'default', a.attnum, a.attname, format('ALTER TABLE %s ALTER %I SET DEFAULT %s', a.name, a.attname, a.expression)
+    FROM a WHERE a.expression IS NOT NULL AND a.attgenerated = ''
+    UNION ALL
+    SELECT CASE k.contype WHEN 'c' THEN 'check' WHEN 'f' THEN 'foreign key' ELSE 'constraint' END,
+        CASE k.contype WHEN 'p' THEN 0 ELSE k.oid::bigint END, k.conname,
+        format('ALTER TABLE %s ADD CONSTRAINT %I %s', t.name, k.conname, pg_catalog.pg_get_constraintdef(k.oid))
+    FROM t JOIN pg_catalog.pg_constraint k ON k.conrelid = t.oid
+    WHERE k.contype IN ('c', 'f', 'p', 'u', 'x') AND k.conparentid = 0
+    UNION ALL
+    SELECT 'index', i.indexrelid::bigint, c.relname,
+        pg_catalog.replace(pg_catalog.pg_get_indexdef(i.indexrelid), ' ON ONLY ', ' ON ')
+    FROM t JOIN pg_catalog.pg_index i ON i.indrelid = t.oid JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid
+    WHERE i.indislive AND NOT EXISTS (SELECT FROM pg_catalog.pg_constraint k
+        WHERE k.conindid = i.indexrelid AND k.conrelid = t.oid AND k.contype IN ('p', 'u', 'x'))
+    UNION ALL
+    SELECT 'statistics', s.oid::bigint, s.stxname, pg_catalog.pg_get_statisticsobjdef(s.oid)
+    FROM t JOIN pg_catalog.pg_statistic_ext s ON s.stxrelid = t.oid
+    UNION ALL
+    SELECT 'trigger', g.oid::bigint, g.tgname, pg_catalog.concat_ws('; ', pg_catalog.pg_get_triggerdef(g.oid),
+        CASE g.tgenabled WHEN 'D' THEN format('ALTER TABLE %s DISABLE TRIGGER %I', t.name, g.tgname)
+            WHEN 'A' THEN format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', t.name, g.tgname)
+            WHEN 'R' THEN format('ALTER TABLE %s ENABLE REPLICA TRIGGER %I', t.name, g.tgname) END)
+    FROM t JOIN pg_catalog.pg_trigger g ON g.tgrelid = t.oid WHERE NOT g.tgisinternal AND g.tgparentid = 0
+    UNION ALL
+    SELECT 'comment', 0, '', format('COMMENT ON TABLE %s IS %L', t.name, pg_catalog.obj_description(t.oid, 'pg_class'))
+    FROM t WHERE pg_catalog.obj_description(t.oid, 'pg_class') IS NOT NULL
+    UNION ALL
+    SELECT 'comment', a.attnum, a.attname, format('COMMENT ON COLUMN %s.%I IS %L', a.name, a.attname,
+        pg_catalog.col_description(a.attrelid, a.attnum))
+    FROM a WHERE pg_catalog.col_description(a.attrelid, a.attnum) IS NOT NULL
+    UNION ALL
+    -- Rights have the name of the role, without which the statement is left out; PUBLIC is always there.
+    SELECT 'right', -1, pg_catalog.pg_get_userbyid(t.relowner), format('ALTER TABLE %s OWNER TO %I', t.name,
+        pg_catalog.pg_get_userbyid(t.relowner)) FROM t
+    UNION ALL
+    SELECT 'right', g.ord, CASE WHEN g.grantee <> 0 THEN pg_catalog.pg_get_userbyid(g.grantee) END,
+        format('GRANT %s ON TABLE %s TO %s%s', g.privilege, g.name,
+            CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(g.grantee)) END,
+            CASE WHEN g.is_grantable THEN ' WITH GRANT OPTION' END)
+    FROM grants g
+$q$, '@schema', quote_literal(schema_name)), '@table', quote_literal(table_name)) $f$;
+
+CREATE TYPE howdah_shards.part AS (part text, ord bigint, name text, statement text);
+
+-- The parts of a table of the hub (server is null) or of a shard, in the order in which they can be made.
+CREATE FUNCTION howdah_shards._parts(server text, schema_name text, table_name text) RETURNS SETOF howdah_shards.part
+LANGUAGE plpgsql SET search_path = pg_catalog
+AS $$
+BEGIN
+    IF server IS NULL THEN
+        RETURN QUERY EXECUTE format('SELECT part, ord::bigint, name::text, statement FROM (%s) q ORDER BY part, ord',
+            howdah_shards._parts_query(schema_name, table_name));
+    ELSE
+        RETURN QUERY SELECT p.* FROM howdah_shards._ask(server, howdah_shards._parts_query(schema_name, table_name)) r,
+            jsonb_populate_record(NULL::howdah_shards.part, r) p ORDER BY p.part, p.ord;
+    END IF;
+END
+$$;
+
+-- How far apart the ids of a sequence are, so that the hub (number 0) and each shard (its number) have their own.
+CREATE FUNCTION howdah_shards._stride(type text) RETURNS int
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE type WHEN 'bigint' THEN 1024 WHEN 'integer' THEN 64 END $$;
+
+-- A statement that runs if there is such a role.
+CREATE FUNCTION howdah_shards._if_role(role text, statement text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT CASE WHEN role IS NULL THEN statement ELSE
+        format('DO %L', format('BEGIN IF EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = %L) THEN EXECUTE %L; END IF; END',
+            role, statement)) END
+$$;
+
+-- The statements that make a sharded table without slots. `number` is the shard's, 0 the hub's, whose table has no more
+-- than its rows need; `base` is where the ids of each column with a sequence begin, by the column's name.
+CREATE FUNCTION howdah_shards._table_statements(parts howdah_shards.part[], name text, key text, number int, base jsonb)
+RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog
+AS $$
+DECLARE
+    p howdah_shards.part;
+    q jsonb;
+    numbers text;
+BEGIN
+    RETURN NEXT format('CREATE TABLE %s (%s) PARTITION BY HASH (%I)', name,
+        (SELECT string_agg(x.statement, ', ' ORDER BY x.ord) FROM unnest(parts) x WHERE x.part = 'column'), key);
+    FOR p IN SELECT * FROM unnest(parts) x WHERE x.part = 'sequence' ORDER BY x.ord LOOP
+        q := p.statement::jsonb;
+        numbers := format('INCREMENT BY %s START WITH %s', howdah_shards._stride(q->>'type'), (base->>p.name)::bigint + number);
+        IF q->>'identity' <> '' THEN
+            RETURN NEXT format('ALTER TABLE %s ALTER %I ADD GENERATED %s AS IDENTITY (SEQUENCE NAME %I.%I %s)', name, p.name,
+                -- The hub sends its ids to the partitions of the shards, which from 17 on would refuse them.
+                CASE WHEN q->>'identity' = 'a' AND number = 0 THEN 'ALWAYS' ELSE 'BY DEFAULT' END,
+                q->>'schema', q->>'name', numbers);
+        ELSIF number > 0 THEN
+            RETURN NEXT format('CREATE SEQUENCE %I.%I AS %s %s OWNED BY %s.%I', q->>'schema', q->>'name', q->>'type',
+                numbers, name, p.name);
+        ELSE
+            RETURN NEXT format('ALTER SEQUENCE %I.%I INCREMENT BY %s RESTART WITH %s OWNED BY %s.%I', q->>'schema', q->>'name',
+                howdah_shards._stride(q->>'type'), base->>p.name, name, p.name);
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT x.statement FROM unnest(parts) x WHERE x.part IN ('default', 'check') ORDER BY x.part DESC, x.ord;
+    RETURN QUERY SELECT x.statement FROM unnest(parts) x WHERE x.part = 'comment' ORDER BY x.ord;
+    RETURN QUERY SELECT howdah_shards._if_role(x.name, x.statement) FROM unnest(parts) x WHERE x.part = 'right' ORDER BY x.ord;
+END
+$$;
+
+-- What only the shards' tables have: the second part of their statements, after the slots.
+CREATE FUNCTION howdah_shards._shard_statements(parts howdah_shards.part[]) RETURNS SETOF text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT x.statement FROM unnest(parts) x,
+        array_position(ARRAY['constraint', 'index', 'statistics', 'foreign key', 'trigger'], x.part) AS place
+    WHERE place IS NOT NULL ORDER BY place, x.ord
+$$;
+
+-- The name of a slot's table, the same on the hub and on its shard.
+CREATE FUNCTION howdah_shards._slot_name(table_name text, slot int) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT CASE WHEN octet_length(table_name) <= 57 THEN table_name
+        -- 40 characters may be more than 57 bytes.
+        ELSE left(table_name, 12) || '_' || left(md5(table_name), 8) END || '_s' || slot
+$$;
+
+-- Shards.
+
+-- The settings of a libpq connection string.
+CREATE FUNCTION howdah_shards._settings(conninfo text) RETURNS TABLE (name text, value text)
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog
+AS $f$
+BEGIN
+    IF conninfo IS NULL OR conninfo !~ '^\s*(\w+\s*=\s*(''([^''\\]|\\.)*''|[^\s'']\S*)(\s+|$))+$' THEN
+        RAISE EXCEPTION 'conninfo is not a connection string of settings and values'
+            USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Write it so: host=db1.example port=5432 dbname=app user=howdah password=''secret''. URLs are not taken.';
+    END IF;
+    RETURN QUERY SELECT lower(m[1]), regexp_replace(regexp_replace(m[2], '^''(.*)''$', '\1'), '\\(.)', '\1', 'g')
+        FROM regexp_matches(conninfo, '(\w+)\s*=\s*(''(?:[^''\\]|\\.)*''|[^\s'']\S*)', 'g') m;
+END
+$f$;
+
+-- What is compared between the hub and its shards, asked of either.
+CREATE FUNCTION howdah_shards._facts_query() RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $f$ SELECT $q$
+    SELECT current_setting('server_version_num')::int AS version, pg_catalog.pg_encoding_to_char(d.encoding) AS encoding,
+        pg_catalog.concat_ws('/', coalesce(j->>'datlocprovider', 'c'), d.datcollate, d.datctype,
+            coalesce(j->>'datlocale', j->>'daticulocale')) AS collation,
+        j->>'datcollversion' AS collation_version,
+        pg_catalog.has_database_privilege(d.oid, 'CREATE') AS may_create, current_user AS "user",
+        current_setting('max_prepared_transactions')::int AS prepared, current_setting('wal_level') AS wal_level,
+        pg_catalog.pg_is_in_recovery() AS standby,
+        (SELECT system_identifier FROM pg_catalog.pg_control_system()) || '/' || d.oid AS identity
+    FROM pg_catalog.pg_database d, pg_catalog.to_jsonb(d) j WHERE d.datname = current_database()
+$q$ $f$;
+
+CREATE FUNCTION howdah_shards.add_shard(name text, conninfo text, dry_run boolean DEFAULT false)
+RETURNS TABLE (server text, statement text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    shard alias FOR name;
+    here jsonb;
+    there jsonb;
+    other record;
+    settings text;
+    login text;
+    number int;
+    steps howdah_shards.step[] := '{}';
+    reached text := conninfo;
+BEGIN
+    PERFORM howdah_shards._begin();
+    IF coalesce(shard, '') IN ('', 'hub') OR octet_length(shard) > 63 THEN
+        RAISE EXCEPTION '"%" cannot be the name of a shard', coalesce(shard, '') USING ERRCODE = 'invalid_name',
+            HINT = 'A name has 1 to 63 bytes, and is not hub.';
+    END IF;
+    SELECT string_agg(format('%I %L', s.name, s.value), ', ') FILTER (WHERE s.name NOT IN ('user', 'password', 'sslpassword')),
+        string_agg(format('%I %L', s.name, s.value), ', ') FILTER (WHERE s.name IN ('user', 'password', 'sslpassword'))
+    INTO settings, login FROM howdah_shards._settings(conninfo) s;
+    IF NOT EXISTS (SELECT FROM howdah_shards._settings(conninfo) s WHERE s.name = 'dbname') THEN
+        RAISE EXCEPTION 'conninfo of shard "%" names no database', shard USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'Add dbname=...';
+    END IF;
+    IF NOT EXISTS (SELECT FROM howdah_shards._settings(conninfo) s WHERE s.name = 'user') THEN
+        -- libpq's default would be the account that the hub's server runs as.
+        login := concat_ws(', ', format('"user" %L', current_user), login);
+        reached := format('%s user=''%s''', conninfo, replace(replace(current_user, '\', '\\'), '''', '\'''));
+    END IF;
+    there := howdah_shards._ask(shard, howdah_shards._facts_query(), reached);
+    EXECUTE format('SELECT to_jsonb(q) FROM (%s) q', howdah_shards._facts_query()) INTO here;
+    IF (there->>'version')::int < 140000 THEN
+        RAISE EXCEPTION 'shard "%" is PostgreSQL %', shard, (there->>'version')::int / 10000
+            USING ERRCODE = 'feature_not_supported', HINT = 'Shards are PostgreSQL 14 or newer.';
+    ELSIF (there->>'standby')::boolean THEN
+        RAISE EXCEPTION 'shard "%" is a standby', shard USING ERRCODE = 'read_only_sql_transaction',
+            HINT = 'Name the primary.';
+    ELSIF there->>'encoding' <> here->>'encoding' OR there->>'collation' <> here->>'collation' THEN
+        RAISE EXCEPTION 'shard "%" has the encoding % and the collation %, and the hub has % and %', shard,
+            there->>'encoding', there->>'collation', here->>'encoding', here->>'collation'
+            USING ERRCODE = 'collation_mismatch',
+            DETAIL = 'The hub merges what shards sort and compare, so both have to do it alike.',
+            HINT = 'Make the shard''s database with the encoding, the locale and the locale provider of the hub''s.';
+    ELSIF NOT (there->>'may_create')::boolean THEN
+        RAISE EXCEPTION 'user "%" may not create schemas on shard "%"', there->>'user', shard
+            USING ERRCODE = 'insufficient_privilege',
+            HINT = format('There: GRANT CREATE ON DATABASE ... TO %I', there->>'user');
+    ELSIF there->>'identity' = here->>'identity' THEN
+        RAISE EXCEPTION 'shard "%" is the hub''s own database', shard USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'A shard is another database, on a server of its own if it is to help.';
+    END IF;
+    FOR other IN SELECT s.shard FROM howdah_shards._shards s WHERE s.shard <> add_shard.name LOOP
+        IF (SELECT a->>'identity' FROM howdah_shards._ask(other.shard, howdah_shards._facts_query()) a) = there->>'identity' THEN
+            RAISE EXCEPTION 'shard "%" is the same database as shard "%"', shard, other.shard
+                USING ERRCODE = 'duplicate_object', HINT = 'Each shard is a database of its own.';
+        END IF;
+    END LOOP;
+    IF there->>'collation_version' <> here->>'collation_version' THEN
+        RAISE WARNING 'shard "%" has version % of the collation, and the hub has %', shard,
+            there->>'collation_version', here->>'collation_version'
+            USING HINT = 'Have the same operating system on all servers, or the order of texts may differ.';
+    END IF;
+    IF (there->>'prepared')::int = 0 THEN
+        RAISE NOTICE 'shard "%" has max_prepared_transactions = 0, so run_on_shards commits one server after another', shard;
+    END IF;
+    IF there->>'wal_level' <> 'logical' THEN
+        RAISE NOTICE 'shard "%" has wal_level = %, so no slot can be moved from it', shard, there->>'wal_level';
+    END IF;
+
+    IF EXISTS (SELECT FROM pg_foreign_server s WHERE s.srvname = shard) THEN
+        IF NOT EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = add_shard.name) THEN
+            RAISE EXCEPTION 'there is a foreign server "%" that is no shard', shard USING ERRCODE = 'duplicate_object',
+                HINT = 'Give the shard another name.';
+        ELSIF (SELECT a->>'identity' FROM howdah_shards._ask(shard, howdah_shards._facts_query()) a) <> there->>'identity' THEN
+            RAISE EXCEPTION 'shard "%" is another database', shard USING ERRCODE = 'duplicate_object',
+                HINT = format('Give the shard another name, or change the address of this one by ALTER SERVER %I.', shard);
+        END IF;
+        SELECT s.number INTO number FROM howdah_shards._shards s WHERE s.shard = add_shard.name;
+    ELSE
+        SELECT coalesce((SELECT m.shards_made FROM howdah_shards.map m), 0) + 1 INTO number;
+        steps := steps || ARRAY[
+            (NULL, 'INSERT INTO howdah_shards.map AS m (shards_made) VALUES (1)'
+                ' ON CONFLICT (one) DO UPDATE SET shards_made = m.shards_made + 1')::howdah_shards.step,
+            (NULL, format('CREATE SERVER %I TYPE ''howdah_shard'' VERSION %L FOREIGN DATA WRAPPER postgres_fdw OPTIONS (%s)',
+                shard, number, concat_ws(', ', settings, 'batch_size ''1000''', 'fetch_size ''1000''',
+                    'async_capable ''true''')))::howdah_shards.step,
+            (NULL, format('CREATE USER MAPPING FOR CURRENT_USER SERVER %I OPTIONS (%s)', shard, login))::howdah_shards.step];
+    END IF;
+    steps := steps || (shard, howdah_shards._home())::howdah_shards.step;
+    -- DDL for all shards finds the sharded tables on each of them.
+    steps := steps || coalesce((SELECT array_agg((shard, n.statement)::howdah_shards.step ORDER BY t.relation, n.ord)
+        FROM howdah_shards.tables t
+        CROSS JOIN LATERAL howdah_shards._new_home(t.relation, shard, number) WITH ORDINALITY n(statement, ord)
+        WHERE t.kind = 'sharded'), '{}');
+    IF NOT dry_run THEN
+        PERFORM howdah_shards._run(steps);
+    END IF;
+    -- A password is none of what is shown.
+    RETURN QUERY SELECT coalesce(x.server, 'hub'), regexp_replace(x.statement, '((ssl)?password) ''(''''|[^''])*''', '\1 ''...''', 'g')
+        FROM unnest(steps) x;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.add_shard(text, text, boolean) IS
+'Makes a database a shard: a foreign server of this name with a user mapping for the calling role. conninfo is libpq''s
+(settings and values, no URL), as the hub''s server reaches it. With dry_run the statements are returned and not run; they are
+returned otherwise too. A repeat completes what is missing. Other roles need user mappings of their own. Errors: 08001 does not
+answer; 0A000 older than 14; 25006 a standby; 42P21 another encoding or collation than the hub''s; 42501 no right to create
+schemas there; 42710 the name or the database is taken; 22023 conninfo is not understood, or is the hub itself; 42602 the name.';
+
+-- The schema of ours on a shard: what was made there for the hub, and by which transaction of the hub.
+CREATE FUNCTION howdah_shards._home() RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $f$ SELECT $q$CREATE SCHEMA IF NOT EXISTS howdah_shard;
+CREATE TABLE IF NOT EXISTS howdah_shard.made (name text PRIMARY KEY, transaction text NOT NULL);
+COMMENT ON TABLE howdah_shard.made IS 'Tables that the hub of howdah_shards has made here, and its transaction that did'$q$ $f$;
+
+CREATE VIEW howdah_shards.shards AS
+SELECT s.shard, s.number,
+    (SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.options) o WHERE o.option_name = 'host') AS host,
+    (SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.options) o WHERE o.option_name = 'port') AS port,
+    (SELECT o.option_value FROM pg_catalog.pg_options_to_table(s.options) o WHERE o.option_name = 'dbname') AS dbname,
+    (SELECT pg_catalog.count(*) FROM howdah_shards._slots l WHERE l.shard = s.shard) AS slots
+FROM howdah_shards._shards s;
+COMMENT ON VIEW howdah_shards.shards IS
+'The shards: name, number (the remainder of the ids that its sequences give), address, and how many slots they have.';
+
+-- What the slots of a shard take; nothing if it does not answer.
+CREATE FUNCTION howdah_shards._sizes(shard text) RETURNS TABLE (schema_name text, slot_name text, rows bigint, bytes bigint)
+LANGUAGE plpgsql STABLE
+AS $$
+BEGIN
+    RETURN QUERY SELECT a->>'nspname', a->>'relname', (a->>'rows')::bigint, (a->>'bytes')::bigint
+        FROM howdah_shards._ask(shard, 'SELECT n.nspname, c.relname, pg_catalog.pg_total_relation_size(c.oid) AS bytes,
+            CASE WHEN c.reltuples >= 0 THEN c.reltuples::bigint ELSE s.n_live_tup END AS rows
+            FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+            LEFT JOIN pg_catalog.pg_stat_all_tables s ON s.relid = c.oid
+            WHERE c.relispartition AND c.relkind = ''r''') a;
+EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
+    RAISE WARNING 'shard "%" does not answer', shard;
+END
+$$;
+
+CREATE VIEW howdah_shards.placements AS
+SELECT s.relation AS "table", s.slot, s.shard, z.rows, z.bytes
+FROM howdah_shards._slots s
+JOIN pg_catalog.pg_class c ON c.oid = s.slot_relation
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN (SELECT h.shard, y.* FROM howdah_shards._shards h CROSS JOIN LATERAL howdah_shards._sizes(h.shard) y) z
+    ON z.shard = s.shard AND z.schema_name = n.nspname AND z.slot_name = s.slot_name;
+COMMENT ON VIEW howdah_shards.placements IS
+'The slots of the sharded tables, their shards, and how many rows (an estimate of the shard''s) and bytes (with indexes) they
+have; these are null while a shard does not answer. It asks all shards.';
+
+-- The statements that make an existing sharded table on a new shard, none if the table is there.
+CREATE FUNCTION howdah_shards._new_home(relation regclass, shard text, number int) RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    r record;
+    parts howdah_shards.part[];
+    base jsonb;
+BEGIN
+    SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname) AS name, a.attname INTO r
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_partitioned_table p ON p.partrelid = c.oid
+    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.partattrs[0] WHERE c.oid = relation;
+    IF EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = _new_home.shard)
+        AND EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one WHERE to_regclass(%L) IS NOT NULL', r.name))) THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts
+    FROM howdah_shards._parts((SELECT min(s.shard) FROM howdah_shards._slots s WHERE s.relation = _new_home.relation),
+        r.nspname, r.relname) p;
+    -- Any multiple of the stride will do to begin at, since no other server has the remainder.
+    SELECT coalesce(jsonb_object_agg(x.name, (x.statement::jsonb->>'start')::bigint / howdah_shards._stride(x.statement::jsonb->>'type')
+        * howdah_shards._stride(x.statement::jsonb->>'type')), '{}') INTO base
+    FROM unnest(parts) x WHERE x.part = 'sequence';
+    RETURN NEXT format('CREATE SCHEMA IF NOT EXISTS %I', r.nspname);
+    RETURN QUERY SELECT howdah_shards._table_statements(parts, r.name, r.attname, number, base);
+    RETURN QUERY SELECT howdah_shards._shard_statements(parts);
+    RETURN NEXT format('INSERT INTO howdah_shard.made VALUES (%L, %L) ON CONFLICT (name) DO UPDATE SET transaction = excluded.transaction',
+        r.name, pg_current_xact_id()::text);
+END
+$$;
+
+-- Sharded tables.
+
+-- The name of a table in full.
+CREATE FUNCTION howdah_shards._name(relation oid) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
+$$;
+
+-- This hub, and this transaction of it: what says later whether what it made on a shard counts.
+CREATE FUNCTION howdah_shards._transaction() RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$
+    SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()), d.oid, pg_current_xact_id())
+    FROM pg_database d WHERE d.datname = current_database()
+$$;
+
+-- Raises unless the name is free on a shard; gives the statement that removes what a failed call has left there, or null.
+CREATE FUNCTION howdah_shards._free_name(shard text, name text) RETURNS text
+LANGUAGE plpgsql SET search_path = pg_catalog
+AS $$
+DECLARE
+    made text;
+    hub text := regexp_replace(howdah_shards._transaction(), '/\d+$', '');
+    found jsonb;
+BEGIN
+    SELECT a INTO found FROM howdah_shards._ask(shard, format(
+        'SELECT (SELECT m.transaction FROM howdah_shard.made m WHERE m.name = %L) AS made, to_regclass(%1$L) IS NOT NULL AS taken',
+        name)) a;
+    IF NOT (found->>'taken')::boolean THEN
+        RETURN NULL;
+    END IF;
+    made := found->>'made';
+    IF made IS NULL OR regexp_replace(made, '/\d+$', '') <> hub
+        OR pg_xact_status(substring(made FROM '\d+$')::xid8) IS DISTINCT FROM 'aborted' THEN
+        RAISE EXCEPTION 'there is a table % on shard "%"', name, shard USING ERRCODE = 'duplicate_table',
+            HINT = 'Its rows are none of this table''s: save what is of use, and drop it there.';
+    END IF;
+    RETURN format('DROP TABLE %s', name);
+END
+$$;
+
+-- Raises the reason for which a table cannot be sharded by a key.
+CREATE FUNCTION howdah_shards._check_table(relation regclass, key name, with_table regclass) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog
+AS $$
+#variable_conflict use_variable
+DECLARE
+    t record;
+    k record;
+    o record;
+    other_key record;
+BEGIN
+    SELECT c.*, pg_get_userbyid(c.relowner) AS owner INTO t FROM pg_class c WHERE c.oid = relation;
+    IF NOT pg_has_role(t.relowner, 'USAGE') THEN
+        RAISE EXCEPTION 'table % is not yours', relation USING ERRCODE = 'insufficient_privilege',
+            HINT = format('Call the function as %I, or as a superuser.', t.owner);
+    ELSIF t.relkind <> 'r' OR t.relpersistence <> 'p' OR t.reloftype <> 0 THEN
+        RAISE EXCEPTION '% is not an ordinary table', relation USING ERRCODE = 'wrong_object_type',
+            HINT = 'Sharded can be: a table that is neither partitioned, foreign, temporary, unlogged nor typed.';
+    ELSIF EXISTS (SELECT FROM pg_inherits i WHERE relation IN (i.inhrelid, i.inhparent)) THEN
+        RAISE EXCEPTION 'table % is part of an inheritance or a partition', relation USING ERRCODE = 'wrong_object_type',
+            HINT = 'Detach it: ALTER TABLE ... NO INHERIT ..., or DETACH PARTITION.';
+    ELSIF t.relrowsecurity OR EXISTS (SELECT FROM pg_policy p WHERE p.polrelid = relation) THEN
+        RAISE EXCEPTION 'table % has row security', relation USING ERRCODE = 'feature_not_supported',
+            HINT = 'The roles of a query through the hub are those of its user mappings, so policies are not carried over.';
+    ELSIF EXISTS (SELECT FROM pg_rewrite r WHERE r.ev_class = relation) THEN
+        RAISE EXCEPTION 'table % has rules', relation USING ERRCODE = 'feature_not_supported',
+            HINT = 'Drop the rules; triggers for each row are carried over.';
+    END IF;
+
+    SELECT a.attnum, a.attgenerated, a.attcollation, y.oid AS type INTO k
+    FROM pg_attribute a, LATERAL (
+        WITH RECURSIVE d AS (
+            SELECT y.oid, y.typtype, y.typbasetype FROM pg_type y WHERE y.oid = a.atttypid
+            UNION ALL
+            SELECT y.oid, y.typtype, y.typbasetype FROM d JOIN pg_type y ON y.oid = d.typbasetype AND d.typtype = 'd'
+        ) SELECT d.oid FROM d WHERE d.typtype <> 'd') y
+    WHERE a.attrelid = relation AND a.attname = key AND a.attnum > 0 AND NOT a.attisdropped;
+    IF k IS NULL THEN
+        RAISE EXCEPTION 'table % has no column "%"', relation, key USING ERRCODE = 'undefined_column',
+            HINT = 'The key is one column of the table.';
+    ELSIF k.attgenerated <> '' THEN
+        RAISE EXCEPTION 'column "%" of table % is generated', key, relation USING ERRCODE = 'feature_not_supported',
+            HINT = 'Choose a stored column as the key.';
+    ELSIF k.type NOT IN ('int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'uuid'::regtype, 'text'::regtype,
+            'varchar'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype) THEN
+        RAISE EXCEPTION 'column "%" of table % has the type %', key, relation, k.type::regtype
+            USING ERRCODE = 'datatype_mismatch', HINT = 'A key is smallint, integer, bigint, uuid, text, character varying, '
+                'date, timestamp or timestamp with time zone, or a domain over one of them.';
+    ELSIF EXISTS (SELECT FROM pg_collation l WHERE l.oid = k.attcollation AND NOT l.collisdeterministic) THEN
+        RAISE EXCEPTION 'column "%" of table % has a collation that is not deterministic', key, relation
+            USING ERRCODE = 'feature_not_supported', HINT = 'Texts that are equal need not have the same bytes: choose another collation.';
+    END IF;
+
+    FOR o IN SELECT i.*, c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = relation LOOP
+        IF o.indisunique AND NOT k.attnum = ANY ((o.indkey::int2[])[0:o.indnkeyatts - 1]) THEN
+            RAISE EXCEPTION 'unique index "%" of table % does not contain the key "%"', o.relname, relation, key
+                USING ERRCODE = 'feature_not_supported', DETAIL = 'No shard can know what values the others have.',
+                HINT = 'Have the key in it, or drop it.';
+        ELSIF o.indisexclusion THEN
+            RAISE EXCEPTION 'table % has the exclusion constraint "%"', relation, o.relname
+                USING ERRCODE = 'feature_not_supported', HINT = 'Drop it.';
+        ELSIF NOT o.indisvalid THEN
+            RAISE EXCEPTION 'index "%" of table % is not valid', o.relname, relation
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'REINDEX it, or drop it.';
+        END IF;
+    END LOOP;
+
+    IF with_table IS NOT NULL THEN
+        SELECT p.partattrs[0] AS attnum, r.key_type INTO other_key
+        FROM howdah_shards.routes r
+        JOIN pg_partitioned_table p ON p.partrelid = with_table
+        JOIN pg_class c ON c.oid = with_table AND c.relname = r.table_name AND c.relnamespace = r.schema_name::regnamespace
+        WHERE r.kind = 'sharded' LIMIT 1;
+        IF other_key IS NULL THEN
+            RAISE EXCEPTION '% is not a sharded table', with_table USING ERRCODE = 'wrong_object_type',
+                HINT = 'colocate_with names one that is: SELECT DISTINCT table_name FROM howdah_shards.routes.';
+        ELSIF other_key.key_type <> format_type(k.type, NULL) THEN
+            RAISE EXCEPTION 'key "%" of table % has the type %, and that of % has %', key, relation, k.type::regtype,
+                with_table, other_key.key_type USING ERRCODE = 'datatype_mismatch',
+                HINT = 'Equal values of different types are in different slots: change the type of one of them.';
+        END IF;
+    END IF;
+
+    FOR o IN SELECT f.*, pg_get_constraintdef(f.oid) AS definition, r.kind FROM pg_constraint f
+        LEFT JOIN howdah_shards.tables r ON r.relation = f.confrelid
+        WHERE f.contype = 'f' AND relation IN (f.conrelid, f.confrelid) LOOP
+        IF o.conrelid = relation AND o.kind = 'reference' THEN
+            CONTINUE;
+        ELSIF o.conrelid <> o.confrelid THEN
+            RAISE EXCEPTION 'foreign key "%" is between % and %, which would not be on the same servers', o.conname,
+                o.conrelid::regclass, o.confrelid::regclass USING ERRCODE = 'feature_not_supported',
+                HINT = format('If both are to be sharded by the columns that refer to each other: ALTER TABLE %s DROP CONSTRAINT %I, '
+                    'distribute both, and have the shards make it again: CALL howdah_shards.run_on_shards(%L, hub => false). '
+                    'A small table that all refer to becomes one by CALL howdah_shards.reference_table.',
+                    o.conrelid::regclass, o.conname, format('ALTER TABLE %s ADD CONSTRAINT %I %s', o.conrelid::regclass,
+                        o.conname, o.definition));
+        ELSIF array_position(o.conkey, k.attnum) IS NULL OR array_position(o.conkey, k.attnum)
+                IS DISTINCT FROM array_position(o.confkey, k.attnum) THEN
+            RAISE EXCEPTION 'foreign key "%" of table % to itself does not have the key "%" on both sides', o.conname,
+                relation, key USING ERRCODE = 'feature_not_supported', HINT = 'Have the key in it, or drop it.';
+        END IF;
+    END LOOP;
+
+    FOR o IN SELECT g.* FROM pg_trigger g WHERE g.tgrelid = relation AND NOT g.tgisinternal LOOP
+        IF o.tgtype & 1 = 0 OR o.tgnewtable IS NOT NULL OR o.tgoldtable IS NOT NULL THEN
+            RAISE EXCEPTION 'trigger "%" of table % is one for each statement, or has transition tables', o.tgname, relation
+                USING ERRCODE = 'feature_not_supported',
+                HINT = 'A statement through the hub is several on the shards: have a trigger for each row, or drop it.';
+        END IF;
+    END LOOP;
+    FOR o IN SELECT a.attname, q.*, format_type(q.seqtypid, NULL) AS type FROM pg_depend d
+        JOIN pg_sequence q ON q.seqrelid = d.objid
+        JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation AND d.classid = 'pg_class'::regclass
+            AND d.deptype IN ('a', 'i') LOOP
+        IF howdah_shards._stride(o.type) IS NULL OR o.seqincrement <> 1 OR o.seqcycle THEN
+            RAISE EXCEPTION 'the sequence of column "%" of table % cannot be divided between shards', o.attname, relation
+                USING ERRCODE = 'feature_not_supported', DETAIL = 'It is a smallint, has an increment, or begins again.',
+                HINT = 'Have a bigint or integer that counts by one, or a uuid.';
+        END IF;
+    END LOOP;
+    FOR o IN SELECT a.attname, s.relname FROM pg_attrdef d
+        JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
+        JOIN pg_depend p ON p.classid = 'pg_attrdef'::regclass AND p.objid = d.oid AND p.refclassid = 'pg_class'::regclass
+        JOIN pg_class s ON s.oid = p.refobjid AND s.relkind = 'S'
+        WHERE d.adrelid = relation AND NOT EXISTS (SELECT FROM pg_depend w WHERE w.classid = 'pg_class'::regclass
+            AND w.objid = s.oid AND w.refclassid = 'pg_class'::regclass AND w.refobjid = relation AND w.deptype = 'a') LOOP
+        RAISE EXCEPTION 'the default of column "%" of table % uses sequence "%", which is not its own', o.attname, relation, o.relname
+            USING ERRCODE = 'feature_not_supported',
+            HINT = format('If no other table uses it: ALTER SEQUENCE %I OWNED BY %s.%I.', o.relname, relation, o.attname);
+    END LOOP;
+    FOR o IN SELECT DISTINCT pg_describe_object(d.classid, d.objid, 0) AS what, d.classid FROM pg_depend d
+        WHERE d.refclassid = 'pg_class'::regclass AND d.refobjid = relation
+            AND d.classid IN ('pg_rewrite'::regclass, 'pg_proc'::regclass, 'pg_publication_rel'::regclass) LOOP
+        RAISE EXCEPTION 'something depends on table %: %', relation, o.what USING ERRCODE = 'dependent_objects_still_exist',
+            HINT = 'The hub''s table is replaced by a partitioned one: drop what depends on it, and make it again afterwards.';
+    END LOOP;
+END
+$$;
+
+-- Raises if a shard lacks a type or a function that the table's definition names, or has another enumeration.
+CREATE FUNCTION howdah_shards._check_shard(relation regclass, shard text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog
+AS $$
+DECLARE
+    o record;
+    there jsonb;
+BEGIN
+    FOR o IN
+        SELECT DISTINCT format_type(y.oid, NULL) AS type, (SELECT jsonb_agg(e.enumlabel ORDER BY e.enumsortorder)
+            FROM pg_enum e WHERE e.enumtypid = y.oid) AS labels
+        FROM pg_attribute a JOIN pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = relation AND a.attnum > 0 AND NOT a.attisdropped AND y.oid >= 16384
+    LOOP
+        there := howdah_shards._ask(shard, format('SELECT to_regtype(%L) AS type, (SELECT jsonb_agg(e.enumlabel
+            ORDER BY e.enumsortorder) FROM pg_enum e WHERE e.enumtypid = to_regtype(%1$L)) AS labels', o.type));
+        IF there->>'type' IS NULL THEN
+            RAISE EXCEPTION 'type % is not on shard "%"', o.type, shard USING ERRCODE = 'undefined_object',
+                HINT = 'Make it there: CALL howdah_shards.run_on_shards(''CREATE TYPE ...'', hub => false).';
+        ELSIF nullif(there->'labels', 'null') IS DISTINCT FROM o.labels THEN
+            RAISE EXCEPTION 'type % has other values on shard "%"', o.type, shard USING ERRCODE = 'datatype_mismatch',
+                HINT = 'Have the same values in the same order: ALTER TYPE ... ADD VALUE.';
+        END IF;
+    END LOOP;
+    FOR o IN
+        SELECT DISTINCT g.tgfoid::regprocedure::text AS name FROM pg_trigger g WHERE g.tgrelid = relation AND NOT g.tgisinternal
+    LOOP
+        IF NOT EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one WHERE to_regprocedure(%L) IS NOT NULL', o.name))) THEN
+            RAISE EXCEPTION 'function % of a trigger is not on shard "%"', o.name, shard USING ERRCODE = 'undefined_function',
+                HINT = 'Make it there: CALL howdah_shards.run_on_shards(pg_get_functiondef(...), hub => false).';
+        END IF;
+    END LOOP;
+    IF EXISTS (SELECT FROM pg_trigger g WHERE g.tgrelid = relation AND NOT g.tgisinternal) THEN
+        BEGIN
+            PERFORM howdah_shards._exec(shard, 'SET session_replication_role = replica');
+        EXCEPTION WHEN insufficient_privilege THEN
+            RAISE EXCEPTION 'the triggers of table % would fire on shard "%" for its rows of today', relation, shard
+                USING ERRCODE = 'insufficient_privilege',
+                HINT = 'Let its user there SET session_replication_role, or drop the triggers and make them again afterwards.';
+        END;
+    END IF;
+END
+$$;
+
+CREATE FUNCTION howdah_shards.distribute_table(relation regclass, key name, slots int DEFAULT NULL,
+    colocate_with regclass DEFAULT NULL, dry_run boolean DEFAULT false)
+RETURNS TABLE (server text, statement text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    rel alias FOR relation;
+    modulus int;
+    colocation int;
+    was record;
+    t record;
+    s record;
+    q record;
+    parts howdah_shards.part[];
+    placed text[];
+    columns text;
+    base jsonb := '{}';
+    top bigint;
+    steps howdah_shards.step[] := '{}';
+    first_name text;
+    old_name text;
+    triggered boolean;
+BEGIN
+    PERFORM howdah_shards._begin();
+    IF rel IS NULL OR key IS NULL THEN
+        RAISE EXCEPTION 'relation and key must not be null' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'SELECT howdah_shards.distribute_table(''orders'', ''customer_id'').';
+    END IF;
+    SELECT c.relname::text, n.nspname::text, format('%I.%I', n.nspname, c.relname) AS name, c.reloptions INTO t
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = rel;
+    IF t IS NULL THEN
+        RAISE EXCEPTION 'there is no table %', rel USING ERRCODE = 'undefined_table', HINT = 'It was dropped a moment ago.';
+    END IF;
+    SELECT x.kind, x.colocation, r.key_name, r.modulus INTO was FROM howdah_shards.tables x
+    LEFT JOIN howdah_shards.routes r ON r.schema_name = t.nspname AND r.table_name = t.relname WHERE x.relation = rel LIMIT 1;
+    IF was.kind = 'reference' OR was.key_name <> key OR was.modulus <> slots
+        OR was.colocation <> (SELECT x.colocation FROM howdah_shards.tables x WHERE x.relation = colocate_with) THEN
+        RAISE EXCEPTION 'table % is already %', rel, coalesce(format('sharded by "%s" in %s slots', was.key_name, was.modulus), 'a reference table')
+            USING ERRCODE = 'duplicate_object', HINT = 'CALL howdah_shards.undistribute_table first.';
+    ELSIF was.kind IS NOT NULL THEN
+        RETURN;
+    END IF;
+    IF NOT dry_run THEN
+        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', t.name);
+    END IF;
+    PERFORM howdah_shards._check_table(rel, key, colocate_with);
+    IF colocate_with IS NULL THEN
+        modulus := coalesce(slots, 32);
+        colocation := 1 + coalesce((SELECT m.colocations_made FROM howdah_shards.map m), 0);
+        steps := steps || (NULL, 'UPDATE howdah_shards.map SET colocations_made = colocations_made + 1')::howdah_shards.step;
+    ELSE
+        SELECT max(l.modulus), max(l.colocation) INTO modulus, colocation FROM howdah_shards._slots l WHERE l.relation = colocate_with;
+        IF slots <> modulus THEN
+            RAISE EXCEPTION 'slots must be % as those of %, and is %', modulus, colocate_with, slots
+                USING ERRCODE = 'invalid_parameter_value', HINT = 'Leave slots out.';
+        END IF;
+    END IF;
+    IF modulus NOT BETWEEN 1 AND 1024 THEN
+        RAISE EXCEPTION 'slots must be 1 to 1024, and is %', modulus USING ERRCODE = 'invalid_parameter_value',
+            HINT = 'It cannot be changed later: take as many as there could ever be shards, or some times that.';
+    END IF;
+    -- placed[slot + 1] is the slot's shard.
+    IF colocate_with IS NULL THEN
+        SELECT array_agg(h.shards[1 + slot % cardinality(h.shards)] ORDER BY slot) INTO placed
+        FROM (SELECT array_agg(x.shard ORDER BY x.number) AS shards FROM howdah_shards._shards x) h, generate_series(0, modulus - 1) slot
+        WHERE cardinality(h.shards) > 0;
+    ELSE
+        SELECT array_agg(l.shard ORDER BY l.slot) INTO placed FROM howdah_shards._slots l WHERE l.relation = colocate_with;
+    END IF;
+    IF placed IS NULL THEN
+        RAISE EXCEPTION 'there is no shard' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.add_shard(''s1'', ''host=... dbname=... user=... password=...'') first.';
+    END IF;
+
+    SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts FROM howdah_shards._parts(NULL, t.nspname, t.relname) p;
+    FOR q IN SELECT x.name, x.statement::jsonb AS j FROM unnest(parts) x WHERE x.part = 'sequence' LOOP
+        EXECUTE format('SELECT greatest(0, max(%I), (SELECT last_value FROM %I.%I)) FROM %s', q.name, q.j->>'schema', q.j->>'name', t.name)
+            INTO top;
+        base := base || jsonb_build_object(q.name, (top / howdah_shards._stride(q.j->>'type') + 1) * howdah_shards._stride(q.j->>'type'));
+    END LOOP;
+    triggered := EXISTS (SELECT FROM unnest(parts) x WHERE x.part = 'trigger');
+
+    FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
+        PERFORM howdah_shards._check_shard(rel, s.shard);
+        SELECT steps || array_agg((s.shard, y.statement)::howdah_shards.step ORDER BY y.phase, y.ord) INTO steps FROM (
+            SELECT 1 AS phase, 1::bigint AS ord, howdah_shards._free_name(s.shard, t.name) AS statement
+            UNION ALL
+            SELECT 2, 1, format('CREATE SCHEMA IF NOT EXISTS %I', t.nspname)
+            UNION ALL
+            SELECT 3, x.ord, x.x FROM howdah_shards._table_statements(parts, t.name, key, s.number, base) WITH ORDINALITY x(x, ord)
+            UNION ALL
+            SELECT 4, slot, format('CREATE TABLE %I.%I PARTITION OF %s FOR VALUES WITH (MODULUS %s, REMAINDER %s)%s', t.nspname,
+                howdah_shards._slot_name(t.relname, slot), t.name, modulus, slot, ' WITH (' || array_to_string(t.reloptions, ', ') || ')')
+            FROM generate_series(0, modulus - 1) slot WHERE placed[slot + 1] = s.shard
+            UNION ALL
+            SELECT 5, x.ord, x.x FROM howdah_shards._shard_statements(parts) WITH ORDINALITY x(x, ord)
+            UNION ALL
+            SELECT 6, 1, format('INSERT INTO howdah_shard.made VALUES (%L, %L) ON CONFLICT (name) DO UPDATE SET transaction = excluded.transaction',
+                t.name, howdah_shards._transaction())
+        ) y WHERE y.statement IS NOT NULL;
+    END LOOP;
+
+    old_name := format('%I.%I', t.nspname, 'howdah_shards_old_' || rel::oid);
+    SELECT string_agg(format('%I', x.name), ', ' ORDER BY x.ord) INTO columns FROM unnest(parts) x
+    WHERE x.part = 'column' AND NOT EXISTS (SELECT FROM unnest(parts) g WHERE g.part = 'generated' AND g.name = x.name);
+    SELECT steps || array_agg((NULL, y.statement)::howdah_shards.step ORDER BY y.phase, y.ord) INTO steps FROM (
+        SELECT 1 AS phase, 0::bigint AS ord, format('ALTER TABLE %s RENAME TO %I', t.name, 'howdah_shards_old_' || rel::oid) AS statement
+        UNION ALL
+        SELECT 2, x.ord, CASE WHEN x.statement::jsonb->>'identity' <> '' THEN format('ALTER TABLE %s ALTER %I DROP IDENTITY', old_name, x.name)
+            ELSE format('ALTER SEQUENCE %I.%I OWNED BY NONE', x.statement::jsonb->>'schema', x.statement::jsonb->>'name') END
+        FROM unnest(parts) x WHERE x.part = 'sequence'
+        UNION ALL
+        SELECT 3, x.ord, x.x FROM howdah_shards._table_statements(parts, t.name, key, 0, base) WITH ORDINALITY x(x, ord)
+        UNION ALL
+        SELECT 4, slot, howdah_shards._foreign_slot(t.nspname, t.relname, howdah_shards._slot_name(t.relname, slot), modulus, slot, placed[slot + 1])
+        FROM generate_series(0, modulus - 1) slot
+        UNION ALL
+        -- Triggers of the shards are for rows that come, not for those that are there.
+        SELECT 5, x.number, howdah_shards._without_triggers(x.shard, true) FROM howdah_shards._shards x WHERE triggered
+        UNION ALL
+        SELECT 6, 0, format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %s', t.name, columns, old_name)
+        UNION ALL
+        SELECT 7, x.number, howdah_shards._without_triggers(x.shard, false) FROM howdah_shards._shards x WHERE triggered
+        UNION ALL
+        SELECT 8, 0, format('DROP TABLE %s', old_name)
+        UNION ALL
+        SELECT 8, 1, format('INSERT INTO howdah_shards.tables VALUES (%L, ''sharded'', %s)', t.name, colocation)
+    ) y;
+    IF NOT dry_run THEN
+        PERFORM howdah_shards._run(steps);
+        PERFORM howdah_shards._note_change();
+    END IF;
+    RETURN QUERY SELECT coalesce(x.server, 'hub'), x.statement FROM unnest(steps) x;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.distribute_table(regclass, name, int, regclass, boolean) IS
+'Divides a table between the shards by a hash of its column key, into slots (32 unless said, fixed from then on) that are dealt
+to the shards in turn, or lie where those of the sharded table colocate_with do. On the hub the table is replaced by a partitioned
+one whose partitions are foreign tables; its rows are moved. The shards get columns, defaults, identities, constraints, indexes,
+triggers for each row, statistics, comments, and the rights of the roles that they have. One transaction: the table is locked
+until it ends, and if it fails the hub has its table as it was; a repeat removes what it left on the shards. Call it in a
+transaction of its own. Ids: of a sequence the hub and each shard have every 1024th value (bigint) or 64th (integer);
+uuidv7() of PostgreSQL 18 needs no sequence, and is the better id. With dry_run the statements are returned and not run.
+A table that is sharded so already is left alone.
+Errors: 42P01, 42703, 42809, 42804 no such table, column, kind of table, type of key; 0A000 a unique index without the key, a
+foreign key to a table that is not on the same shards, an exclusion constraint, row security, rules, triggers for each statement, sequences that
+cannot be divided; 2BP01 views and functions that depend on the table; 42704, 42883 a type, a function that a shard lacks; 42P07
+a shard has a table of that name; 42710 sharded otherwise; 22023 slots; 55000 no shard; 08001 a shard does not answer.';
+
+CREATE FUNCTION howdah_shards._foreign_slot(schema_name text, table_name text, slot_name text, modulus int, slot int, shard text)
+RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT format('CREATE FOREIGN TABLE %I.%I PARTITION OF %I.%I FOR VALUES WITH (MODULUS %s, REMAINDER %s) SERVER %I '
+        'OPTIONS (schema_name %L, table_name %L)', schema_name, slot_name, schema_name, table_name, modulus, slot, shard,
+        schema_name, slot_name)
+$$;
+
+-- The statement that has the hub's connections to a shard fire no triggers there, from their next login on, and the one that ends it.
+CREATE FUNCTION howdah_shards._without_triggers(shard text, begins boolean) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT CASE WHEN begins THEN
+        format('ALTER SERVER %I OPTIONS (%s options %L)', shard, CASE WHEN o.was IS NULL THEN 'ADD' ELSE 'SET' END,
+            concat_ws(' ', o.was, '-csession_replication_role=replica'))
+        WHEN o.was IS NULL THEN format('ALTER SERVER %I OPTIONS (DROP options)', shard)
+        ELSE format('ALTER SERVER %I OPTIONS (SET options %L)', shard, o.was) END
+    FROM (SELECT (SELECT x.option_value FROM pg_foreign_server s, pg_options_to_table(s.srvoptions) x
+        WHERE s.srvname = shard AND x.option_name = 'options') AS was) o
+$$;
+
+-- Rights: whoever routes may read the map; what changes something is for whom the owner grants it to.
+
+DO $$
+DECLARE
+    f regprocedure;
+BEGIN
+    FOR f IN SELECT p.oid FROM pg_catalog.pg_proc p WHERE p.pronamespace = 'howdah_shards'::regnamespace
+        AND p.proname NOT IN ('map_version', 'lease', '_on_ddl', '_note_change') LOOP
+        EXECUTE format('REVOKE ALL ON ROUTINE %s FROM PUBLIC', f);
+    END LOOP;
+END
+$$;
+GRANT USAGE ON SCHEMA howdah_shards TO PUBLIC;
+GRANT SELECT ON howdah_shards.tables, howdah_shards.map, howdah_shards.routes, howdah_shards.shards, howdah_shards._shards,
+    howdah_shards._slots TO PUBLIC;
+
+CREATE EVENT TRIGGER howdah_shards_on_drop ON sql_drop EXECUTE FUNCTION howdah_shards._on_ddl();
+CREATE EVENT TRIGGER howdah_shards_on_ddl ON ddl_command_end
+    WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER SCHEMA', 'ALTER SERVER', 'CREATE FOREIGN TABLE')
+    EXECUTE FUNCTION howdah_shards._on_ddl();

@@ -1,0 +1,1 @@
+"""Tests of the extension howdah_shards: a hub and its shards."""

@@ -1,0 +1,84 @@
+"""A hub and its shards: servers of one PostgreSQL, with the extension on the hub."""
+
+import contextlib
+
+from devkit import postgres
+from devkit.server import Server
+from devkit.shards import install_into
+
+SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "max_logical_replication_workers": "12",
+            "max_worker_processes": "24", "max_replication_slots": "20", "max_wal_senders": "20"}  # fmt: skip
+
+
+class Fleet:
+    """A hub, its shards by their names, and a database of the same name on all."""
+
+    def __init__(self, hub, shards, database):
+        self.hub = hub
+        self.shards = shards
+        self.database = database
+
+    def conninfo(self, server):
+        """How the hub reaches a server."""
+        return f"host=127.0.0.1 port={server.port} dbname={self.database} user=postgres password={server.password}"
+
+    def sql(self, text):
+        """What the hub answers."""
+        return self.hub.psql(text, self.database)
+
+    def on(self, shard, text):
+        """What a shard answers."""
+        return self.shards[shard].psql(text, self.database)
+
+    def add_shards(self, *names):
+        """Makes shards of the servers of these names, all unless some are named."""
+        for name in names or self.shards:
+            self.sql(f"SELECT count(*) FROM howdah_shards.add_shard('{name}', '{self.conninfo(self.shards[name])}')")
+
+    def wipe(self):
+        """Drops all tables, everywhere."""
+        for shard in self.shards:
+            self.on(shard, f"{EMPTY} TRUNCATE howdah_shard.made")
+        self.sql(EMPTY)
+
+
+EMPTY = "SET client_min_messages = warning; DROP SCHEMA public CASCADE; CREATE SCHEMA public;"
+
+
+@contextlib.contextmanager
+def servers(major, count=3, settings=None):
+    """A hub and so many shards, without databases."""
+    tree = postgres.tree(major)
+    install_into(tree)
+    with contextlib.ExitStack() as stack:
+        made = [stack.enter_context(Server(tree, SETTINGS | (settings or {}))) for _ in range(count + 1)]
+        yield made[0], {f"s{number}": server for number, server in enumerate(made[1:], 1)}
+
+
+@contextlib.contextmanager
+def fleet(hub, shards, database):
+    """A database of this name on all of the servers, with the extension on the hub's."""
+    everywhere = [hub, *shards.values()]
+    for server in everywhere:
+        server.psql(f"CREATE DATABASE {database}")
+    try:
+        made = Fleet(hub, shards, database)
+        # Not in `public`, with which they would be dropped.
+        made.sql(
+            "CREATE SCHEMA contrib; CREATE EXTENSION dblink SCHEMA contrib; CREATE EXTENSION postgres_fdw SCHEMA contrib"
+        )
+        made.sql("CREATE EXTENSION howdah_shards")
+        yield made
+    finally:
+        for server in everywhere:
+            slots = (
+                f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{database}'"
+            )
+            subscriptions = "SELECT format('ALTER SUBSCRIPTION %1$I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I;', subname) FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE datname = current_database()"
+            server.psql(f"{subscriptions} \\gexec", database)
+            server.psql(
+                f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = '{database}' AND active; {slots}",
+                database,
+            )
+        for server in everywhere:
+            server.psql(f"DROP DATABASE {database} WITH (FORCE)")
