@@ -189,7 +189,7 @@ impl Pooler {
         let all = self.workers.iter().flat_map(|(core, _)| core.servers.iter().map(move |(_, server)| (core, server)));
         let pooled = all.filter(|(_, server)| server.cancels.target.is_none());
         pooled.filter_map(|(core, server)| {
-            let pool = core.pools.get(server.pool.0)?;
+            let pool = core.pools.get(server.pool)?;
             Some((server.cancels.key.pid, &*pool.name.user))
         })
     }

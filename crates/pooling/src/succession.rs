@@ -29,7 +29,7 @@ impl fmt::Debug for Described {
 pub fn take_back(core: &mut Core) {
     let succession = &core.shared.succession;
     let Some(heir) = succession.heir() else { return };
-    let is_there = core.clients.get(heir.0).is_some_and(Client::is_on_console);
+    let is_there = core.clients.get(heir).is_some_and(Client::is_on_console);
     for traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
         moves::give_back(core, traveller);
     }

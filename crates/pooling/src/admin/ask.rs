@@ -16,7 +16,7 @@ pub fn ask(core: &mut Core, client: ClientKey, command: Command, order: Order) {
     let workers = core.shared.mailboxes.len();
     let asked = Asked { client, command, answers: Vec::new(), missing: workers, again: None };
     core.lifecycle.console.asked.insert(number, asked);
-    if let Some(client) = core.clients.get_mut(client.0) {
+    if let Some(client) = core.clients.get_mut(client) {
         client.input.console_waits = Some(number);
     }
     core.shared.tell_all(|| Message::Order(core.id, number, order.clone()));
@@ -29,7 +29,7 @@ pub fn reload(core: &Core) -> Result<(), Error> {
 
 /// Sends a console client an error.
 pub fn console_error(core: &mut Core, key: ClientKey, error: &Error) {
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         error.write(client.io.out(), Severity::Error);
     }
 }

@@ -30,7 +30,7 @@ pub fn parse(client: &mut Client, body: &[u8]) -> Result<(), wire::Error> {
 
 /// Bind: the command that is run next, and the formats of its columns.
 pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let names = frontend::bind(body).ok_or(wire::Error::Short { tag: tag::BIND, field: "the names" })?;
     let formats = frontend::result_formats(body)?;
     if formats.contains(&true) {
@@ -53,7 +53,7 @@ pub fn bind(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Er
 
 /// Describe: the columns of a command, in the formats that a Bind asked for.
 pub fn describe(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire::Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let (statement, formats) = match frontend::target(tag::DESCRIBE, body)? {
         Target::Statement(name) => {
             frame::write(client.io.out(), backend::tag::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0, 0]));
@@ -75,7 +75,7 @@ pub fn describe(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), wire
 
 /// Execute: runs the command that was bound.
 pub fn execute(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     match bound(client) {
         Some(statement) => {
             client.input.unsynced = true;

@@ -15,7 +15,7 @@ pub fn measure(core: &Core) -> Measured {
     Measured {
         pools: pools::pools_seen(core).into_iter().zip(stats).collect(),
         errors: core.lifecycle.errors.clone(),
-        login_clients: core.clients.iter().filter(|(_, client)| client.is_logging_in()).count(),
+        login_clients: core.clients.values().filter(|client| client.is_logging_in()).count(),
         shapes: shapes(core),
     }
 }
@@ -29,7 +29,7 @@ pub fn shapes(core: &Core) -> Vec<Shape> {
 
 /// Why a statement of a shape would not be pipelined now: only that, which its session alone does not keep from it.
 fn why(core: &Core, pool: PoolKey, shape: &Shape, now: Instant) -> Option<&'static str> {
-    if !core.pools.get(pool.0).is_some_and(|pool| pool.limits.pipelining) {
+    if !core.pools.get(pool).is_some_and(|pool| pool.limits.pipelining) {
         return Some("off");
     }
     let Some(key) = shape.key else { return Some(Why::Text.name()) };

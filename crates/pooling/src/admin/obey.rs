@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::keys::{PoolKey, ServerKey};
 
 use crate::admin::command::Command;
 use crate::admin::order::{Answer, Look, Order};
@@ -13,7 +13,7 @@ use crate::pause::{is_paused, names};
 use crate::pools::{close, configure, free, grow, leave, welcome};
 use crate::shared::Message;
 use crate::state::client::{Client, State as ClientState};
-use crate::state::server::State;
+use crate::state::server::{Server, State};
 use crate::state::{Core, sockets};
 use crate::sync::lock;
 
@@ -38,7 +38,7 @@ pub fn console_answer(core: &mut Core, number: u64, answer: Answer) {
     let waits = |client: &&mut Client| {
         client.input.console_waits == Some(number) && matches!(client.state(), ClientState::Console)
     };
-    let Some(client) = core.clients.get_mut(asked.client.0).filter(waits) else { return };
+    let Some(client) = core.clients.get_mut(asked.client).filter(waits) else { return };
     client.input.console_waits = None;
     let resumed =
         |name: &Option<String>| !lock(&core.shared.orders.paused).contains(name.as_deref().unwrap_or_default());
@@ -65,7 +65,7 @@ pub fn console_tick(core: &mut Core) {
         .collect();
     for number in due {
         let Some(asked) = core.lifecycle.console.asked.get_mut(&number) else { continue };
-        if core.clients.get(asked.client.0).is_none_or(|client| client.input.console_waits != Some(number)) {
+        if core.clients.get(asked.client).is_none_or(|client| client.input.console_waits != Some(number)) {
             core.lifecycle.console.asked.remove(&number);
             continue;
         }
@@ -110,7 +110,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
         Order::WaitClose(database) => {
             let pools = pools_of(core, database.as_deref());
             let servers = servers_of(core, &pools);
-            let left = servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| server.life.retire));
+            let left = servers.iter().filter(|key| core.servers.get(**key).is_some_and(|server| server.life.retire));
             Answer::Left(left.count())
         }
         Order::Kill(database) => {
@@ -126,12 +126,12 @@ fn pause(core: &mut Core, database: Option<&str>) -> usize {
     let mut pools = pools_of(core, database);
     // A PAUSE that waits asks again and again, and RESUME may have come meanwhile.
     pools.retain(|key| {
-        let Some(pool) = core.pools.get_mut(key.0) else { return false };
+        let Some(pool) = core.pools.get_mut(*key) else { return false };
         pool.limits.paused = is_paused(&core.shared, &pool.name.database, &pool.name.user);
         pool.limits.paused
     });
     for key in &pools {
-        if let Some(pool) = core.pools.get(key.0) {
+        if let Some(pool) = core.pools.get(*key) {
             let idle: Vec<ServerKey> = pool.connections.idle.iter().copied().collect();
             for server in idle {
                 close::close_server(core, server, "PAUSE");
@@ -145,13 +145,7 @@ fn pause(core: &mut Core, database: Option<&str>) -> usize {
 fn kill(core: &mut Core, database: Option<&str>) {
     core.lifecycle.kills += 1;
     let pools = pools_of(core, database);
-    let clients: Vec<ClientKey> = core
-        .clients
-        .iter()
-        .filter(|(_, client)| client.route.pool.is_some_and(|pool| pools.contains(&pool)))
-        .map(|(key, _)| ClientKey(key))
-        .collect();
-    for client in clients {
+    for client in core.clients.keys_of(|client| client.route.pool.is_some_and(|pool| pools.contains(&pool))) {
         leave::fatal(core, client, &Error::Killed);
     }
     for server in servers_of(core, &pools) {
@@ -159,7 +153,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
     }
     for key in pools {
         close::retire_hub(core, key);
-        if let Some(pool) = core.pools.get_mut(key.0) {
+        if let Some(pool) = core.pools.get_mut(key) {
             pool.limits.paused = true;
         }
     }
@@ -168,7 +162,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
 /// Closes a client; whether it is here.
 fn kill_client(core: &mut Core, id: u64) -> bool {
     let is_it = |client: &Client| client.id == id && !matches!(client.state(), ClientState::Closing);
-    let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| ClientKey(key));
+    let found = core.clients.iter().find(|(_, client)| is_it(client)).map(|(key, _)| key);
     if let Some(key) = found {
         leave::fatal(core, key, &Error::KilledClient);
     }
@@ -176,19 +170,13 @@ fn kill_client(core: &mut Core, id: u64) -> bool {
 }
 
 fn pools_of(core: &Core, named: Option<&str>) -> Vec<PoolKey> {
-    core.pools
-        .iter()
-        .filter(|(_, pool)| named.is_none_or(|named| names(named, &pool.name.database, &pool.name.user)))
-        .map(|(key, _)| PoolKey(key))
-        .collect()
+    core.pools.keys_of(|pool| named.is_none_or(|named| names(named, &pool.name.database, &pool.name.user)))
 }
 
 fn servers_of(core: &Core, pools: &[PoolKey]) -> Vec<ServerKey> {
-    core.servers
-        .iter()
-        .filter(|(_, server)| pools.contains(&server.pool) && server.cancels.target.is_none())
-        // A connection beside the pool stays for as long as its clients do.
-        .filter(|(_, server)| !matches!(server.state(), State::Cancelling) && server.apart.is_none())
-        .map(|(key, _)| ServerKey(key))
-        .collect()
+    // A connection beside the pool stays for as long as its clients do.
+    let is_of_pool = |server: &Server| {
+        server.cancels.target.is_none() && !matches!(server.state(), State::Cancelling) && server.apart.is_none()
+    };
+    core.servers.keys_of(|server| pools.contains(&server.pool) && is_of_pool(server))
 }

@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use crate::model::keys::PoolKey;
-
 use crate::admin::seen::{Part, PoolSeen};
 use crate::metrics::server_name;
 use crate::pools::checks;
@@ -14,17 +12,17 @@ use crate::state::pool::Pool;
 pub fn pools_seen(core: &Core) -> Vec<PoolSeen> {
     let mut places = HashMap::new();
     let mut pools: Vec<PoolSeen> = Vec::with_capacity(core.pools.len());
-    for (number, pool) in core.pools.iter() {
-        places.insert(PoolKey(number), pools.len());
+    for (key, pool) in core.pools.iter() {
+        places.insert(key, pools.len());
         pools.push(pool_seen(core, pool));
     }
-    for (_, client) in core.clients.iter() {
+    for client in core.clients.values() {
         if let Some(pool) = client.route.home.and_then(|home| places.get(&home)).and_then(|&place| pools.get_mut(place))
         {
             pool.count_client(client, core.now);
         }
     }
-    for (_, server) in core.servers.iter() {
+    for server in core.servers.values() {
         if let Some(pool) = places.get(&server.pool).and_then(|&place| pools.get_mut(place)) {
             pool.count_server(server, checks::is_to_be_checked(core, server));
         }
@@ -69,7 +67,7 @@ fn pool_seen(core: &Core, pool: &Pool) -> PoolSeen {
 /// The server that a pool of one of several servers leads to.
 fn server_of(core: &Core, pool: &Pool) -> String {
     let listed = pool.cluster_of.home.and_then(|(home, id)| {
-        let view = core.router.clusters.get(core.pools.get(home.0)?.cluster_of.cluster?)?;
+        let view = core.router.clusters.get(core.pools.get(home)?.cluster_of.cluster?)?;
         view.view().server(id)
     });
     match listed {

@@ -18,13 +18,13 @@ use crate::state::Core;
 /// Sends an error; in the extended protocol nothing more is answered up to the next Sync.
 pub fn failed(core: &mut Core, key: ClientKey, error: &Error) {
     ask::console_error(core, key, error);
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.input.discard = Discard::Unit;
 }
 
 /// Sends the error of a command that was run, by either protocol.
 pub fn refused(core: &mut Core, key: ClientKey, error: &Error) {
-    if core.clients.get(key.0).is_some_and(|client| client.input.unsynced) {
+    if core.clients.get(key).is_some_and(|client| client.input.unsynced) {
         failed(core, key, error);
     } else {
         ask::console_error(core, key, error);
@@ -39,7 +39,7 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
     {
         return refused(core, key, &Error::NoClient(*id));
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let (extended, dialect) = (client.input.unsynced, Dialect::of(&client.identity.database));
     match command {
         Command::Show(what) => {
@@ -86,7 +86,7 @@ pub fn result(core: &mut Core, key: ClientKey, command: &Command, answers: Vec<A
 /// Writes the rows of a command. In the extended protocol a Describe has sent their columns, and a Bind has chosen the
 /// formats.
 fn write_rows(core: &mut Core, key: ClientKey, command: &Command, rows: Vec<Row>) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let extended = client.input.unsynced;
     let columns = command.columns(Dialect::of(&client.identity.database)).unwrap_or_default();
     let out = client.io.out();
@@ -106,7 +106,7 @@ fn write_rows(core: &mut Core, key: ClientKey, command: &Command, rows: Vec<Row>
 }
 
 fn ready(core: &mut Core, key: ClientKey) {
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         backend::write_ready_for_query(client.io.out(), Status::Idle);
     }
 }

@@ -19,7 +19,7 @@ use crate::sync::lock;
 
 /// Runs a command. If workers must be asked, the result follows when all have answered.
 pub fn run(core: &mut Core, key: ClientKey, text: &str) {
-    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(client) = core.clients.get(key) else { return };
     let is_admin = client.identity.admin;
     let outcome = match Command::read(text) {
         Ok(command) if !is_admin && !command.only_looks() => Err(Error::NotAdmin),
@@ -63,7 +63,7 @@ fn begin(core: &mut Core, key: ClientKey, command: Command) -> Result<(), Error>
         Command::Reload => ask::reload(core)?,
         Command::Set(name, value) => {
             if let Some(notice) = set(core, name, value)?
-                && let Some(client) = core.clients.get_mut(key.0)
+                && let Some(client) = core.clients.get_mut(key)
             {
                 backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &notice);
             }

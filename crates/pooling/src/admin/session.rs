@@ -17,7 +17,7 @@ const MAX_MESSAGE: usize = 65_536;
 
 /// Sends a console client the parameters that a server would report.
 pub fn greet_on_console(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     for (name, value) in [
         ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/howdah")),
         ("client_encoding", "UTF8"),
@@ -36,7 +36,7 @@ pub fn greet_on_console(core: &mut Core, key: ClientKey) {
 
 /// Works on the messages of a console client.
 pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
-    if core.clients.get(key.0).is_none_or(|client| client.input.console_waits.is_some()) {
+    if core.clients.get(key).is_none_or(|client| client.input.console_waits.is_some()) {
         return Step::Stop;
     }
     let message = match wire::header(left) {
@@ -63,7 +63,7 @@ pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 }
 
 fn console_message(core: &mut Core, key: ClientKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     if client.input.discard == Discard::Unit && !matches!(tag, tag::SYNC | tag::TERMINATE) {
         return Ok(());
     }

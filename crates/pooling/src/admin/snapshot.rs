@@ -20,7 +20,7 @@ const LOGIN: &str = "login";
 
 /// The pools and connections of this worker.
 pub fn snapshot(core: &Core) -> Snapshot {
-    let clients: Vec<Line> = core.clients.iter().filter_map(|(_, client)| client_line(core, client)).collect();
+    let clients: Vec<Line> = core.clients.values().filter_map(|client| client_line(core, client)).collect();
     let own = core.servers.iter().filter(|(_, server)| server.cancels.target.is_none());
     Snapshot {
         login_clients: clients.iter().filter(|line| line.state == LOGIN).count(),
@@ -33,7 +33,7 @@ pub fn snapshot(core: &Core) -> Snapshot {
 
 /// A client, unless it is leaving.
 fn client_line(core: &Core, client: &Client) -> Option<Line> {
-    let server = client.checkout.server().and_then(|key| core.servers.get(key.0));
+    let server = client.checkout.server().and_then(|key| core.servers.get(key));
     Some(Line {
         kind: "C",
         user: client.identity.user.to_string(),
@@ -94,14 +94,14 @@ fn client_state(client: &Client) -> Option<&'static str> {
 
 /// A server connection.
 fn server_line(core: &Core, server: &Server) -> Option<Line> {
-    let pool = core.pools.get(server.pool.0)?;
-    let client = server.client().and_then(|key| core.clients.get(key.0));
+    let pool = core.pools.get(server.pool)?;
+    let client = server.client().and_then(|key| core.clients.get(key));
     let host = if server.at.host.is_empty() { "unix" } else { &server.at.host };
     Some(Line {
         kind: "S",
         user: pool.name.user.to_string(),
         database: pool.name.database.to_string(),
-        replication: replication(server.holder().and_then(|key| core.clients.get(key.0))),
+        replication: replication(server.holder().and_then(|key| core.clients.get(key))),
         state: server_state(core, server),
         socket: socket_seen(&server.io, (host.to_owned(), server.at.port), client.map(|client| &client.io)),
         times: TimesSeen {
@@ -115,7 +115,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         remote_pid: server.cancels.key.pid,
         application_name: application_name(core, &server.known.session.vars),
         statements: server.known.statements.len(),
-        pinned: server.holder().and_then(|key| pinned(core, core.clients.get(key.0)?)),
+        pinned: server.holder().and_then(|key| pinned(core, core.clients.get(key)?)),
         deeds: Deeds::default(),
     })
 }

@@ -39,7 +39,7 @@ pub fn hand_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
 
 /// Gives the clients that have nothing under way to the process that has taken the sockets over.
 pub fn hand_clients_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
-    let own = core.clients.get(key.0).is_some_and(|client| account::is_own_user(client) && !client.input.unsynced);
+    let own = core.clients.get(key).is_some_and(|client| account::is_own_user(client) && !client.input.unsynced);
     if !own || !core.shared.succession.is_handed_over() {
         return Err(Error::ClientsForStranger);
     }
@@ -69,7 +69,7 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
     let before = lock(&core.shared.succession.before).clone();
     let own_path = own.as_ref().and_then(|own| own.shared()).map(|(_, path, _)| path);
     let paths = own_path.into_iter().chain(before.iter().map(|path| path.display().to_string()));
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         write_rows(client.io.out(), paths.map(|path| (AFTERWARDS, path)));
     }
     let replaced = core.entrance.door.replace(&*core.reactor.network, DOOR, own.into_iter().collect());
@@ -85,7 +85,7 @@ pub fn handed_over(core: &mut Core, key: ClientKey) -> Result<(), Error> {
 }
 
 fn may_hand_over(core: &Core, key: ClientKey) -> Result<(), Error> {
-    let Some(client) = core.clients.get(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get(key) else { return Ok(()) };
     if !account::is_own_user(client) || client.input.unsynced {
         return Err(Error::TakeoverByStranger);
     }

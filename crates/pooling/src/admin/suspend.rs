@@ -6,7 +6,7 @@
 //! `suspend_timeout` is closed. Clients of the console go on, and no new client is accepted. Time limits are stopped
 //! too.
 
-use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
+use crate::model::keys::{ClientKey, ServerKey, WorkerId};
 use crate::model::turn::Turn;
 
 use crate::backend::gone;
@@ -28,15 +28,15 @@ pub fn suspend(core: &mut Core) -> usize {
     let limit = core.config.settings.suspend_timeout.limit();
     let late = limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit);
     let clients = core.clients.iter().filter(|(_, client)| !client.is_on_console());
-    let clients = clients.map(|(key, client)| (ClientKey(key), of_client(client)));
-    let servers = core.servers.iter().map(|(key, server)| (ServerKey(key), of_server(server)));
+    let clients = clients.map(|(key, client)| (key, of_client(client)));
+    let servers = core.servers.iter().map(|(key, server)| (key, of_server(server)));
     let plan = Plan::new(clients, servers);
     let left = plan.left();
     for &key in &plan.hold_clients {
-        core.clients.get_mut(key.0).into_iter().for_each(|client| client.input.suspended = true);
+        core.clients.get_mut(key).into_iter().for_each(|client| client.input.suspended = true);
     }
     for &key in &plan.hold_servers {
-        core.servers.get_mut(key.0).into_iter().for_each(|server| server.life.suspended = true);
+        core.servers.get_mut(key).into_iter().for_each(|server| server.life.suspended = true);
     }
     if left == 0 {
         core.lifecycle.suspension = Suspension::Whole;
@@ -56,7 +56,7 @@ fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
         plan.busy_servers.into_iter().for_each(|key| gone::server_gone(core, key, &late));
     }
     for key in plan.busy_clients {
-        let closing = core.clients.get(key.0).is_some_and(|client| matches!(client.state(), ClientState::Closing));
+        let closing = core.clients.get(key).is_some_and(|client| matches!(client.state(), ClientState::Closing));
         // A client that does not take its output takes no fatal error either.
         if closing { leave::close_client(core, key, &late) } else { leave::fatal(core, key, &Error::NotAtRest) }
     }
@@ -64,12 +64,12 @@ fn close_late(core: &mut Core, plan: Plan<ClientKey, ServerKey>) {
 
 fn let_go_on(core: &mut Core, clients: &[ClientKey], servers: &[ServerKey]) {
     for &key in clients {
-        if core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.input.suspended)) {
+        if core.clients.get_mut(key).is_some_and(|client| std::mem::take(&mut client.input.suspended)) {
             core.schedule.give_turn(Turn::Client(key));
         }
     }
     for &key in servers {
-        if core.servers.get_mut(key.0).is_some_and(|server| std::mem::take(&mut server.life.suspended)) {
+        if core.servers.get_mut(key).is_some_and(|server| std::mem::take(&mut server.life.suspended)) {
             core.schedule.give_turn(Turn::Server(key));
         }
     }
@@ -80,10 +80,10 @@ pub fn end_suspension(core: &mut Core) {
     if std::mem::take(&mut core.lifecycle.suspension) == Suspension::No {
         return;
     }
-    let clients: Vec<ClientKey> = core.clients.iter().map(|(key, _)| ClientKey(key)).collect();
-    let servers: Vec<ServerKey> = core.servers.iter().map(|(key, _)| ServerKey(key)).collect();
+    let clients = core.clients.keys();
+    let servers = core.servers.keys();
     let_go_on(core, &clients, &servers);
-    let pools: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    let pools = core.pools.keys();
     for key in pools {
         free::serve_queue(core, key);
     }
@@ -98,7 +98,7 @@ pub fn tick_suspension(core: &mut Core) {
     }
     let abandoned = core.id == crate::homes::CONSOLE
         && is_suspended(&core.shared)
-        && !core.clients.iter().any(|(_, client)| client.is_on_console());
+        && !core.clients.values().any(|client| client.is_on_console());
     if abandoned && end(&core.shared) {
         crate::info!(
             "the last client of the console has left while the pooler was suspended: the pooler goes on, as by RESUME"

@@ -35,7 +35,7 @@ fn is_strike(code: &str) -> bool {
 
 /// Works on a server's answer to an alignment, or to the statements that undo another's.
 pub fn aligned(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     if server.exchange.own_error.is_some() || server.status != Status::Idle {
         core.schedule.later(After::Unaligned(key));
         return;
@@ -46,7 +46,7 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
         core.schedule.later(After::Free(key));
         return;
     };
-    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    let Some(client) = core.clients.get_mut(client_key) else { return };
     if !client.is_ready() {
         let greets = matches!(client.state(), ClientState::Greeting);
         core.schedule.later(if greets { After::Verified(client_key) } else { After::Lookup(client_key) });
@@ -68,7 +68,7 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
 
 /// An alignment has failed.
 pub fn unaligned(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.end_alignment();
     let report = server.exchange.own_error.take().unwrap_or_default();
     let (client, pool) = (server.client(), server.pool);
@@ -87,7 +87,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
     }
     if let Some(key) = client {
         let cause = Cause { sqlstate: report.code, why: report.message };
-        match core.clients.get(key.0).map(|client| client.state()) {
+        match core.clients.get(key).map(|client| client.state()) {
             Some(ClientState::Login(..)) => {
                 looked_up::lookup_failed(core, key, &Error::SettingsRefused(cause).to_string(), false);
             }
@@ -97,7 +97,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
         }
     }
     // The server has undone the alignment as a whole; the case of a part that was done is not worth telling apart.
-    if let Some(server) = core.servers.get_mut(key.0) {
+    if let Some(server) = core.servers.get_mut(key) {
         server.known.residue = Residue::Anything;
         free::free(core, key);
     }
@@ -105,7 +105,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
 
 /// A client's statement, none of which has been sent, gets another server connection.
 pub fn ask_elsewhere(core: &mut Core, key: ClientKey, mut cause: Cause) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.checkout.strikes = client.checkout.strikes.saturating_add(1);
     if client.checkout.strikes > STRIKES {
         client.checkout.strikes = 0;
@@ -125,10 +125,10 @@ pub fn ask_elsewhere(core: &mut Core, key: ClientKey, mut cause: Cause) {
 /// Notes that a server has accepted the settings in a client's startup packet: the client is greeted with the values as
 /// the server writes them.
 pub fn startup_verified(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(client) = core.clients.get(key) else { return };
     let (Some(server_key), Some(home)) = (client.checkout.server(), client.route.home) else { return };
     let asked = asked(client, &core.parameters.tracked);
-    let Some(server) = core.servers.get_mut(server_key.0) else { return };
+    let Some(server) = core.servers.get_mut(server_key) else { return };
     let told = server.known.parameters.clone();
     let mut canonical = Vars::default();
     for place in 0..core.parameters.tracked.names().count() {
@@ -139,10 +139,10 @@ pub fn startup_verified(core: &mut Core, key: ClientKey) {
         }
     }
     let verified = Rc::new(Verified { vars: canonical, told });
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         client.session.take_verified(verified.clone());
     }
-    if let (Some(asked), Some(pool)) = (asked, core.pools.get_mut(home.0)) {
+    if let (Some(asked), Some(pool)) = (asked, core.pools.get_mut(home)) {
         if pool.greetings.verified.len() >= MOST_VERIFIED {
             pool.greetings.verified.clear();
         }

@@ -1,7 +1,7 @@
 //! The answers of servers, passed on to their clients.
 
 use crate::model::exchange::{Copying, Passing, Ran};
-use crate::model::keys::ServerKey;
+use crate::model::keys::{PoolKey, ServerKey};
 use crate::model::request::Request;
 use crate::model::slots::Slots;
 use crate::model::turn::Step;
@@ -83,7 +83,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 
 /// Works on the beginning of a message. A long one that needs not be seen whole is passed on as it comes.
 fn begin_long(core: &mut Core, key: ServerKey, head: Header, left: &[u8], ours: bool) -> Step {
-    let Some(server) = core.servers.get_mut(key.0) else { return Step::Took(left.len()) };
+    let Some(server) = core.servers.get_mut(key) else { return Step::Took(left.len()) };
     let streamed = matches!(
         head.tag,
         tag::DATA_ROW
@@ -213,7 +213,7 @@ fn parameter_status(
     server.note_told(name, value);
     // In a pipelined connection no client has changed it: the server's configuration has changed.
     let shared = server.is_pipelined();
-    let kept = core.servers.get(key.0).is_some_and(|server| welcome::is_of_the_server(core, server, name));
+    let kept = core.servers.get(key).is_some_and(|server| welcome::is_of_the_server(core, server, name));
     let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
     // A change that an error undoes is the client's, even where a statement of the pooler's at the end of its unit met
     // the error.
@@ -238,7 +238,7 @@ fn parameter_status(
 
 /// A row that answers a query of the pooler's own.
 fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire::Error> {
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some(server) = core.servers.get_mut(key) else { return Ok(()) };
     match server.exchange.requests.front() {
         Some(Request::Clean) => {
             if let [Some(made), Some(known)] = &*backend::data_row(body)? {
@@ -255,7 +255,7 @@ fn row_of_ours(core: &mut Core, key: ServerKey, body: &[u8]) -> Result<(), wire:
 }
 
 /// Whether a message of this type is for no client.
-fn is_astray(server: &Server, client: Option<&Client>, pools: &Slots<Pool>, tag: u8) -> bool {
+fn is_astray(server: &Server, client: Option<&Client>, pools: &Slots<PoolKey, Pool>, tag: u8) -> bool {
     if !matches!(tag, tag::NOTIFICATION_RESPONSE | tag::NOTICE_RESPONSE) {
         return false;
     }
@@ -280,7 +280,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
     if let (false, Some(done @ Request::Execute(_))) = (server.is_pipelined(), &done) {
         let ran = std::mem::replace(&mut server.exchange.ran, Ran { since: Some(core.now), ..Ran::default() });
         if let Some(client) = client.as_deref() {
-            let pool = core.pools.get(server.pool.0);
+            let pool = core.pools.get(server.pool);
             count_request(&mut core.lifecycle.shapes, pool, (server, client), done, (&ran, core.now));
         }
     }
@@ -290,7 +290,7 @@ fn answered(core: &mut Core, key: ServerKey, tag: u8) {
         server.known.statements.is_made(statement, *copy);
     }
     if tag == tag::PARSE_COMPLETE
-        && let Some(pool) = core.pools.get_mut(server.pool.0)
+        && let Some(pool) = core.pools.get_mut(server.pool)
     {
         pool.counts.totals.prepared.server_parses += 1;
     }

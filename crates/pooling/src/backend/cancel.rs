@@ -38,7 +38,7 @@ const EARLY: Duration = Duration::from_millis(500);
 
 /// Cancels the work of a client: its wait for a server connection, or its statement on the server.
 pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker) {
-    let Some(client) = core.clients.get(key.0).filter(|client| client.identity.cancel_key == *cancel) else {
+    let Some(client) = core.clients.get(key).filter(|client| client.identity.cancel_key == *cancel) else {
         // The client may have moved since its worker was looked up.
         let now = lock(&core.shared.cancels).get(cancel).copied().filter(|now| *now != (core.id, key));
         return match now {
@@ -50,12 +50,12 @@ pub fn cancel(core: &mut Core, key: ClientKey, cancel: &CancelKey, asker: Asker)
         return cancel_pipelined(core, key, asker);
     }
     let aligning =
-        client.checkout.server().filter(|server| core.servers.get(server.0).is_some_and(|server| server.is_aligning()));
+        client.checkout.server().filter(|server| core.servers.get(*server).is_some_and(|server| server.is_aligning()));
     if let Some(server) = aligning.filter(|_| !checkin::is_tied(core, key)) {
         // The statement has not been sent, and the alignment goes on for the next client.
         checkin::detach(core, server);
     }
-    let Some(client) = core.clients.get(key.0) else { return answer_asker(core, asker) };
+    let Some(client) = core.clients.get(key) else { return answer_asker(core, asker) };
     if aligning.is_some() || client.checkout.waits().is_some() {
         leave::refuse(core, key, &Error::Cancelled);
         return answer_asker(core, asker);
@@ -73,8 +73,8 @@ fn answer_asker(core: &Core, (worker, key): Asker) {
 
 /// Cancels the first of a client's units that were sent down a pipelined connection.
 fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
-    let Some((server_key, _)) = core.clients.get(key.0).and_then(|client| client.checkout.pipelined()) else { return };
-    let Some(pipeline) = core.servers.get_mut(server_key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some((server_key, _)) = core.clients.get(key).and_then(|client| client.checkout.pipelined()) else { return };
+    let Some(pipeline) = core.servers.get_mut(server_key).and_then(|server| server.pipeline_mut()) else { return };
     let Some(place) = pipeline.units.iter().position(|unit| unit.client == Some(key)) else {
         return answer_asker(core, asker);
     };
@@ -95,7 +95,7 @@ fn cancel_pipelined(core: &mut Core, key: ClientKey, asker: Asker) {
 
 /// Has the server stop the units of a pipelined connection, if no client waits for any of them.
 pub fn stop_unwanted(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| server.is_pipelined()) else {
+    let Some(server) = core.servers.get_mut(key).filter(|server| server.is_pipelined()) else {
         return;
     };
     let held = server.cancels.under_way;
@@ -112,7 +112,7 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
     let busy = |server: &&Server| {
         matches!(server.state(), State::Relay) || !server.exchange.requests.is_empty() && !server.is_aligning()
     };
-    let Some(server) = core.servers.get(target.0).filter(busy) else {
+    let Some(server) = core.servers.get(target).filter(busy) else {
         asker.into_iter().for_each(|asker| answer_asker(core, asker));
         return;
     };
@@ -124,7 +124,7 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
         Some(_) => SslMode::Require,
     };
     let (cancel_key, early) = (server.cancels.key.clone(), unanswered(server));
-    let slot = ServerKey(core.servers.vacant());
+    let slot = core.servers.vacant();
     let made = core.reactor.network.connect(&address, &core.config.settings).and_then(|socket| {
         let mut io = Io::new(socket);
         sockets::watch_server(core, slot, &mut io)?;
@@ -139,7 +139,7 @@ pub fn cancel_on_server(core: &mut Core, target: ServerKey, asker: Option<Asker>
             carrier.cancels.key = cancel_key;
             carrier.at.sslmode = sslmode;
             core.servers.insert(carrier);
-            if let Some(server) = core.servers.get_mut(target.0) {
+            if let Some(server) = core.servers.get_mut(target) {
                 server.cancels.under_way += 1;
             }
             connect::server_connected(core, slot);
@@ -171,9 +171,9 @@ fn unanswered(server: &Server) -> Option<u64> {
 pub fn repeat(core: &mut Core) {
     let suspended = !core.lets_in();
     for Repeat { server: key, number, asker } in std::mem::take(&mut core.schedule.repeats) {
-        if !suspended && core.servers.get(key.0).and_then(unanswered) == Some(number) {
+        if !suspended && core.servers.get(key).and_then(unanswered) == Some(number) {
             cancel_on_server(core, key, asker);
-            if let Some(server) = core.servers.get_mut(key.0) {
+            if let Some(server) = core.servers.get_mut(key) {
                 server.cancels.repeats = server.cancels.under_way > 0;
             }
         } else {
@@ -184,10 +184,10 @@ pub fn repeat(core: &mut Core) {
 
 /// Notes the end of a connection that brought a cancel request; `got` when the server has ended it itself.
 pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
-    let Some(carrier) = core.servers.remove(key.0) else { return };
+    let Some(carrier) = core.servers.remove(key) else { return };
     sockets::unwatch(core, &carrier.io);
     let asker = carrier.cancels.asker;
-    let target = carrier.cancels.target.and_then(|key| Some((key, core.servers.get(key.0)?)));
+    let target = carrier.cancels.target.and_then(|key| Some((key, core.servers.get(key)?)));
     let early = target.and_then(|(server, target)| {
         let soon = core.now.saturating_duration_since(target.life.state_since) < EARLY;
         let number = carrier.cancels.early.filter(|number| got && soon && unanswered(target) == Some(*number))?;
@@ -198,7 +198,7 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
         None => asker.into_iter().for_each(|asker| answer_asker(core, asker)),
     }
     let Some((target_key, target)) =
-        carrier.cancels.target.and_then(|target| Some((target, core.servers.get_mut(target.0)?)))
+        carrier.cancels.target.and_then(|target| Some((target, core.servers.get_mut(target)?)))
     else {
         return;
     };
@@ -213,7 +213,7 @@ pub fn cancel_ended(core: &mut Core, key: ServerKey, got: bool) {
         core.schedule.later(After::Free(target_key));
     } else if let Some(key) = target.holder() {
         // The client's alignment may wait for this, or its next unit.
-        core.clients.get_mut(key.0).into_iter().for_each(|client| client.checkout.behind_own = false);
+        core.clients.get_mut(key).into_iter().for_each(|client| client.checkout.behind_own = false);
         core.schedule.give_turn(Turn::Client(key));
     }
 }

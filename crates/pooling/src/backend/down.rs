@@ -16,7 +16,7 @@ const HOPE: Duration = Duration::from_secs(1);
 /// Sends clients that wait in a pool whose server is down an error. Clients that have logged in may go on waiting, if
 /// the configuration says so and time may mend it.
 pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     if pool.cluster_of.home.is_some() {
         // Another server of the cluster may serve them.
         reroute::reroute(core, key);
@@ -28,7 +28,7 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
     let mut refused = Vec::new();
     for queue in [&mut pool.queue.waiting, &mut pool.queue.sharing] {
         queue.retain(|&key| {
-            let stays = may_wait && core.clients.get(key.0).is_some_and(Client::is_ready);
+            let stays = may_wait && core.clients.get(key).is_some_and(Client::is_ready);
             if !stays {
                 refused.push(key);
             }
@@ -47,7 +47,7 @@ pub fn refuse_while_down(core: &mut Core, key: PoolKey, error: &Error) {
 /// waiting does not help: after a change of the password, say, while all connections of the pool are busy. As long as
 /// connections become free, they serve the clients in turn.
 pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
-    let Some(pool) = core.pools.get(key.0) else { return };
+    let Some(pool) = core.pools.get(key) else { return };
     let Some(failure) = pool.connections.failure.as_ref().filter(|failure| !failure.may_pass) else { return };
     // Another server of a cluster may serve them; in a pool that is paused or full the refusal is not why its clients
     // wait.
@@ -59,7 +59,7 @@ pub fn refuse_hopeless(core: &mut Core, key: PoolKey) {
     }
     let known = failure.holds(core.now, core.config.settings.server_login_retry.0);
     let hopeless = |key: &&ClientKey| {
-        let since = core.clients.get(key.0).and_then(|client| client.checkout.waits().or(client.route.waiting_since));
+        let since = core.clients.get(**key).and_then(|client| client.checkout.waits().or(client.route.waiting_since));
         let long = |since| core.now.saturating_duration_since(since) >= HOPE && (known || failure.at >= since);
         since.is_some_and(long)
     };

@@ -24,7 +24,7 @@ pub fn answer_error(
     ours: bool,
 ) -> Result<(), wire::Error> {
     let report = backend::report(body)?;
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some(server) = core.servers.get_mut(key) else { return Ok(()) };
     if matches!(report.severity.as_str(), "FATAL" | "PANIC") {
         // The error for the client depends on its unit; that is seen when the connection closes.
         server.life.fatal_error = Some(Cause { sqlstate: report.code, why: report.message });
@@ -43,7 +43,7 @@ pub fn answer_error(
     if report.routine == SERIALIZABLE {
         route::is_serializable_by_default(core, pool);
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some(server) = core.servers.get_mut(key) else { return Ok(()) };
     if server.is_pipelined() {
         receive::error(core, key, message, &report);
         return Ok(());
@@ -70,7 +70,7 @@ pub fn answer_error(
 
 /// Works on an error of a statement of the pooler's own.
 fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     match server.exchange.requests.front() {
         Some(Request::Restore { ends_unit: true }) => {
             if let Some((_, Some(client))) = answering(&mut core.servers, &mut core.clients, key) {

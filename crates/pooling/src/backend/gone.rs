@@ -28,7 +28,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     if connect::connect_otherwise(core, key, why) {
         return;
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     if server.cancels.target.is_some() {
         let got = why == SERVER_CLOSED && matches!(server.state(), State::Cancelling);
         return cancel::cancel_ended(core, key, got);
@@ -66,7 +66,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
 
 /// A server has not let the pooler in.
 fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
-    let Some(server) = core.servers.get(key.0) else { return };
+    let Some(server) = core.servers.get(key) else { return };
     let (pool, may_pass) = (server.pool, server.may_come_back());
     // too_many_connections: connections of the pooler's own make way, and it is tried again before a client is refused.
     let makes_room = cause.sqlstate == sqlstate::TOO_MANY_CONNECTIONS && fingerprints::leave_room(core, pool);
@@ -80,7 +80,7 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
 
 /// A server connection is lost before anything of its client's has been sent.
 fn lost_in_alignment(core: &mut Core, key: ServerKey, cause: Cause) {
-    let client = core.servers.get(key.0).and_then(|server| server.client());
+    let client = core.servers.get(key).and_then(|server| server.client());
     let tied = client.is_some_and(|client| checkin::is_tied(core, client));
     checkin::detach(core, key);
     close::close_server(core, key, &cause.why);
@@ -152,8 +152,8 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let unanswered = std::mem::take(&mut server.exchange.requests);
     undo(server, skips, client, unanswered);
     close::close_server(core, key, &cause.why);
-    let session = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
-    let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key.0)?))) else { return };
+    let session = core.pools.get(pool_key).is_some_and(|pool| pool.limits.mode == PoolMode::Session);
+    let Some((key, client)) = client_key.and_then(|key| Some((key, core.clients.get_mut(key)?))) else { return };
     client.checkout.give_back();
     let ends_unit = ends_unit || loss.ends && client.input.passing == 0;
     client.input.unsynced = (client.input.unsynced || loss.open) && !ends_unit;
@@ -174,7 +174,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
 /// Ends the unit in flight of a client outside a transaction that has lost its server; the client stays.
 fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     let Loss { units, begun, failed, .. } = *loss;
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.times.transaction_since = None;
     hub_asks::ears_settle(client, true, true);
     (client.checkout.needs_own, client.checkout.behind_own) = (false, false);
@@ -190,7 +190,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
                 tell::error(core, key, &error, Severity::Error);
             }
             core.clients
-                .get_mut(key.0)
+                .get_mut(key)
                 .into_iter()
                 .for_each(|client| backend::write_ready_for_query(client.io.out(), Status::Idle));
         }
@@ -198,7 +198,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
             tell::error(core, key, &error, Severity::Error);
         }
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     if client.input.unsynced {
         client.input.discard = Discard::ToSync;
     }

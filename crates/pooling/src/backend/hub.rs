@@ -67,7 +67,7 @@ fn channels_of(verdict: &Verdict) -> impl Iterator<Item = &str> {
 /// names.
 pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> bool {
     let Some(body) = left.get(HEADER..head.total()).filter(|body| body.len() <= LONGEST) else { return false };
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     let verdict = match head.tag {
         frontend::tag::QUERY if may_listen(body) => {
             messages::look_at(core, key, body.strip_suffix(b"\0").unwrap_or(body))
@@ -85,19 +85,19 @@ pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) ->
         return false;
     }
     if !may_hear(core, key) {
-        if let Some(client) = core.clients.get_mut(key.0) {
+        if let Some(client) = core.clients.get_mut(key) {
             client.ears.get_or_insert_default().leave(&channels);
         }
         return false;
     }
     prepare(core, key, &channels);
-    core.clients.get(key.0).and_then(|client| client.ears.as_ref()).is_some_and(|ears| ears.awaits())
+    core.clients.get(key).and_then(|client| client.ears.as_ref()).is_some_and(|ears| ears.awaits())
 }
 
 /// Notes that the message at the front of a client's input cannot be sent yet. Without a connection no LISTEN is on its
 /// way, and where the next one goes is decided when the client gets a connection.
 pub fn waits(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0).filter(|client| client.checkout.server().is_none()) else { return };
+    let Some(client) = core.clients.get_mut(key).filter(|client| client.checkout.server().is_none()) else { return };
     if let Some(ears) = &mut client.ears {
         ears.is_without_connection();
     }
@@ -106,17 +106,17 @@ pub fn waits(core: &mut Core, key: ClientKey) {
 /// Whether a client may listen by the hub of its pool. A client that listens by its own connection goes on so:
 /// notifications over two connections are not in order.
 fn may_hear(core: &mut Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     let Some(home) = client.route.home else { return false };
     // A LISTEN that is on its way for the client's own connection pins the client as soon as it has finished.
     let (at_hub, elsewhere) =
         client.ears.as_ref().map_or((false, false), |ears| (ears.are_at_hub(), ears.are_elsewhere()));
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let server = client.checkout.server().and_then(|server| core.servers.get(server));
     let own = elsewhere || client.session.pins.any() && !at_hub;
     let full = client.ears.as_ref().is_some_and(|ears| !ears.has_room());
     // While the pool is paused no hub is made; one that is there serves: its clients hear nothing else in order.
     let is_made = core.pipelines.hubs.get(&home).is_some_and(|listening| listening.server.is_some());
-    let lends = core.pools.get(home.0).is_some_and(|pool| pool.limits.mode.lends() && (!pool.limits.paused || is_made));
+    let lends = core.pools.get(home).is_some_and(|pool| pool.limits.mode.lends() && (!pool.limits.paused || is_made));
     // The hub's notifications are in this encoding.
     let unicode = hub_asks::encoding_of(core, key) == Some("UTF8");
     let had_since = server.map(|server| server.life.state_since);
@@ -125,12 +125,12 @@ fn may_hear(core: &mut Core, key: ClientKey) -> bool {
 
 /// Has the hub listen to channels for a client.
 fn prepare(core: &mut Core, key: ClientKey, channels: &[Rc<str>]) {
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
-    let ahead = core.clients.get_mut(key.0).is_some_and(|client| std::mem::take(&mut client.session.listened_alone));
+    let Some(home) = core.clients.get(key).and_then(|client| client.route.home) else { return };
+    let ahead = core.clients.get_mut(key).is_some_and(|client| std::mem::take(&mut client.session.listened_alone));
     for channel in channels {
         let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
         let want = listening.hub.want(channel, key, ahead);
-        if let Some(client) = core.clients.get_mut(key.0) {
+        if let Some(client) = core.clients.get_mut(key) {
             client.ears.get_or_insert_default().send(channel, want == Want::Heard);
         }
         if want == Want::Ask {
@@ -180,7 +180,7 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
 
 /// Notes that the hub is being made.
 fn hub_begun(core: &mut Core, key: ServerKey) {
-    let Some(member) = core.servers.get(key.0).map(|server| server.pool) else { return };
+    let Some(member) = core.servers.get(key).map(|server| server.pool) else { return };
     let home = members::home_of(core, member);
     if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
         (listening.server, listening.wanted) = (Some(key), None);
@@ -190,7 +190,7 @@ fn hub_begun(core: &mut Core, key: ServerKey) {
 /// Notes that the hub has logged in: it listens to the channels that were wanted meanwhile.
 pub fn hub_ready(core: &mut Core, key: ServerKey) {
     let Some(home) = hub_asks::hub_of(core, key) else { return close::close_server(core, key, "nobody listens") };
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.begin_apart(core.now);
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     listening.spoke = core.now;
@@ -236,7 +236,7 @@ fn hub_answered(core: &mut Core, home: PoolKey) {
     let answered = core.pipelines.hubs.get_mut(&home).and_then(|listening| listening.hub.answered());
     let Some((channel, listeners)) = answered else { return };
     for key in listeners {
-        let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
+        let ears = core.clients.get_mut(key).and_then(|client| client.ears.as_mut());
         if ears.is_some_and(|ears| ears.heard(&channel)) {
             core.schedule.give_turn(Turn::Client(key));
         }
@@ -250,7 +250,7 @@ fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
     for key in audience {
         let readable =
             message.get(TEXT..).is_some_and(<[u8]>::is_ascii) || hub_asks::encoding_of(core, key) == Some("UTF8");
-        let ears = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut());
+        let ears = core.clients.get_mut(key).and_then(|client| client.ears.as_mut());
         let Some(ears) = ears.filter(|ears| ears.hears(&channel) != Hears::No) else { continue };
         match readable {
             true => ears.hold(&channel, &message),
@@ -262,7 +262,7 @@ fn tell(core: &mut Core, home: PoolKey, channel: &str, message: &[u8]) {
 
 /// Closes a client that is idle and has missed notifications.
 pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
-    let fault = core.clients.get(key.0).and_then(|client| client.ears.as_ref()).and_then(|ears| ears.fault());
+    let fault = core.clients.get(key).and_then(|client| client.ears.as_ref()).and_then(|ears| ears.fault());
     if let Some(fault) = fault.filter(|_| hub_asks::is_at_rest(core, key)) {
         leave::fatal(core, key, &fault.error());
     }
@@ -271,7 +271,7 @@ pub fn part_with_deaf(core: &mut Core, key: ClientKey) {
 /// Ends a hub that is lost: clients that listen are to be closed, clients that wait for it go on without.
 pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
     let home = hub_asks::hub_of(core, key);
-    let fatal_error = core.servers.get_mut(key.0).and_then(|server| server.life.fatal_error.take());
+    let fatal_error = core.servers.get_mut(key).and_then(|server| server.life.fatal_error.take());
     let why = fatal_error.map_or_else(|| why.to_owned(), |cause| cause.why);
     close::close_server(core, key, &why);
     if let Some(home) = home {
@@ -288,7 +288,7 @@ pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     let failed = lost.as_ref().is_some_and(|listening| listening.hub.is_awaited()).then_some(core.now);
     core.pipelines.hubs.insert(home, Listening::new(core.now, failed));
     for key in lost.map(|listening| listening.hub.everybody()).unwrap_or_default() {
-        if let Some(ears) = core.clients.get_mut(key.0).and_then(|client| client.ears.as_mut()) {
+        if let Some(ears) = core.clients.get_mut(key).and_then(|client| client.ears.as_mut()) {
             ears.lose();
             core.schedule.give_turn(Turn::Client(key));
         }
@@ -307,11 +307,9 @@ pub fn tick_hubs(core: &mut Core) {
             sweep_hub(core, home);
         }
     }
-    let hears = core.clients.iter().filter(|(_, client)| client.ears.is_some());
-    let keys: Vec<ClientKey> = hears.map(|(key, _)| ClientKey(key)).collect();
-    for key in keys {
+    for key in core.clients.keys_of(|client| client.ears.is_some()) {
         let at_rest = hub_asks::is_at_rest(core, key);
-        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(client) = core.clients.get_mut(key) else { continue };
         let holder = client.checkout.server().is_some();
         let Some(ears) = client.ears.as_mut().filter(|_| at_rest) else { continue };
         if !holder && !ears.awaits() {
@@ -327,7 +325,7 @@ pub fn tick_hubs(core: &mut Core) {
 fn look_for_hub(core: &mut Core, home: PoolKey) {
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let Some(key) = listening.server else { return };
-    if !core.servers.get(key.0).is_some_and(|server| matches!(server.state(), State::Hub)) {
+    if !core.servers.get(key).is_some_and(|server| matches!(server.state(), State::Hub)) {
         return;
     }
     let settings = &core.config.settings;
@@ -347,7 +345,7 @@ fn look_for_hub(core: &mut Core, home: PoolKey) {
 fn sweep_hub(core: &mut Core, home: PoolKey) {
     let Some(listening) = core.pipelines.hubs.get_mut(&home) else { return };
     let clients = &core.clients;
-    let ears = |key: ClientKey| clients.get(key.0).and_then(|client| client.ears.as_deref());
+    let ears = |key: ClientKey| clients.get(key).and_then(|client| client.ears.as_deref());
     let asks = listening.hub.sweep(|key, channel| ears(key).is_some_and(|ears| ears.needs(channel)));
     if !listening.hub.is_unused() {
         for ask in asks {
@@ -359,7 +357,7 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
     // A client that was busy when the hub was lost is closed later, and hubs are maintained for as long as there is
     // one.
     let is_deaf = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.fault().is_some());
-    let owes = core.clients.iter().any(|(_, client)| client.route.home == Some(home) && is_deaf(client));
+    let owes = core.clients.values().any(|client| client.route.home == Some(home) && is_deaf(client));
     let failed_just_now = |failed| core.now.saturating_duration_since(failed) < RETRY;
     if !owes && !listening.failed.is_some_and(failed_just_now) {
         core.pipelines.hubs.remove(&home);
@@ -372,8 +370,8 @@ fn sweep_hub(core: &mut Core, home: PoolKey) {
 /// Gives the hub up if a limit that was lowered leaves no room for a connection that serves clients.
 fn make_way(core: &mut Core, home: PoolKey) {
     let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let quota = core.pools.get(server.pool.0).map(|pool| pool.limits.quota).unwrap_or_default();
+    let Some(server) = core.servers.get_mut(key) else { return };
+    let quota = core.pools.get(server.pool).map(|pool| pool.limits.quota).unwrap_or_default();
     if let Some(limit) = server.permit.as_mut().and_then(|permit| permit.make_way(quota)) {
         hub_gone(core, key, &format!("{} leaves no room for it", limit.setting()));
     }
@@ -382,9 +380,9 @@ fn make_way(core: &mut Core, home: PoolKey) {
 /// After a failover the hub is lost, even if its server lives on.
 fn leave_old_primary(core: &mut Core, home: PoolKey) {
     let server = core.pipelines.hubs.get(&home).and_then(|listening| listening.server);
-    let Some((key, member)) = server.and_then(|key| Some((key, core.servers.get(key.0)?.pool))) else { return };
+    let Some((key, member)) = server.and_then(|key| Some((key, core.servers.get(key)?.pool))) else { return };
     let moved = member != home && members::primary_pool(core, home).is_some_and(|primary| primary != member);
-    let stale = core.servers.get(key.0).is_some_and(|server| server.life.retire);
+    let stale = core.servers.get(key).is_some_and(|server| server.life.retire);
     if moved || stale {
         hub_gone(
             core,

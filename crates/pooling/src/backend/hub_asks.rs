@@ -27,7 +27,7 @@ pub fn channel_told(body: &[u8]) -> Option<&str> {
 
 /// Whether a client can get notifications now, rather than when its unit has ended.
 pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     // A client that is pinned keeps its connection.
     let free = |server: &Server| {
         server.exchange.requests.is_empty()
@@ -36,7 +36,7 @@ pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
             && !server.exchange.failed
     };
     client.is_ready()
-        && client.checkout.server().and_then(|server| core.servers.get(server.0)).is_none_or(free)
+        && client.checkout.server().and_then(|server| core.servers.get(server)).is_none_or(free)
         && client.checkout.pipelined().is_none()
         && client.checkout.waits().is_none()
         && !client.input.unsynced
@@ -46,19 +46,19 @@ pub fn is_at_rest(core: &Core, key: ClientKey) -> bool {
 
 /// A client's encoding.
 pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
-    core.clients.get(key.0)?.session.vars.get(core.parameters.lexed_by.1)
+    core.clients.get(key)?.session.vars.get(core.parameters.lexed_by.1)
 }
 
 /// The pool of clients that a connection listens for.
 pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
-    let home = members::home_of(core, core.servers.get(key.0)?.pool);
+    let home = members::home_of(core, core.servers.get(key)?.pool);
     core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
 }
 
 /// Sends the hub a request; a hub that is not ready yet gets it when it is.
 pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
     let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
-    let Some(server) = core.servers.get_mut(key.0).filter(|server| matches!(server.state(), State::Hub)) else {
+    let Some(server) = core.servers.get_mut(key).filter(|server| matches!(server.state(), State::Hub)) else {
         return;
     };
     frontend::write_query(server.io.out(), &ask.statement());
@@ -69,10 +69,10 @@ pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
 /// missed.
 pub fn tell_news(core: &mut Core, key: ClientKey) {
     let has_news = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.has_news());
-    if !core.clients.get(key.0).is_some_and(has_news) || !is_at_rest(core, key) {
+    if !core.clients.get(key).is_some_and(has_news) || !is_at_rest(core, key) {
         return;
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     if client.ears.as_ref().is_some_and(|ears| ears.fault().is_some()) {
         core.schedule.later(After::Deaf(key));
     } else if client.io.pending() == 0 {

@@ -13,17 +13,17 @@ use crate::state::server::Apart;
 
 /// Notes that a server has accepted the pooler's login: the clients that wait for it go on.
 pub fn logged_in(core: &mut Core, key: ServerKey) {
-    if core.servers.get(key.0).is_some_and(|server| server.known.standby == Some(true)) {
+    if core.servers.get(key).is_some_and(|server| server.known.standby == Some(true)) {
         roles::found_standby(core, key);
     }
-    match core.servers.get(key.0).and_then(|server| server.apart) {
+    match core.servers.get(key).and_then(|server| server.apart) {
         Some(Apart::Relay(_)) => return relay::relay_ready(core, key),
         Some(Apart::Hub) => return hub::hub_ready(core, key),
         None => (),
     }
     fingerprints::note_way(core, key);
     if core.config.settings.log_connections
-        && let Some(server) = core.servers.get(key.0)
+        && let Some(server) = core.servers.get(key)
     {
         let server_name = core.name_server(server);
         match server.io.socket.local() {
@@ -31,14 +31,14 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
             Peer::Unix => crate::info!(of server_name; "new connection to server"),
         }
     }
-    let Some(server) = core.servers.get(key.0) else { return };
+    let Some(server) = core.servers.get(key) else { return };
     freshness::doubt_replay(core, server);
     reroute::reroute_doubtful(core, server.pool);
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let welcome = server.known.parameters.clone();
     let vars = server.known.session.vars.clone();
     let pool_key = server.pool;
-    let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+    let Some(pool) = core.pools.get_mut(pool_key) else { return };
     pool.connections.connecting = pool.connections.connecting.saturating_sub(1);
     let was_down = pool.connections.failure.take().is_some();
     if was_down {
@@ -51,15 +51,15 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     }
     let home = members::home_of(core, pool_key);
     // Units for the primary are sent to a server only when it has said its role.
-    let asks = home != pool_key && core.servers.get(key.0).is_some_and(|server| server.known.standby.is_none());
+    let asks = home != pool_key && core.servers.get(key).is_some_and(|server| server.known.standby.is_none());
     if asks {
         align::ask_role(core, key);
     }
-    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(pool) = core.pools.get(home) else { return };
     let query = core.config.database(&pool.name.database).and_then(|entry| entry.connect_query.clone());
     match query {
         Some(query) => {
-            if let Some(server) = core.servers.get_mut(key.0).filter(|_| classify::only_sets(&query)) {
+            if let Some(server) = core.servers.get_mut(key).filter(|_| classify::only_sets(&query)) {
                 server.known.session.base = format!("{query}\n;").into();
             }
             align::run_connect_query(core, key, &query);

@@ -38,7 +38,7 @@ pub fn answer_ready(core: &mut Core, key: ServerKey, message: &[u8], status: Sta
         if let Some(client) = client.as_deref() {
             // Behind an error, the first request without an answer is the one that has failed.
             let last = unanswered.first().filter(|_| ran.error.is_some()).unwrap_or(&ended);
-            let pool = core.pools.get(server.pool.0);
+            let pool = core.pools.get(server.pool);
             count_request(&mut core.lifecycle.shapes, pool, (server, client), last, (&ran, core.now));
         }
     }
@@ -99,7 +99,7 @@ fn leave_anything(server: &mut Server, client: Option<&mut Client>) {
 /// Notes the end of a client's unit on its connection: `ready` is the message that the client gets for it.
 fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Status, failed: bool) {
     let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
-    let blocks = core.pools.get(server.pool.0).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
+    let blocks = core.pools.get(server.pool).is_none_or(|pool| pool.limits.mode != PoolMode::Statement);
     if status != Status::Idle && !blocks {
         return refuse_block(core, key);
     }
@@ -135,7 +135,7 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     }
     emit_invented(server, Some(client));
     order::look_again(server, Some(client), &mut core.schedule);
-    count_unit(server, client, core.pools.get_mut(server.pool.0), core.now, status);
+    count_unit(server, client, core.pools.get_mut(server.pool), core.now, status);
     core.schedule.later(After::Free(key));
 }
 

@@ -23,7 +23,7 @@ use crate::state::{Core, cancel, sockets};
 /// Gives a client with a proven identity a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
     let Some(replication) = introduction.replication else { return };
-    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else { return };
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key), core.pools.get_mut(pool_key)) else { return };
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.relay = Some(Box::new(Relay::new(replication, introduction.parameters)));
     client.pass_to(ClientState::Greeting);
@@ -35,9 +35,9 @@ pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduct
 
 /// Connects a replication client to its server, if there is one and the limits leave room; else it waits.
 fn begin_relay(core: &mut Core, key: ClientKey) {
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
+    let Some(home) = core.clients.get(key).and_then(|client| client.route.home) else { return };
     let Some(pool_key) = members::primary_pool(core, home) else { return };
-    if core.pools.get(pool_key.0).is_none_or(|pool| pool.limits.paused) {
+    if core.pools.get(pool_key).is_none_or(|pool| pool.limits.paused) {
         return;
     }
     if let Some(permit) = limits::make_room_apart(core, pool_key, Use::Relay) {
@@ -50,8 +50,7 @@ pub fn tick_relays(core: &mut Core) {
     let waits = |client: &crate::state::client::Client| {
         client.relay.is_some() && client.checkout.server().is_none() && matches!(client.state(), ClientState::Greeting)
     };
-    let waiting: Vec<ClientKey> =
-        core.clients.iter().filter(|(_, client)| waits(client)).map(|(key, _)| ClientKey(key)).collect();
+    let waiting = core.clients.keys_of(waits);
     for key in waiting {
         begin_relay(core, key);
     }
@@ -60,17 +59,17 @@ pub fn tick_relays(core: &mut Core) {
 /// Notes that the server has accepted a replication client: the client is greeted, and both talk to each other from
 /// here on.
 pub fn relay_ready(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let Some(client_key) = server.holder() else { return };
     server.begin_apart(core.now);
     let welcome = std::mem::take(&mut server.known.parameters);
-    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+    if let Some(pool) = core.pools.get_mut(server.pool) {
         pool.counts.totals.assignments += 1;
     }
     let Some(cancel_key) = cancel::new_cancel_key(core, client_key) else {
         return leave::fatal(core, client_key, &Error::Random);
     };
-    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    let Some(client) = core.clients.get_mut(client_key) else { return };
     let out = client.io.out();
     for (name, value) in &welcome {
         backend::write_parameter_status(out, name, value);
@@ -100,8 +99,8 @@ pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 
 /// Passes on bytes of a replication client's server.
 pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
-    let holder = core.servers.get(key.0).and_then(|server| server.holder());
-    if let Some(client) = holder.and_then(|client| core.clients.get_mut(client.0)) {
+    let holder = core.servers.get(key).and_then(|server| server.holder());
+    if let Some(client) = holder.and_then(|client| core.clients.get_mut(client)) {
         if let Some(relay) = &mut client.relay {
             relay.follow(left);
         }
@@ -112,13 +111,13 @@ pub fn relay_to_client(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 
 /// Ends a server connection of a replication client that is lost or could not be had: the client goes with it.
 pub fn relay_gone(core: &mut Core, key: ServerKey, why: &str) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let established = matches!(server.state(), State::Relay);
     let cause = server.life.fatal_error.take().unwrap_or_else(|| Cause::connection(why));
     let client = server.let_go();
     close::close_server(core, key, &cause.why);
     let Some(client_key) = client else { return };
-    if let Some(client) = core.clients.get_mut(client_key.0) {
+    if let Some(client) = core.clients.get_mut(client_key) {
         client.checkout.give_back();
     }
     if established {

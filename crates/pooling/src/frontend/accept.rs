@@ -70,7 +70,7 @@ fn deal(core: &mut Core, socket: Box<dyn Socket>) {
 /// Takes a client in, with the bytes that have been read from it.
 pub fn take_in(core: &mut Core, arrival: Arrival) {
     let Arrival { mut io, seat, id, since, proven } = arrival;
-    let key = ClientKey(core.clients.vacant());
+    let key = core.clients.vacant();
     if let Err(error) = sockets::watch_client(core, key, &mut io) {
         crate::warning!("cannot watch a client's socket: {error}");
         return;
@@ -106,8 +106,7 @@ fn limit_strangers(core: &mut Core) {
     }
     if core.entrance.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
         let clients = &core.clients;
-        let is_stranger =
-            |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.identity.seat.is_strangers());
+        let is_stranger = |key: &ClientKey| clients.get(*key).is_some_and(|client| client.identity.seat.is_strangers());
         core.entrance.strangers.order.retain(is_stranger);
     }
 }
@@ -116,7 +115,7 @@ fn limit_strangers(core: &mut Core) {
 fn close_oldest_stranger(core: &mut Core) -> bool {
     for _ in 0..core.entrance.strangers.order.len().min(BATCH) {
         let Some(key) = core.entrance.strangers.order.pop_front() else { break };
-        let Some(client) = core.clients.get(key.0).filter(|client| client.identity.seat.is_strangers()) else {
+        let Some(client) = core.clients.get(key).filter(|client| client.identity.seat.is_strangers()) else {
             continue;
         };
         if client.is_awaited() {

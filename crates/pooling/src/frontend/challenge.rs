@@ -21,7 +21,7 @@ use crate::state::{Core, sockets};
 
 /// Goes on with a login when the stored password of the user is known.
 pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let user = client.identity.user.to_string();
     if !stored.exists() && login.method != AuthType::Any && core.config.settings.log_pooler_errors {
         crate::info!(of core.name_client(key); "the user is not known");
@@ -39,7 +39,7 @@ pub fn looked_up(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Sto
 
 /// Asks a client for its password.
 fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored) -> Result<(), Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let (challenge, authentication) = match Exchange::of(login.method, &stored, core.shared.secrets.usual()) {
         Exchange::Plain => (Challenge::Plain(stored), Authentication::CleartextPassword),
         Exchange::Md5 => {
@@ -61,7 +61,7 @@ fn challenge(core: &mut Core, key: ClientKey, login: Box<Login>, stored: Stored)
 
 /// Works on a client's messages in its login.
 pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
-    let Some(client) = core.clients.get(key.0) else { return Step::Took(left.len()) };
+    let Some(client) = core.clients.get(key) else { return Step::Took(left.len()) };
     // A message that comes before it is asked for stays where it is.
     if !client.login_phase().is_some_and(Phase::awaits_client) {
         return Step::Stop;
@@ -90,7 +90,7 @@ pub fn password_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
 
 /// Goes on with a login by its client's answer.
 fn password_answered(core: &mut Core, key: ClientKey, body: &[u8]) -> Result<(), Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let Some((mut login, Phase::Challenge(challenge))) = client.leave_login() else { return Ok(()) };
     match challenge {
         Challenge::Plain(stored) => check_plain(core, key, login, stored, frontend::password(body)?),
@@ -162,7 +162,7 @@ fn go_on_with_scram(
     secret: Secret,
     body: &[u8],
 ) -> Result<(), Error> {
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let (mechanism, first) = frontend::sasl_initial(body)?;
     let end_point = client.io.tls().and_then(Cipher::end_point);
     let binding = match (mechanism, &end_point) {
@@ -179,7 +179,7 @@ fn go_on_with_scram(
 
 /// Has a secret derived from a password, with this salt and this number of rounds.
 fn derive(core: &mut Core, key: ClientKey, login: Box<Login>, then: Derivation, material: (Vec<u8>, Vec<u8>, u32)) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let awaited = Arc::new(());
     let (password, salt, iterations) = material;
     let job = Job { password, salt, iterations, worker: core.id, client: key, awaited: Arc::downgrade(&awaited) };
@@ -189,7 +189,7 @@ fn derive(core: &mut Core, key: ClientKey, login: Box<Login>, then: Derivation, 
 
 /// The secret that a client waits for has been derived.
 pub fn derived(core: &mut Core, key: ClientKey, secret: &Secret) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let Some((login, Phase::Deriving { then, .. })) = client.leave_login() else { return };
     let outcome = match then {
         Derivation::Compare(stored) => {
@@ -230,7 +230,7 @@ fn conclude(core: &mut Core, key: ClientKey, login: Login, stored: Stored, right
 
 /// Notes that a client has proven its identity. At its next turn it goes to the worker of its database.
 fn prove(core: &mut Core, key: ClientKey, login: Login, stored: Stored) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     backend::write_authentication(client.io.out(), &Authentication::Ok);
     let Login { introduction, own_account, client_key, .. } = login;
     let secret = stored.text().cloned();

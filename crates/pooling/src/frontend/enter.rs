@@ -27,7 +27,7 @@ use crate::sync::lock;
 
 /// Sends a client to another worker.
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
-    let Some(client) = core.clients.remove(key.0) else { return };
+    let Some(client) = core.clients.remove(key) else { return };
     sockets::unwatch(core, &client.io);
     let Client { io, id, identity: Identity { seat, since, .. }, .. } = client;
     core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
@@ -35,7 +35,7 @@ pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Op
 
 /// Gives a client with a proven identity a place: here, or at the worker that serves its database.
 pub fn enter(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let Some(mut proven) = client.take_proof() else { return };
     if let Err(refusal) = take_seat(core, key, &proven) {
         return leave::fatal(core, key, &refusal);
@@ -53,7 +53,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
         return move_client(core, key, home, Some(proven));
     }
     if config::is_console(database) {
-        let Some(client) = core.clients.get_mut(key.0) else { return };
+        let Some(client) = core.clients.get_mut(key) else { return };
         client.pass_to(State::Console);
         log_login(core, key);
         return session::greet_on_console(core, key);
@@ -67,7 +67,7 @@ pub fn enter(core: &mut Core, key: ClientKey) {
 fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Error> {
     let config = &core.config;
     let settings = &config.settings;
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     let Introduction { user, database, .. } = &proven.introduction;
     (client.identity.user, client.identity.database) = (user.as_str().into(), database.as_str().into());
     let console = config::is_console(database);
@@ -108,11 +108,11 @@ fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(),
     }
     let served_as: Rc<str> = core.config.pool_user(&database, &user).into();
     let pool_key = size::pool_of(core, &database, &served_as);
-    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
+    if core.pools.get_mut(pool_key).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
         size::size_pool(core, pool_key);
     }
     welcome::take_welcome(core, pool_key);
-    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) else {
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key), core.pools.get_mut(pool_key)) else {
         return Ok(());
     };
     client.identity.place = place;
@@ -149,7 +149,7 @@ fn log_login(core: &Core, key: ClientKey) {
 /// Takes the parameters of a startup packet over into the session.
 fn take_parameters(core: &mut Core, key: ClientKey, introduction: &Introduction) {
     let add_host = core.config.settings.application_name_add_host;
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.identity.minor = introduction.minor;
     for (name, value) in &introduction.parameters {
         let with_host = (name == "application_name" && add_host)
@@ -169,17 +169,17 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     if verify::verify_startup(core, key) {
         return;
     }
-    let Some(home) = core.clients.get(key.0).and_then(|client| client.route.home) else { return };
-    let Some(pool) = core.pools.get_mut(home.0) else { return };
+    let Some(home) = core.clients.get(key).and_then(|client| client.route.home) else { return };
+    let Some(pool) = core.pools.get_mut(home) else { return };
     let Some(welcome) = pool.greetings.welcome.clone() else {
         // It has been forgotten meanwhile.
         pool.queue.greeting.push(key);
         return core.schedule.later(After::Grow(home));
     };
-    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(pool) = core.pools.get(home) else { return };
     let told: Vec<&str> =
         welcome.iter().map(|(name, value)| welcome::greets_with(core, home, &welcome, name, value)).collect();
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.session.vars.fill(&pool.greetings.defaults);
     for ((name, _), value) in welcome.iter().zip(told) {
         let own = core.parameters.tracked.place(name).and_then(|place| client.session.vars.get(place));
@@ -194,7 +194,7 @@ pub fn greet(core: &mut Core, key: ClientKey) {
     let Some(cancel_key) = cancel::new_cancel_key(core, key) else {
         return leave::fatal(core, key, &Error::Random);
     };
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     backend::write_backend_key_data(client.io.out(), cancel_key.pid, &cancel_key.secret);
     let message = &core.config.settings.login_notify_message;
     if !message.is_empty() {

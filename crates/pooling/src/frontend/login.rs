@@ -27,7 +27,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     let settings = &config.settings;
     check_tls(core, key)?;
     let mut introduction = Introduction::read(startup, settings)?;
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(None) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(None) };
     client.identity.user = introduction.user.as_str().into();
     client.identity.database = introduction.database.as_str().into();
     let console = config::is_console(&client.identity.database);
@@ -41,7 +41,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     if full && !console {
         return Err(Error::Full);
     }
-    let Some(client) = core.clients.get(key.0) else { return Ok(None) };
+    let Some(client) = core.clients.get(key) else { return Ok(None) };
     if console && introduction.replication.is_some() {
         return Err(Error::ReplicationOfConsole);
     }
@@ -56,7 +56,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     {
         return Ok(Some(worker));
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(None) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(None) };
     introduction.write_negotiation(client.io.out());
     let login = Box::new(Login { introduction, method, own_account, client_key: None });
     match lookup {
@@ -68,7 +68,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
 
 /// Whether a client begins its session over the TLS that is required.
 fn check_tls(core: &Core, key: ClientKey) -> Result<(), Error> {
-    let Some(client) = core.clients.get(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get(key) else { return Ok(()) };
     match client.io.tls() {
         // Otherwise TLS of any other protocol could be led here: ALPN says that PostgreSQL is meant.
         Some(session) if session.is_unnamed() => Err(Error::NoAlpn),

@@ -38,16 +38,16 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
     let unproven = core.shared.homes.of(&lookup.database).is_none();
     let name = (lookup.database.as_str().into(), lookup.user.as_str().into());
     let is_new = unproven && !core.pool_names.contains_key(&name);
-    if is_new && core.pools.iter().filter(|(_, pool)| pool.name.unproven).count() >= UNPROVEN {
+    if is_new && core.pools.values().filter(|pool| pool.name.unproven).count() >= UNPROVEN {
         return Err(Error::LookupsFull);
     }
     let pool_key = size::pool_of(core, &name.0, &name.1);
-    if let Some(pool) = core.pools.get_mut(pool_key.0).filter(|_| unproven) {
+    if let Some(pool) = core.pools.get_mut(pool_key).filter(|_| unproven) {
         pool.name.unproven = true;
         (pool.limits.size, pool.limits.reserve, pool.limits.minimum) = (1, 0, 0);
         pool.queue.unused_since = Some(core.now);
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return Ok(()) };
+    let Some(client) = core.clients.get_mut(key) else { return Ok(()) };
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
     client.enter_login(login, Phase::Lookup(lookup));
     checkout::acquire(core, key, false);
@@ -56,8 +56,8 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
 
 /// A row of `auth_query`: the user and the stored password.
 pub fn lookup_row(core: &mut Core, key: ServerKey, row: &[Option<&[u8]>]) {
-    let Some(key) = core.servers.get(key.0).and_then(|server| server.client()) else { return };
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(key) = core.servers.get(key).and_then(|server| server.client()) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let user = client.identity.user.clone();
     let Some(Phase::Lookup(lookup)) = client.login_phase_mut() else { return };
     lookup.stored = match row {

@@ -149,14 +149,14 @@ fn is_of_large_objects(oid: Option<&[u8]>) -> bool {
 
 /// The class of the text of a Query, if known.
 pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.route.pool?;
+    let pool = core.clients.get(key)?.route.pool?;
     fingerprints::fingerprint(core, key, pool, sql).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// Notes the end of a long Query: the effects that its words allow are added to those that its beginning allows, before
 /// the server has all of it.
 pub fn long_query_ended(core: &mut Core, key: ClientKey) {
-    let Some(words) = core.clients.get_mut(key.0).and_then(|client| client.input.words.take()) else { return };
+    let Some(words) = core.clients.get_mut(key).and_then(|client| client.input.words.take()) else { return };
     let Some((_, server)) = core.pair(key) else { return };
     let Some(verdict) = server.exchange.requests.amend_query(|verdict| words.add_to(verdict)) else { return };
     fingerprints::foresee_definition(core, key, Some(&verdict));
@@ -164,13 +164,13 @@ pub fn long_query_ended(core: &mut Core, key: ClientKey) {
 
 /// The class of a long Query by the words at its beginning, if known.
 fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.route.pool?;
+    let pool = core.clients.get(key)?.route.pool?;
     fingerprints::fingerprint_read(core, pool, sql, Lexing::Unclear).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// The class of a prepared statement, if known.
 pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key.0)?.route.pool?;
+    let pool = core.clients.get(key)?.route.pool?;
     fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
@@ -228,11 +228,11 @@ fn statement_of(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: boo
     let reading = if renames && !parse.name.is_empty() { session_reading(core, key) } else { UNCLEAR };
     let lexing = fingerprints::lexing(core, key, parse.query);
     let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
-    if let Some(pool) = core.pools.get_mut(member.0) {
+    if let Some(pool) = core.pools.get_mut(member) {
         pool.counts.totals.prepared.client_parses += 1;
     }
     // Statements are known by the same names on all servers of a cluster.
-    let pool = core.pools.get_mut(home.0)?;
+    let pool = core.pools.get_mut(home)?;
     pool.statements.renew(renewals);
     Some(pool.statements.share(parse.definition, reading, lexing))
 }
@@ -243,7 +243,7 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     let renames = renames(core, key);
     let Some((_, server)) = core.pair(key) else { return head.total() };
     let pool = server.pool;
-    if let Some(pool) = core.pools.get_mut(pool.0) {
+    if let Some(pool) = core.pools.get_mut(pool) {
         pool.counts.totals.prepared.binds += 1;
     }
     if renames {
@@ -412,7 +412,7 @@ fn note_configured(core: &mut Core, key: ClientKey, head: Header, left: &[u8], n
             _ => Some(false),
         };
         let name = body.and_then(|body| frontend::parameter(body, number).ok()?.1);
-        let Some(client) = core.clients.get_mut(key.0) else { return };
+        let Some(client) = core.clients.get_mut(key) else { return };
         match (local, name.map(str::from_utf8)) {
             (Some(true), _) => (),
             (Some(false), Some(Ok(name))) => client.session.configures(name),

@@ -3,6 +3,7 @@
 
 use crate::config::PoolMode;
 use crate::model::gate::{Before, Next, Order, order};
+use crate::model::keys::PoolKey;
 use crate::model::mark::Mark;
 use crate::model::request::Request;
 use crate::model::slots::Slots;
@@ -20,7 +21,7 @@ use wire::frontend::{self, tag};
 pub fn awaits_answer(
     client: &mut Client,
     server: &mut Server,
-    pools: &Slots<Pool>,
+    pools: &Slots<PoolKey, Pool>,
     router: &Router,
     next: Next,
 ) -> bool {
@@ -64,7 +65,7 @@ pub fn next(client: &Client, tag: u8, body: &[u8]) -> Next {
 }
 
 /// What a client's next message finds before it.
-fn before(client: &Client, server: &Server, pools: &Slots<Pool>, router: &Router) -> Before {
+fn before(client: &Client, server: &Server, pools: &Slots<PoolKey, Pool>, router: &Router) -> Before {
     let requests = &server.exchange.requests;
     // Behind an error the server reads on to the Sync of the unit, and answers nothing before it.
     if server.exchange.skips_to_sync() {
@@ -106,9 +107,9 @@ fn repeats_cancel(server: &Server) -> bool {
 
 /// Whether the end of a unit decides about the next one: where it may open a transaction block, in statement pooling; on a
 /// replica, since the next may write where no transaction is open; and where the client goes to another pool.
-fn decides(client: &Client, server: &Server, pools: &Slots<Pool>, router: &Router) -> bool {
+fn decides(client: &Client, server: &Server, pools: &Slots<PoolKey, Pool>, router: &Router) -> bool {
     let requests = &server.exchange.requests;
-    let Some(pool) = pools.get(server.pool.0).filter(|_| requests.back().is_some_and(Request::ends_clients_unit))
+    let Some(pool) = pools.get(server.pool).filter(|_| requests.back().is_some_and(Request::ends_clients_unit))
     else {
         return false;
     };

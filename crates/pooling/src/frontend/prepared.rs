@@ -16,12 +16,12 @@ use crate::state::server::Server;
 /// Takes back what a client has prepared in a unit of a pipelined connection whose answer it will not see: for the client
 /// the unit ends with an error that comes before all that has not been passed on.
 pub fn take_back(core: &mut Core, key: ServerKey, place: usize) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let (Some(pipeline), exchange) = server.pipeline_and_exchange() else { return };
     let forwarded = place == 0 && pipeline.forwarded;
     let begun = begins_anew(pipeline, place);
     let Some(unit) = pipeline.units.get_mut(place) else { return };
-    let Some(client) = unit.client.and_then(|client| core.clients.get_mut(client.0)) else { return };
+    let Some(client) = unit.client.and_then(|client| core.clients.get_mut(client)) else { return };
     let unanswered = |is_of_kind: &dyn Fn(&Request) -> bool| unit_at(&exchange.requests, place).any(is_of_kind);
     for name in unit.names.drain(..) {
         let is_of_name = |request: &Request| matches!(request, Request::Parse { name: Some(of), .. } | Request::Invented { name: Some(of), .. } if *of == name);

@@ -37,7 +37,7 @@ pub const CHANGED: Error = Error::StatementChanged;
 /// statement.
 pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     let Some(names) = frontend::bind(left.get(HEADER..).unwrap_or_default()) else { return false };
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     let held = client.prepared.held(names.statement);
     if !held.is_some_and(|held| held.shape().is_known()) || !statements::renames(core, key) {
         return false;
@@ -132,7 +132,7 @@ pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
 /// Whether the server that a client has is not known to have a copy of a statement that fits the client, also when it has
 /// prepared as many statements more as `places`.
 fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8], places: usize) -> bool {
-    let is_told = core.clients.get(key.0).and_then(|client| client.prepared.held(name));
+    let is_told = core.clients.get(key).and_then(|client| client.prepared.held(name));
     if !is_told.is_some_and(|held| held.shape().is_known()) {
         return false;
     }
@@ -150,7 +150,7 @@ fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8], places: usize
 
 /// Notes a description by a server: what a client is told of its statement, and the shape of the server's copy.
 pub fn described(core: &mut Core, key: ServerKey, tag: u8, body: &[u8]) -> Result<(), wire::Error> {
-    let Some(server) = core.servers.get_mut(key.0) else { return Ok(()) };
+    let Some(server) = core.servers.get_mut(key) else { return Ok(()) };
     let (Described { held, statement, copy: number }, is_check) = match server.exchange.requests.front() {
         Some(Request::Describe(Some(described))) => (described.clone(), false),
         Some(Request::Check(described)) => (described.clone(), true),
@@ -190,7 +190,7 @@ fn is_misread(server: &Server, held: &Rc<Held>, copy: Shape) -> bool {
 /// Keeps the rest of the answer to the unit at the head of a pipelined connection from its client. The unit runs again,
 /// on a connection of the client's own; if part of the answer has been passed on, the client gets the error now.
 fn refuse_unit(core: &mut Core, key: ServerKey) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) else { return };
     if pipeline.again || pipeline.muted {
         return;
     }
@@ -200,7 +200,7 @@ fn refuse_unit(core: &mut Core, key: ServerKey) {
     debug_assert!(!writes, "a write was sent whose copy was not known to fit");
     if !pipeline.forwarded && !writes {
         pipeline.again = true;
-        if let Some(client) = head.and_then(|head| core.clients.get_mut(head.0)) {
+        if let Some(client) = head.and_then(|head| core.clients.get_mut(head)) {
             client.checkout.needs_own = true;
         }
         return;

@@ -16,7 +16,7 @@ use crate::sync::lock;
 
 /// Works on the first packets of a client, up to its startup packet.
 pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
-    let plain = core.clients.get(key.0).is_some_and(|client| client.io.tls().is_none());
+    let plain = core.clients.get(key).is_some_and(|client| client.io.tls().is_none());
     if plain && left.first() == Some(&TLS_HANDSHAKE) {
         accept_tls(core, key, b"", left);
         return Step::Took(left.len());
@@ -51,7 +51,7 @@ pub fn startup_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
             Ok(None) => Step::Took(length),
             Ok(Some(worker)) => {
                 // The other worker begins with the packet again.
-                if let Some(client) = core.clients.get_mut(key.0) {
+                if let Some(client) = core.clients.get_mut(key) {
                     client.io.rest = left.to_vec();
                 }
                 enter::move_client(core, key, worker, None);
@@ -73,7 +73,7 @@ fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
         return leave::close_client(core, key, "cancel request");
     }
     // As with a server, the connection ends when the request has had its effect.
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         client.pass_to(State::Cancels);
     }
     if let Some((worker, target)) = target {
@@ -83,7 +83,7 @@ fn ask_to_cancel(core: &mut Core, key: ClientKey, cancel: CancelKey) {
 
 /// Answers a request for encryption: by TLS, or by a refusal.
 fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let over_tcp = !client.io.socket.is_local();
     if *request == Packet::SslRequest && over_tcp && core.config.tls.acceptor.is_some() {
         accept_tls(core, key, b"S", b"");
@@ -94,7 +94,7 @@ fn answer_encryption(core: &mut Core, key: ClientKey, request: &Packet<'_>) {
 
 /// Begins TLS with a client: `before` goes out first, `held` has come from it already.
 fn accept_tls(core: &mut Core, key: ClientKey, before: &[u8], held: &[u8]) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let over_tcp = !client.io.socket.is_local();
     let Some(acceptor) = core.config.tls.acceptor.as_ref().filter(|_| over_tcp) else {
         return leave::close_client(core, key, "TLS was begun but is not configured");

@@ -26,8 +26,8 @@ use crate::state::server::Server;
 pub fn renames(core: &mut Core, key: ClientKey) -> bool {
     let Some((client, server)) = core.pair(key) else { return false };
     let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
-    let renames = kept || core.pools.get(pool.0).is_some_and(|pool| pool.limits.mode.lends());
-    if let Some(client) = core.clients.get_mut(key.0) {
+    let renames = kept || core.pools.get(pool).is_some_and(|pool| pool.limits.mode.lends());
+    if let Some(client) = core.clients.get_mut(key) {
         client.prepared.renamed = renames;
     }
     renames
@@ -37,7 +37,7 @@ pub fn renames(core: &mut Core, key: ClientKey) -> bool {
 /// it, that; else it is parsed anew, and read as the client's session reads now. Sessions that read otherwise must not
 /// share it. A message that is skipped behind an error changes nothing for good.
 pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
-    let Some(held) = core.clients.get(key.0).and_then(|client| client.prepared.held(name)).cloned() else { return };
+    let Some(held) = core.clients.get(key).and_then(|client| client.prepared.held(name)).cloned() else { return };
     if name.is_empty() {
         return;
     }
@@ -57,7 +57,7 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
     let known_as = [held.statement(), &there].into_iter().find(|of| of.reading == reading && of.is_shared());
     let chosen = known_as.cloned().or_else(|| {
         let lexing = fingerprints::lexing(core, key, held.text());
-        let statements = &mut core.pools.get_mut(home.0)?.statements;
+        let statements = &mut core.pools.get_mut(home)?.statements;
         Some(statements.share(&held.definition, reading, lexing))
     });
     let Some((chosen, (_, server))) = chosen.zip(core.pair(key)) else { return };
@@ -68,12 +68,12 @@ pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
 /// Has the types of parameters named that a client was told, since a server has found others: PostgreSQL keeps those of
 /// the client's own Parse. Whether this makes another statement of it.
 pub fn keep_types(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
-    let held = core.clients.get(key.0).and_then(|client| client.prepared.held(name)).cloned();
+    let held = core.clients.get(key).and_then(|client| client.prepared.held(name)).cloned();
     let typed = held.as_ref().and_then(|held| held.with_parameters(held.shape().parameters?));
     let pool = core.pair(key).map(|(_, server)| server.pool);
     let Some(((held, typed), pool)) = held.zip(typed).zip(pool) else { return false };
     let home = members::home_of(core, pool);
-    let Some(pool) = core.pools.get_mut(home.0) else { return false };
+    let Some(pool) = core.pools.get_mut(home) else { return false };
     held.keeps_types(pool.statements.share(&typed, held.reading, held.lexing))
 }
 
@@ -230,14 +230,14 @@ pub fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
 
 /// The same by the settings that are known, whatever else may have been changed.
 fn reported_reading(core: &mut Core, key: ClientKey) -> Reading {
-    let Some(client) = core.clients.get(key.0) else { return UNCLEAR };
+    let Some(client) = core.clients.get(key) else { return UNCLEAR };
     if let Some((vars, sets, reading)) = &client.session.reading
         && vars.is(&client.session.vars)
         && sets.is(&client.session.sets)
     {
         return *reading;
     }
-    let Some(client) = core.clients.get_mut(key.0) else { return UNCLEAR };
+    let Some(client) = core.clients.get_mut(key) else { return UNCLEAR };
     let reading = reading(&client.session.vars, &client.session.sets, &core.parameters.tracked);
     client.session.reading = Some((client.session.vars.clone(), client.session.sets.clone(), reading));
     reading

@@ -13,7 +13,7 @@ use crate::state::client::Client;
 /// Has a server check the settings in a client's startup packet, before the client is greeted, unless they are known to
 /// be valid or no server connection is free. Whether the client waits for that.
 pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    let Some(client) = core.clients.get_mut(key) else { return false };
     if client.session.verified.is_some() {
         return false;
     }
@@ -26,7 +26,7 @@ pub fn verify_startup(core: &mut Core, key: ClientKey) -> bool {
     }
     client.session.startup = (client.session.vars.clone(), client.session.sets.clone());
     let (Some(home), Some(asked)) = (client.route.home, asked(client, &core.parameters.tracked)) else { return false };
-    let Some(pool) = core.pools.get(home.0) else { return false };
+    let Some(pool) = core.pools.get(home) else { return false };
     if let Some(verified) = pool.greetings.verified.get(asked.as_str()).cloned() {
         client.session.take_verified(verified);
         return false;

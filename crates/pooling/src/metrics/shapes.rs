@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn the_shapes_that_took_most_time_stay() {
-        let pool = PoolKey(Slots::default().insert(()));
+        let pool = Slots::default().insert(());
         let mut shapes = Shapes::default();
         for number in 0..3 * MOST as u64 {
             let text = text(&format!("SELECT a{number}"));

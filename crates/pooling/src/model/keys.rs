@@ -2,17 +2,34 @@
 
 use crate::model::slots::Slot;
 
-/// Names a client within its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ClientKey(pub Slot);
+macro_rules! keys {
+    ($($(#[$doc:meta])* $name:ident)+) => {$(
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub struct $name(pub Slot);
 
-/// Names a pool within its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct PoolKey(pub Slot);
+        impl From<Slot> for $name {
+            fn from(slot: Slot) -> Self {
+                Self(slot)
+            }
+        }
 
-/// Names a server connection within its worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct ServerKey(pub Slot);
+        impl From<$name> for Slot {
+            fn from(key: $name) -> Self {
+                key.0
+            }
+        }
+    )+};
+}
+
+keys! {
+    /// Names a client within its worker.
+    ClientKey
+    /// Names a pool within its worker.
+    PoolKey
+    /// Names a server connection within its worker.
+    ServerKey
+}
 
 /// Names a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn a_copy_that_was_read_anew_is_its_clients_alone() {
         let mut clients = Slots::default();
-        let [first, second] = [(), ()].map(|client| ClientKey(clients.insert(client)));
+        let [first, second] = [(), ()].map(|client| clients.insert(client));
         let (mut statements, mut known) = (Statements::default(), Known::default());
         let one = statement(&mut statements, "1");
         known.add(&one, 9);
@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn what_takes_the_place_of_a_stale_copy_is_relied_on_when_it_is_made() {
         let mut clients = Slots::default();
-        let client = ClientKey(clients.insert(()));
+        let client = clients.insert(());
         let (mut statements, mut known) = (Statements::default(), Known::default());
         let one = statement(&mut statements, "1");
         let (old, _) = known.add(&one, 9);

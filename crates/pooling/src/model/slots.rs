@@ -3,6 +3,8 @@
 //! A place is used again when its owner is gone. Its name is not, since the name includes a count of the owners of the
 //! place. So a name that was kept too long finds nothing, where a bare index would find another owner.
 
+use std::marker::PhantomData;
+
 /// The name of one owner of a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Slot {
@@ -33,45 +35,43 @@ pub struct Place<T> {
     owner: Option<T>,
 }
 
-/// Values under names.
+/// Values under names, each kind of which has a type of its own.
 #[derive(Debug)]
-pub struct Slots<T> {
+pub struct Slots<K, T> {
     places: Vec<Place<T>>,
     free: Vec<u32>,
     count: usize,
+    keys: PhantomData<K>,
 }
 
-impl<T> Default for Slots<T> {
+impl<K, T> Default for Slots<K, T> {
     fn default() -> Self {
-        Self { places: Vec::new(), free: Vec::new(), count: 0 }
+        Self { places: Vec::new(), free: Vec::new(), count: 0, keys: PhantomData }
     }
 }
 
-impl<T> Slots<T> {
+impl<K: From<Slot> + Into<Slot> + Copy, T> Slots<K, T> {
     /// The name that [`Slots::insert`] will give next.
-    pub fn vacant(&self) -> Slot {
-        match self.free.last() {
-            Some(&index) => {
-                let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
-                Slot { index, generation }
-            }
-            None => Slot { index: self.places.len() as u32, generation: 0 },
-        }
+    pub fn vacant(&self) -> K {
+        let index = self.free.last().copied().unwrap_or(self.places.len() as u32);
+        let generation = self.places.get(index as usize).map_or(0, |place| place.generation);
+        Slot { index, generation }.into()
     }
 
     /// Takes a value in.
-    pub fn insert(&mut self, value: T) -> Slot {
-        let slot = self.vacant();
+    pub fn insert(&mut self, value: T) -> K {
+        let key = self.vacant();
         match self.free.pop().and_then(|index| self.places.get_mut(index as usize)) {
             Some(place) => place.owner = Some(value),
             None => self.places.push(Place { generation: 0, owner: Some(value) }),
         }
         self.count += 1;
-        slot
+        key
     }
 
     /// Takes a value out, if its owner of that name is still there.
-    pub fn remove(&mut self, slot: Slot) -> Option<T> {
+    pub fn remove(&mut self, key: K) -> Option<T> {
+        let slot: Slot = key.into();
         let place = self.places.get_mut(slot.index as usize).filter(|place| place.generation == slot.generation)?;
         let value = place.owner.take()?;
         self.count -= 1;
@@ -84,18 +84,20 @@ impl<T> Slots<T> {
     }
 
     /// The value of this name.
-    pub fn get(&self, slot: Slot) -> Option<&T> {
+    pub fn get(&self, key: K) -> Option<&T> {
+        let slot: Slot = key.into();
         self.places.get(slot.index as usize).filter(|place| place.generation == slot.generation)?.owner.as_ref()
     }
 
     /// The value of this name, to change.
-    pub fn get_mut(&mut self, slot: Slot) -> Option<&mut T> {
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        let slot: Slot = key.into();
         self.places.get_mut(slot.index as usize).filter(|place| place.generation == slot.generation)?.owner.as_mut()
     }
 
     /// Whether the owner of this name is there.
-    pub fn contains(&self, slot: Slot) -> bool {
-        self.get(slot).is_some()
+    pub fn contains(&self, key: K) -> bool {
+        self.get(key).is_some()
     }
 
     /// The number of values.
@@ -110,25 +112,39 @@ impl<T> Slots<T> {
 
     /// Takes all values out. Their names are not given again.
     pub fn clear(&mut self) {
-        let slots: Vec<Slot> = self.iter().map(|(slot, _)| slot).collect();
-        for slot in slots {
-            self.remove(slot);
+        for key in self.keys() {
+            self.remove(key);
         }
     }
 
+    /// The names of all values.
+    pub fn keys(&self) -> Vec<K> {
+        self.iter().map(|(key, _)| key).collect()
+    }
+
+    /// The names of the values of which this holds.
+    pub fn keys_of(&self, holds: impl Fn(&T) -> bool) -> Vec<K> {
+        self.iter().filter(|(_, value)| holds(value)).map(|(key, _)| key).collect()
+    }
+
+    /// All values.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        self.places.iter().filter_map(|place| place.owner.as_ref())
+    }
+
     /// All values with their names.
-    pub fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = (K, &T)> {
         self.places.iter().enumerate().filter_map(|(index, place)| {
             let slot = Slot { index: index as u32, generation: place.generation };
-            place.owner.as_ref().map(|value| (slot, value))
+            place.owner.as_ref().map(|value| (slot.into(), value))
         })
     }
 
     /// All values with their names, to change.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (Slot, &mut T)> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (K, &mut T)> {
         self.places.iter_mut().enumerate().filter_map(|(index, place)| {
             let slot = Slot { index: index as u32, generation: place.generation };
-            place.owner.as_mut().map(|value| (slot, value))
+            place.owner.as_mut().map(|value| (slot.into(), value))
         })
     }
 }
@@ -139,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_name_is_never_given_again() {
-        let mut slots = Slots::default();
+        let mut slots = Slots::<Slot, _>::default();
         let first = slots.insert("a");
         let other = slots.insert("b");
         assert_eq!(slots.remove(first), Some("a"));
@@ -157,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_place_whose_names_are_used_up_is_left() {
-        let mut slots = Slots::default();
+        let mut slots = Slots::<Slot, _>::default();
         let first = slots.insert(1);
         slots.places[0].generation = u32::MAX;
         let last = Slot { generation: u32::MAX, ..first };

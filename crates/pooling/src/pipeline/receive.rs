@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::pipeline::{Pipeline, Unit};
 use crate::model::slots::Slots;
 use crate::model::turn::{After, Turn};
@@ -32,9 +32,9 @@ const REFUSALS: u8 = 100;
 /// Works on an error in the answer to a pipelined connection's unit. The client gets it, unless the fault is the
 /// pooler's or a neighbour's: then the unit is retried.
 pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let only_read = members::is_only_read(server, &core.pools, &core.router);
-    let is_member = core.pools.get(server.pool.0).is_some_and(|pool| pool.cluster_of.home.is_some());
+    let is_member = core.pools.get(server.pool).is_some_and(|pool| pool.cluster_of.home.is_some());
     // The unit wrote on a replica or in a read-only transaction of the pooler's, and has done nothing. The error of the
     // session's own read-only transactions is for the client.
     // So does the error of a function that reads an unlogged relation, which only the primary has.
@@ -56,7 +56,7 @@ pub fn error(core: &mut Core, key: ServerKey, message: &[u8], report: &Report) {
         fingerprint.was_misjudged();
     }
     let Some(client_key) = pipeline.head().filter(|_| !pipeline.muted) else { return };
-    let client = core.clients.get_mut(client_key.0);
+    let client = core.clients.get_mut(client_key);
     let may_again = |client: &Client| {
         let retries = client.checkout.retries;
         again && !pipeline.forwarded && (retries < RETRIES || wrote_to_replica && retries < REFUSALS)
@@ -88,18 +88,18 @@ pub fn ready(core: &mut Core, key: ServerKey, message: &[u8], status: Status) {
     if status != Status::Idle {
         return turns::doom(core, key, "a statement that was taken for a read has left a transaction open");
     }
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) else { return };
     if std::mem::take(&mut pipeline.again) {
         pipeline.drop_answer();
         if let Some(client) = pipeline.head() {
             retry::retry_units(core, key, client, 0);
         }
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let Some((unit, took)) = server.pipeline_mut().and_then(|pipeline| pipeline.finish_head(core.now)) else {
         return turns::doom(core, key, "broken protocol: an answer that nothing asked for");
     };
-    let mut client = unit.client.and_then(|client| core.clients.get_mut(client.0));
+    let mut client = unit.client.and_then(|client| core.clients.get_mut(client));
     learn(server, &unit, took, core.now);
     count_unit(server, &mut core.pools, &mut core.lifecycle.shapes, &unit, took);
     if let Some(client) = client.as_deref_mut()
@@ -136,16 +136,16 @@ fn learn(server: &mut Server, unit: &Unit, took: Duration, now: Instant) {
 }
 
 /// Counts a unit that its server has answered.
-fn count_unit(server: &mut Server, pools: &mut Slots<Pool>, shapes: &mut Shapes, unit: &Unit, took: Duration) {
+fn count_unit(server: &mut Server, pools: &mut Slots<PoolKey, Pool>, shapes: &mut Shapes, unit: &Unit, took: Duration) {
     let alone = server.pipeline().is_some_and(|pipeline| pipeline.alone);
-    if let Some(pool) = pools.get_mut(server.pool.0) {
+    if let Some(pool) = pools.get_mut(server.pool) {
         pool.count_pipelined(server.at.place, took, alone);
     }
     let ran = std::mem::take(&mut server.exchange.ran);
     // A unit without a client is retried.
     if unit.client.is_some() && (ran.ended || ran.error.is_some()) {
         let verdict = unit.fingerprint.as_ref().map(|fingerprint| &*fingerprint.verdict);
-        counts::count(shapes, pools.get(server.pool.0), server, verdict, &ran, took);
+        counts::count(shapes, pools.get(server.pool), server, verdict, &ran, took);
     }
 }
 

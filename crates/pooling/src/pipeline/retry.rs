@@ -19,8 +19,8 @@ const ATTEMPTS: u8 = 1;
 /// Takes back a client's units from the one at `from` on (in the pipelined connection's order), to be retried: the
 /// pipelined connection's late answers to them are dropped.
 pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from: usize) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let pool = core.pools.get_mut(server.pool.0);
+    let Some(server) = core.servers.get_mut(key) else { return };
+    let pool = core.pools.get_mut(server.pool);
     let Some(pipeline) = server.pipeline_mut() else { return };
     let mut start = pipeline.done;
     let mut bytes = Vec::new();
@@ -41,7 +41,7 @@ pub fn retry_units(core: &mut Core, key: ServerKey, client_key: ClientKey, from:
         }
         start = end;
     }
-    if let Some(client) = core.clients.get_mut(client_key.0) {
+    if let Some(client) = core.clients.get_mut(client_key) {
         // Units behind the first may have prepared another, which those before them must not meet.
         if count > 0 {
             client.prepared.unnamed = unnamed;
@@ -70,12 +70,12 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
         spill::spill(server, client, &mut core.schedule);
     }
     let in_message = server.exchange.passing.0 > 0;
-    let member = core.pools.get(server.pool.0).and_then(|pool| pool.cluster_of.home);
+    let member = core.pools.get(server.pool).and_then(|pool| pool.cluster_of.home);
     let Some(pipeline) = server.pipeline() else { return };
     let (forwarded, failed) = (pipeline.forwarded, pipeline.failed && pipeline.forwarded);
     let writes = pipeline.units.front().is_some_and(|unit| unit.writes);
     if let Some(head) = pipeline.head() {
-        let tried = core.clients.get(head.0).map_or(0, |client| client.checkout.attempts);
+        let tried = core.clients.get(head).map_or(0, |client| client.checkout.attempts);
         if failed {
             // The client has got an error already.
             prepared::take_back(core, key, 0);
@@ -85,27 +85,27 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
             leave::close_client(core, head, &format!("server connection lost within a message: {}", cause.why));
         } else if writes {
             // If the write was committed all the same, its client's reads see it.
-            if let Some(client) = core.clients.get_mut(head.0) {
+            if let Some(client) = core.clients.get_mut(head) {
                 freshness::owe(client, &core.pools, &core.router);
             }
             answer_head(core, key, &Error::OutcomeUnknown(cause.clone()));
         } else if forwarded || tried >= ATTEMPTS {
             answer_head(core, key, &Error::LostInRead(cause.clone()));
-        } else if let Some(client) = core.clients.get_mut(head.0) {
+        } else if let Some(client) = core.clients.get_mut(head) {
             client.checkout.attempts += 1;
         }
     }
     if let Some((_, id)) = member {
-        let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline());
+        let pipeline = core.servers.get(key).and_then(|server| server.pipeline());
         for client in pipeline.into_iter().flat_map(|pipeline| &pipeline.units).filter_map(|unit| unit.client) {
-            if let Some(client) = core.clients.get_mut(client.0) {
+            if let Some(client) = core.clients.get_mut(client) {
                 client.route.tried.add(id);
             }
         }
     }
     while let Some(client) = core
         .servers
-        .get(key.0)
+        .get(key)
         .and_then(|server| server.pipeline())
         .and_then(|pipeline| pipeline.units.iter().find_map(|unit| unit.client))
     {
@@ -116,7 +116,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
 
 /// Answers the unit at the head with an error in the server's place; its late answer is dropped.
 fn answer_head(core: &mut Core, key: ServerKey, error: &Error) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) else { return };
     pipeline.drop_answer();
     prepared::take_back(core, key, 0);
     let Some(client_key) = pipelines::disown(core, key, 0) else { return };
@@ -131,7 +131,7 @@ pub fn answer_unit(core: &mut Core, client_key: ClientKey, error: &Error) {
 
 /// Ends a unit of a client, the first that it has in its pipelined connection.
 fn end_unit(core: &mut Core, client_key: ClientKey) {
-    let Some(client) = core.clients.get_mut(client_key.0) else { return };
+    let Some(client) = core.clients.get_mut(client_key) else { return };
     backend::write_ready_for_query(client.io.out(), Status::Idle);
     client.checkout.attempts = 0;
     client.checkout.answered(1);
@@ -144,11 +144,11 @@ fn end_unit(core: &mut Core, client_key: ClientKey) {
 /// Retries the units behind the head of a pipelined connection elsewhere. The units run in read-only transactions, so
 /// their late runs on the pipelined connection change nothing.
 pub fn rescue(core: &mut Core, key: ServerKey) {
-    let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) else { return };
+    let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) else { return };
     (pipeline.closed, pipeline.rescued) = (true, true);
     let head = pipeline.head();
     let mut place = 0;
-    while let Some(pipeline) = core.servers.get(key.0).and_then(|server| server.pipeline()) {
+    while let Some(pipeline) = core.servers.get(key).and_then(|server| server.pipeline()) {
         let Some(unit) = pipeline.units.get(place) else { return };
         if let Some(client) = unit.client.filter(|client| Some(*client) != head) {
             retry_units(core, key, client, place);
@@ -160,8 +160,8 @@ pub fn rescue(core: &mut Core, key: ServerKey) {
 /// Notes that a write has met a replica: the monitor hears of it, and the server is not chosen again for it.
 pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
     members::met(core, pool, Met::ReadOnly);
-    let member = core.pools.get(pool.0).and_then(|pool| pool.cluster_of.home);
-    if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client.0)) {
+    let member = core.pools.get(pool).and_then(|pool| pool.cluster_of.home);
+    if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client)) {
         client.route.tried.add(id);
     }
 }

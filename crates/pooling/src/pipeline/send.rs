@@ -44,7 +44,7 @@ pub fn pipeline<'a>(
     if client.session.pins.any() || client.input.unsynced || client.input.discard != Discard::No {
         return None;
     }
-    if !core.pools.get(pool_key.0)?.limits.pipelining {
+    if !core.pools.get(pool_key)?.limits.pipelining {
         // Earlier units are in a pipelined connection still, when the configuration has changed.
         return client.checkout.wait_for_own();
     }
@@ -62,9 +62,9 @@ pub fn pipeline<'a>(
     let unit = unit.filter(|_| may_share);
     if unit.as_ref().is_some_and(|unit| unit.uses_unnamed() && prepares_in_flight(core, key)) {
         // Which statement that is, the answer shows.
-        return core.clients.get_mut(key.0)?.checkout.wait_for_own();
+        return core.clients.get_mut(key)?.checkout.wait_for_own();
     }
-    let (client, pool) = (core.clients.get_mut(key.0)?, core.pools.get_mut(pool_key.0)?);
+    let (client, pool) = (core.clients.get_mut(key)?, core.pools.get_mut(pool_key)?);
     let doubtful = fingerprints::is_doubtful(&core.router, pool, core.now);
     let runs = if may_share { runs } else { Err(Why::Protocol) };
     let way = unit::way(client, pool, runs, doubtful, core.now);
@@ -85,8 +85,8 @@ pub fn pipeline<'a>(
 
 /// Whether a client's unit in flight prepares a statement without a name.
 fn prepares_in_flight(core: &Core, key: ClientKey) -> bool {
-    let pipelined = core.clients.get(key.0).and_then(|client| client.checkout.pipelined());
-    let pipeline = pipelined.and_then(|(server, _)| core.servers.get(server.0)?.pipeline());
+    let pipelined = core.clients.get(key).and_then(|client| client.checkout.pipelined());
+    let pipeline = pipelined.and_then(|(server, _)| core.servers.get(server)?.pipeline());
     pipeline.is_some_and(|pipeline| pipeline.units.iter().any(|unit| unit.client == Some(key) && unit.prepares))
 }
 
@@ -99,15 +99,15 @@ fn share(
     fingerprint: Option<Rc<Fingerprint>>,
     turn: Option<Duration>,
 ) -> Option<Step> {
-    let client = core.clients.get(key.0)?;
+    let client = core.clients.get(key)?;
     let goes_first = turn.is_some() || client.checkout.pipelined().is_some();
-    let queue = core.pools.get(pool_key.0).is_some_and(|pool| !pool.queue.sharing.is_empty());
+    let queue = core.pools.get(pool_key).is_some_and(|pool| !pool.queue.sharing.is_empty());
     if (goes_first || !queue)
         && let Some(server) = choose(core, key, pool_key)
     {
         return send_down(core, key, server, unit, fingerprint, (false, turn.unwrap_or_default()));
     }
-    let (client, pool) = (core.clients.get_mut(key.0)?, core.pools.get_mut(pool_key.0)?);
+    let (client, pool) = (core.clients.get_mut(key)?, core.pools.get_mut(pool_key)?);
     if client.checkout.server().is_some() || client.checkout.wait_for_own().is_some() {
         return Some(Step::Stop);
     }
@@ -132,7 +132,7 @@ fn send_on_own(
     fingerprint: Option<Rc<Fingerprint>>,
     (alone, writes): (bool, bool),
 ) -> Option<Step> {
-    if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
+    if let Some(step) = core.clients.get_mut(key)?.checkout.wait_for_own() {
         return Some(step);
     }
     // A unit that may be retried runs in a read-only transaction: a wrong guess fails, and has done nothing.
@@ -140,10 +140,10 @@ fn send_on_own(
         return Some(Step::Stop);
     }
     if writes && shapes::is_unsure(core, key, unit) {
-        core.clients.get_mut(key.0)?.checkout.needs_own = true;
+        core.clients.get_mut(key)?.checkout.needs_own = true;
         return None;
     }
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get_mut(key)?;
     let (server, pool) = (client.checkout.give_back()?, client.route.pool?);
     pipelines::open(core, server, alone);
     let sent = send_down(core, key, server, unit, fingerprint, (writes, Duration::ZERO));
@@ -153,14 +153,14 @@ fn send_on_own(
 
 /// The pipelined connection that a client's unit goes down, made of an idle connection where that is better.
 fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKey> {
-    core.clients.get_mut(key.0)?.checkout.reads_only = true;
-    let client = core.clients.get(key.0)?;
-    let pool = core.pools.get(pool_key.0)?;
+    core.clients.get_mut(key)?.checkout.reads_only = true;
+    let client = core.clients.get(key)?;
+    let pool = core.pools.get(pool_key)?;
     if pool.limits.paused {
         return None;
     }
     if let Some((own, _)) = client.checkout.pipelined() {
-        let server = core.servers.get(own.0)?;
+        let server = core.servers.get(own)?;
         return room::has_room(client, server, core.config.settings.pipeline_depth.max(1) * 4).then_some(own);
     }
     let best = room::emptiest(core, pool, client);
@@ -182,7 +182,7 @@ fn choose(core: &mut Core, key: ClientKey, pool_key: PoolKey) -> Option<ServerKe
     }
     // The session of the connection is brought in line first: until then it is checked out, and this client waits for
     // it.
-    if let Some(client) = core.clients.get_mut(key.0) {
+    if let Some(client) = core.clients.get_mut(key) {
         client.checkout.wait(client.route.waiting_since.take().unwrap_or(core.now));
     }
     checkout::assign(core, server, key);
@@ -199,7 +199,7 @@ fn send_down(
     (writes, waited): (bool, Duration),
 ) -> Option<Step> {
     let now = core.now;
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get_mut(key)?;
     client.input.unsynced = false;
     client.route.waiting_since = None;
     client.route.owed.until = None;
@@ -210,18 +210,18 @@ fn send_down(
     if writes && let Some(fingerprint) = &fingerprint {
         fingerprints::foresee_definition(core, key, Some(&fingerprint.verdict));
     }
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get_mut(key)?;
     let unnamed = client.prepared.unnamed.clone();
     let mut names = Vec::new();
     for message in &unit.messages {
         if let Said::Parse(parse) = message.said {
-            names.extend(core.clients.get(key.0).and_then(|client| client.prepared.new_name(&parse)));
+            names.extend(core.clients.get(key).and_then(|client| client.prepared.new_name(&parse)));
         }
         messages::pass_said(core, key, message);
     }
-    let server = core.servers.get_mut(server_key.0)?;
+    let server = core.servers.get_mut(server_key)?;
     // The client has left if its unit could not be sent.
-    let mut client = core.clients.get_mut(key.0).filter(|client| client.checkout.pipelined().is_some());
+    let mut client = core.clients.get_mut(key).filter(|client| client.checkout.pipelined().is_some());
     if let Some(client) = &mut client {
         client.session.vars.unite(&mut server.known.session.vars);
     }
@@ -239,7 +239,7 @@ fn send_down(
     }
     // A client that is alone in a pipelined connection got the connection as its own, and has been counted then.
     if !pipeline.alone
-        && let Some(pool) = core.pools.get_mut(pool_key.0)
+        && let Some(pool) = core.pools.get_mut(pool_key)
     {
         pool.counts.stats.waited(place, waited);
         pool.queue.served = Some(now);

@@ -11,7 +11,7 @@ pub fn find_host(core: &Core, host: &str) -> Found {
 /// Looks up again the names of servers in use whose addresses are old.
 pub fn refresh_names(core: &mut Core) {
     let mut hosts: Vec<&str> = Vec::new();
-    for (_, server) in core.servers.iter() {
+    for server in core.servers.values() {
         let host = server.at.host.as_str();
         if !hosts.contains(&host) && core.shared.resolver.is_old(host, core.now) {
             hosts.push(host);

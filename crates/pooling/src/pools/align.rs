@@ -5,7 +5,7 @@
 //! another connection. If the server refuses an alignment, the client's settings are at fault (an invalid value, a role
 //! that was dropped), and the client gets the error.
 
-use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::request::Request;
 use crate::model::session::{Alignment, Sets, Target};
 use crate::model::slots::Slots;
@@ -45,12 +45,12 @@ fn ask_all(server: &mut Server, alignment: &Alignment, request: Request) {
 const DEALLOCATE: &str = "DEALLOCATE ALL";
 
 /// The settings that a session needs for a client: for one that is logging in, those of the pool.
-pub fn target(client: &Client, pools: &Slots<Pool>) -> Target {
+pub fn target(client: &Client, pools: &Slots<PoolKey, Pool>) -> Target {
     if !matches!(client.state(), ClientState::Login(..)) {
         let (sets, vars) = (client.session.sets.clone(), client.session.vars.clone());
         return Target { sets, vars, read_only: client.checkout.reads_only };
     }
-    let vars = client.route.home.and_then(|home| pools.get(home.0)).map(|pool| pool.greetings.defaults.clone());
+    let vars = client.route.home.and_then(|home| pools.get(home)).map(|pool| pool.greetings.defaults.clone());
     Target { sets: Sets::default(), vars: vars.unwrap_or_default(), read_only: false }
 }
 
@@ -91,7 +91,7 @@ pub fn align(core: &mut Core, key: ClientKey) -> bool {
 /// Undoes the state that a client may have left on a free server connection; whether there was anything to undo.
 pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
     let settings = &core.config.settings;
-    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let Some(server) = core.servers.get_mut(key) else { return false };
     let residue = std::mem::take(&mut server.known.residue);
     if residue == Residue::Nothing {
         return false;
@@ -134,7 +134,7 @@ pub fn clean_up(core: &mut Core, key: ServerKey) -> bool {
 
 /// Runs a query of the configuration on a server connection that no client has, in the pool's own session.
 pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let target = Target { sets: Sets::default(), vars: Vars::default(), read_only: false };
     let reset = (!server.known.session.meets(&target)).then(|| server.known.session.reset());
     server.prepare(reset.is_some().then_some(target), core.now);
@@ -147,7 +147,7 @@ pub fn run_own(core: &mut Core, key: ServerKey, sql: &str) {
 
 /// Runs the `connect_query` on a server connection that no client has had yet.
 pub fn run_connect_query(core: &mut Core, key: ServerKey, sql: &str) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.prepare(None, core.now);
     ask(server, sql, Request::Connect);
     sockets::flush_server(core, key);
@@ -155,14 +155,14 @@ pub fn run_connect_query(core: &mut Core, key: ServerKey, sql: &str) {
 
 /// Asks on a server connection that no client has had yet whether its server is a standby.
 pub fn ask_role(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     ask(server, "SELECT pg_catalog.pg_is_in_recovery()", Request::Role);
     sockets::flush_server(core, key);
 }
 
 /// Has a server drop its prepared statements, on a connection that no client has.
 pub fn forget_prepared(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.known.statements.clear();
     // DEALLOCATE runs under no limit of a client's.
     if !server.known.session.lift_limits().is_empty() {

@@ -10,8 +10,8 @@ use crate::state::{Core, answering};
 
 /// Whether a client has left state on its connection that no other has: it must not get another one unnoticed.
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
-    let mode = client.route.pool.and_then(|pool| core.pools.get(pool.0)).map(|pool| pool.limits.mode);
+    let Some(client) = core.clients.get(key) else { return false };
+    let mode = client.route.pool.and_then(|pool| core.pools.get(pool)).map(|pool| pool.limits.mode);
     client.session.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
 }
 
@@ -19,7 +19,7 @@ pub fn is_tied(core: &Core, key: ClientKey) -> bool {
 pub fn detach(core: &mut Core, key: ServerKey) {
     let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     let Some(client_key) = server.let_go() else { return };
-    let mode = core.pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    let mode = core.pools.get(server.pool).map_or(PoolMode::Session, |pool| pool.limits.mode);
     let mut session = mode == PoolMode::Session || core.config.settings.server_reset_query_always;
     if let Some(client) = client {
         client.checkout.give_back();

@@ -17,7 +17,7 @@ pub fn is_to_be_checked(core: &Core, server: &Server) -> bool {
 /// Checks a free server connection, if it must be: whether it was. The connection is offered to waiting clients when
 /// the check has succeeded, and closed when it has failed.
 pub fn check(core: &mut Core, key: ServerKey) -> bool {
-    if !core.servers.get(key.0).is_some_and(|server| is_to_be_checked(core, server)) {
+    if !core.servers.get(key).is_some_and(|server| is_to_be_checked(core, server)) {
         return false;
     }
     run_check(core, key);
@@ -33,7 +33,7 @@ pub fn run_check(core: &mut Core, key: ServerKey) {
 /// Whether a server connection is older than it may be. Each may become a bit less old than `server_lifetime` says,
 /// so that those that were opened together are not replaced together.
 pub fn is_old(core: &Core, server: &Server) -> bool {
-    let Some(limit) = core.pools.get(server.pool.0).and_then(|pool| pool.limits.lifetime) else { return false };
+    let Some(limit) = core.pools.get(server.pool).and_then(|pool| pool.limits.lifetime) else { return false };
     let jitter = u32::try_from(core.config.settings.server_lifetime_jitter.min(100)).unwrap_or(100);
     let age = core.now.saturating_duration_since(server.life.since);
     // Most connections are younger than any limit that the jitter can give.

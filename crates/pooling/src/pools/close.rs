@@ -10,7 +10,7 @@ use crate::state::{Core, sockets};
 /// Closes these server connections, each when no client uses it.
 pub fn retire(core: &mut Core, servers: &[ServerKey]) {
     for &key in servers {
-        let Some(server) = core.servers.get_mut(key.0) else { continue };
+        let Some(server) = core.servers.get_mut(key) else { continue };
         server.life.retire = true;
         if matches!(server.state(), State::Idle) {
             close_server(core, key, "the connection had been marked to be closed");
@@ -31,7 +31,7 @@ pub const SERVER_CLOSED: &str = "the server closed the connection";
 /// Closes a server connection that no client uses.
 pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
     if core.config.settings.log_disconnections
-        && let Some(server) = core.servers.get(key.0)
+        && let Some(server) = core.servers.get(key)
     {
         let age = core.now.saturating_duration_since(server.life.since).as_secs();
         crate::info!(of core.name_server(server); "closing because: {why} (age={age}s)");
@@ -43,10 +43,10 @@ pub fn close_server(core: &mut Core, key: ServerKey, why: &str) {
 pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
     retry::leave(core, key, &Cause::shutdown(why));
     debug_assert!(
-        core.servers.get(key.0).is_none_or(|server| server.cancels.target.is_none()),
+        core.servers.get(key).is_none_or(|server| server.cancels.target.is_none()),
         "a connection for a cancel request is closed as a server connection"
     );
-    let Some(mut server) = core.servers.remove(key.0) else { return };
+    let Some(mut server) = core.servers.remove(key) else { return };
     if matches!(server.state(), State::Idle | State::Active(_) | State::Aligning(..) | State::Preparing(_) | State::Hub)
         && server.io.pending() == 0
     {
@@ -54,7 +54,7 @@ pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
         let _ = server.io.flush();
     }
     sockets::unwatch(core, &server.io);
-    let Some(pool) = core.pools.get_mut(server.pool.0) else { return };
+    let Some(pool) = core.pools.get_mut(server.pool) else { return };
     pool.connections.servers.retain(|other| *other != key);
     pool.connections.idle.retain(|other| *other != key);
     if server.apart.is_none() && matches!(server.state(), State::Connecting | State::Login(_)) {

@@ -1,6 +1,6 @@
 //! The effects on pools of a change of the configuration, or of the addresses of a host.
 
-use crate::model::keys::{PoolKey, ServerKey};
+use crate::model::keys::PoolKey;
 
 use crate::config::Database;
 use crate::io::Peer;
@@ -11,7 +11,7 @@ use crate::state::{Core, size};
 /// one on several servers, or on one.
 pub fn resize_pool(core: &mut Core, key: PoolKey) {
     size::size_pool(core, key);
-    let Some(pool) = core.pools.get(key.0) else { return };
+    let Some(pool) = core.pools.get(key) else { return };
     if pool.cluster_of.cluster.is_some() == pool.cluster_of.home.is_some() {
         return;
     }
@@ -24,9 +24,9 @@ pub fn resize_pool(core: &mut Core, key: PoolKey) {
 pub fn take_config(core: &mut Core) {
     let old = std::mem::replace(&mut core.config, core.shared.config());
     let secured_otherwise = crate::credentials::secures_otherwise(&old.settings, &core.config.settings);
-    let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    let keys = core.pools.keys();
     for key in keys {
-        let Some(pool) = core.pools.get(key.0) else { continue };
+        let Some(pool) = core.pools.get(key) else { continue };
         let servers = pool.connections.servers.clone();
         let before = old.database(&pool.name.database);
         let Some(entry) = core.config.database(&pool.name.database) else {
@@ -41,7 +41,7 @@ pub fn take_config(core: &mut Core) {
             close::retire_hub(core, key);
             welcome::forget(core, key);
             // An attempt that failed before may succeed now.
-            if let Some(pool) = core.pools.get_mut(key.0) {
+            if let Some(pool) = core.pools.get_mut(key) {
                 pool.connections.failure = None;
             }
         }
@@ -54,8 +54,7 @@ pub fn take_config(core: &mut Core) {
 /// Closes the server connections that know more prepared statements than are now kept.
 fn retire_the_laden(core: &mut Core) {
     let most = core.config.settings.kept_statements();
-    let laden = core.servers.iter().filter(|(_, server)| server.known.statements.len() > most);
-    let laden: Vec<ServerKey> = laden.map(|(key, _)| ServerKey(key)).collect();
+    let laden = core.servers.keys_of(|server| server.known.statements.len() > most);
     close::retire(core, &laden);
 }
 
@@ -70,16 +69,15 @@ pub fn resolved(core: &mut Core, host: &str, changed: bool) {
                 && server.at.host == host
                 && matches!(server.io.socket.peer(), Peer::Tcp(peer) if !addresses.contains(&peer.ip().to_canonical()))
         };
-        let moved: Vec<ServerKey> =
-            core.servers.iter().filter(|(_, server)| elsewhere(server)).map(|(key, _)| ServerKey(key)).collect();
+        let moved = core.servers.keys_of(elsewhere);
         close::retire(core, &moved);
     }
-    let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    let keys = core.pools.keys();
     for key in keys {
         let waits = |pool: &crate::state::pool::Pool| {
             !pool.queue.waiting.is_empty() || !pool.queue.sharing.is_empty() || !pool.queue.greeting.is_empty()
         };
-        if core.pools.get(key.0).is_some_and(waits) {
+        if core.pools.get(key).is_some_and(waits) {
             grow::grow(core, key);
         }
     }

@@ -63,7 +63,7 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
         return None;
     }
     let config = core.config.clone();
-    let pool = core.pools.get(key.0)?;
+    let pool = core.pools.get(key)?;
     let entry = config.database(&pool.name.database)?;
     if let Some((home, id)) = pool.cluster_of.home {
         return connect_member(core, key, home, id, purpose);
@@ -82,7 +82,7 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
     let host = host_at(turn).to_owned();
     // With the other order, a failure turns to the next one, in `connect_failed`.
     let next = turn + usize::from(!matches!(found, Ok(None)) && entry.load_balance_hosts != Some(HostOrder::First));
-    if let Some(pool) = core.pools.get_mut(key.0) {
+    if let Some(pool) = core.pools.get_mut(key) {
         pool.connections.next_host = first.wrapping_add(next);
     }
     connect_to(core, key, host, port, found, purpose)
@@ -90,11 +90,8 @@ fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<Server
 
 /// Begins to connect to one server of a cluster.
 fn connect_member(core: &mut Core, key: PoolKey, home: PoolKey, id: ServerId, purpose: Purpose) -> Option<ServerKey> {
-    let cluster = core
-        .pools
-        .get(home.0)
-        .and_then(|pool| pool.cluster_of.cluster)
-        .and_then(|place| core.router.clusters.get(place));
+    let cluster =
+        core.pools.get(home).and_then(|pool| pool.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
     let view = cluster?;
     let listed = view.view().server(id)?;
     let (host, port) = (listed.host.clone(), listed.port);
@@ -156,7 +153,7 @@ fn take_up(
     socket: Box<dyn Socket>,
     purpose: Purpose,
 ) -> Option<ServerKey> {
-    let slot = ServerKey(core.servers.vacant());
+    let slot = core.servers.vacant();
     let mut io = Io::of_server(socket);
     if let Err(error) = sockets::watch_server(core, slot, &mut io) {
         let why = format!("cannot watch a socket: {error}");
@@ -176,7 +173,7 @@ fn take_up(
         Purpose::Apart(apart, permit) => (Some(apart), Some(permit)),
     };
     let apart = server.apart;
-    if let Some(pool) = core.pools.get_mut(key.0) {
+    if let Some(pool) = core.pools.get_mut(key) {
         server.at.place = pool.counts.stats.place(&server.at.host, port);
         if apart.is_none() {
             pool.connections.connecting += 1;
@@ -184,7 +181,7 @@ fn take_up(
         }
     }
     if let Some(Apart::Relay(Some(key))) = apart {
-        core.clients.get_mut(key.0).into_iter().for_each(|client| _ = client.checkout.take(slot));
+        core.clients.get_mut(key).into_iter().for_each(|client| _ = client.checkout.take(slot));
     }
     core.servers.insert(server);
     server_connected(core, slot);
@@ -203,7 +200,7 @@ fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
 
 /// Goes on with a connection when its socket says that it is connected, or not to be.
 pub fn server_connected(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     match server.io.socket.connected() {
         Ok(false) => return,
         Ok(true) => (),
@@ -214,7 +211,7 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
         }
     }
     let login = server.life.again.take().or_else(|| login_to(core, key).map(Box::new));
-    let (Some(login), Some(server)) = (login, core.servers.get_mut(key.0)) else { return };
+    let (Some(login), Some(server)) = (login, core.servers.get_mut(key)) else { return };
     server.begin_login(login);
     let config = &core.config;
     let Some((login, mut link)) = login_of(server, config) else { return };
@@ -226,11 +223,11 @@ pub fn server_connected(core: &mut Core, key: ServerKey) {
 
 /// The first exchange on a connection to a server: a login, or a cancel request.
 fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
-    let server = core.servers.get(key.0)?;
+    let server = core.servers.get(key)?;
     if server.cancels.target.is_some() {
         return Some(Login::cancel(server.at.sslmode, &server.cancels.key));
     }
-    let pool = core.pools.get(server.pool.0)?;
+    let pool = core.pools.get(server.pool)?;
     let entry = core.config.database(&pool.name.database).cloned().unwrap_or_default();
     let user: &str = &pool.name.user;
     let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, &entry, user);
@@ -241,8 +238,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
     {
         parameters.extend(value.as_deref().map(|value| (name, value)));
     }
-    let relay =
-        server.holder().and_then(|client| core.clients.get(client.0)).and_then(|client| client.relay.as_deref());
+    let relay = server.holder().and_then(|client| core.clients.get(client)).and_then(|client| client.relay.as_deref());
     let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
     let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
     for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {
@@ -256,7 +252,7 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
 /// Whether a login that has failed is tried once more over another connection, with or without TLS.
 pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     let settings = &core.config.settings;
-    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let Some(server) = core.servers.get_mut(key) else { return false };
     let limit = settings.server_connect_timeout.limit();
     let late = limit.is_some_and(|limit| core.now.saturating_duration_since(server.life.since) >= limit);
     let encrypted = server.io.tls().is_some();
@@ -273,7 +269,7 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
     if sockets::watch_server(core, key, &mut io).is_err() {
         return false;
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return false };
+    let Some(server) = core.servers.get_mut(key) else { return false };
     crate::info!("{host}:{port}: {why}; trying {how} TLS");
     let old = server.connect_again(io);
     (server.life.fatal_error, server.life.refused) = (None, false);
@@ -286,7 +282,7 @@ pub fn connect_otherwise(core: &mut Core, key: ServerKey, why: &str) -> bool {
 /// Works on the messages of a server during the login.
 pub fn login_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
     let config = &core.config;
-    let server = core.servers.get_mut(key.0);
+    let server = core.servers.get_mut(key);
     let Some((login, mut link)) = server.and_then(|server| login_of(server, config)) else {
         return Step::Took(left.len());
     };
@@ -304,7 +300,7 @@ pub fn login_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
 }
 
 fn login_event(core: &mut Core, key: ServerKey, event: Event<'_>) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     match event {
         Event::Nothing => sockets::flush_server(core, key),
         Event::Parameter { name, value } => {
@@ -336,7 +332,7 @@ const SQLSTATE: usize = 5;
 /// are failures of the connection to them.
 fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
     let why = credentials::explain(error);
-    if let Some(server) = core.servers.get_mut(key.0) {
+    if let Some(server) = core.servers.get_mut(key) {
         server.life.fatal_error = Some(match error {
             Error::Refused(report) if report.code.len() == SQLSTATE => {
                 Cause { sqlstate: report.code.clone(), why: why.clone() }
@@ -351,7 +347,7 @@ fn not_let_in(core: &mut Core, key: ServerKey, error: &Error) {
 /// and so do the others unless they may wait for the server to come back.
 pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bool, refuses: bool) {
     let longest = core.config.settings.server_login_retry.0;
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     let before = pool.connections.failure.take();
     let mut failure = Failure::after(before.as_ref(), core.now, cause.clone(), may_pass, longest);
     let logs = failure.logs();
@@ -364,7 +360,7 @@ pub fn connect_failed(core: &mut Core, key: PoolKey, cause: &Cause, may_pass: bo
         let text = format_args!("no server connection could be made: {why}");
         log::event(Level::Warning, Some(&pool), "lost", (&pool.database, ""), text);
     }
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     let entry = core.config.database(&pool.name.database);
     if entry.is_some_and(|entry| entry.load_balance_hosts == Some(HostOrder::First)) {
         pool.connections.next_host = pool.connections.next_host.wrapping_add(1);

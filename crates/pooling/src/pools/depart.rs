@@ -12,7 +12,7 @@ use crate::sync::lock;
 
 /// Sends a client to its destination, if it can leave now.
 pub fn moves_away(core: &mut Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     match client.moves_to {
         Some(Bound::Pool) if client.may_change_pool() => change_pool(core, key),
         _ if !client.may_travel() => false,
@@ -28,11 +28,11 @@ fn change_pool(core: &mut Core, key: ClientKey) -> bool {
         leave::fatal(core, key, &error);
         return true;
     }
-    let since = core.clients.get(key.0).and_then(|client| client.route.waiting_since);
+    let since = core.clients.get(key).and_then(|client| client.route.waiting_since);
     let Some(mut traveller) = moves::pack(core, key) else { return false };
     let CarriedIdentity { database, user, served_as, .. } = &mut traveller.identity;
     *served_as = core.config.pool_user(database, user).to_owned();
-    if let Some(client) = moves::settle_in(core, traveller).and_then(|key| core.clients.get_mut(key.0)) {
+    if let Some(client) = moves::settle_in(core, traveller).and_then(|key| core.clients.get_mut(key)) {
         client.route.waiting_since = since;
     }
     true
@@ -50,7 +50,7 @@ pub fn mark_heirs(core: &mut Core) {
         if client.moves_to != Some(Bound::Pool) {
             client.moves_to = Some(Bound::Successor);
         }
-        ready.push(ClientKey(key));
+        ready.push(key);
     }
     for key in ready {
         moves_away(core, key);

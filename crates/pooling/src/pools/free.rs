@@ -30,7 +30,7 @@ pub fn free(core: &mut Core, key: ServerKey) {
     if used {
         fingerprints::doubt_session(core, key);
     }
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     if !server.exchange.requests.is_empty() {
         return;
     }
@@ -55,7 +55,7 @@ pub fn free(core: &mut Core, key: ServerKey) {
 
 /// Gives a free server connection to the next waiting client, or to the pool.
 fn offer(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let taken =
         matches!(server.state(), State::Idle) || server.client().is_some() || !server.exchange.requests.is_empty();
     debug_assert!(!taken, "a server connection is given back twice: {:?}", server.state());
@@ -68,9 +68,9 @@ fn offer(core: &mut Core, key: ServerKey) {
     }
     let pool_key = server.pool;
     server.rest(core.now);
-    let Some(server) = core.servers.get(key.0) else { return };
+    let Some(server) = core.servers.get(key) else { return };
     let (old, retire) = (checks::is_old(core, server), server.life.retire || server.cancels.suspect);
-    let Some(pool) = core.pools.get(pool_key.0) else { return };
+    let Some(pool) = core.pools.get(pool_key) else { return };
     let total = pool.connections.servers.len();
     let many = total > pool.limits.size + pool.limits.reserve;
     let spare = total > pool.limits.size && pool.is_unwanted();
@@ -96,12 +96,12 @@ fn offer(core: &mut Core, key: ServerKey) {
 
 /// Checks a free server connection out for the next waiting client, or puts it into the pool.
 fn hand_out(core: &mut Core, key: ServerKey) {
-    let Some(pool_key) = core.servers.get(key.0).map(|server| server.pool) else { return };
-    let Some(pool) = core.pools.get_mut(pool_key.0) else { return };
+    let Some(pool_key) = core.servers.get(key).map(|server| server.pool) else { return };
+    let Some(pool) = core.pools.get_mut(pool_key) else { return };
     if !pool.limits.paused && checkout::assign_to_next(core, key, pool_key) {
         return;
     }
-    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+    if let Some(pool) = core.pools.get_mut(pool_key) {
         pool.connections.idle.push_back(key);
     }
     offer_place(core, pool_key);
@@ -109,7 +109,7 @@ fn hand_out(core: &mut Core, key: ServerKey) {
 
 /// Checks free connections out for waiting clients, as after RESUME.
 pub fn serve_queue(core: &mut Core, key: PoolKey) {
-    while let Some(pool) = core.pools.get_mut(key.0) {
+    while let Some(pool) = core.pools.get_mut(key) {
         if pool.limits.paused || pool.is_unwanted() {
             return;
         }
@@ -121,14 +121,14 @@ pub fn serve_queue(core: &mut Core, key: PoolKey) {
 
 /// Whether a server connection is free for others: no request is under way, no transaction is open, and its client is
 /// not pinned.
-pub fn may_be_given_back(server: &Server, client: Option<&Client>, pools: &Slots<Pool>) -> bool {
+pub fn may_be_given_back(server: &Server, client: Option<&Client>, pools: &Slots<PoolKey, Pool>) -> bool {
     let Some(client) = client.filter(|_| server.exchange.requests.is_empty() && server.status == Status::Idle) else {
         return false;
     };
     if !client.is_ready() {
         return true;
     }
-    let mode = pools.get(server.pool.0).map_or(PoolMode::Session, |pool| pool.limits.mode);
+    let mode = pools.get(server.pool).map_or(PoolMode::Session, |pool| pool.limits.mode);
     mode.lends() && !client.session.pins.any() && !client.input.unsynced && client.input.passing == 0
 }
 
@@ -136,7 +136,7 @@ pub fn may_be_given_back(server: &Server, client: Option<&Client>, pools: &Slots
 /// comes first.
 fn grow_in_turn(core: &mut Core, key: PoolKey) {
     let mut keys = waiting::kept_waiting_by(core, key);
-    let own = core.pools.get(key.0).and_then(|pool| waiting::waits_since(core, pool));
+    let own = core.pools.get(key).and_then(|pool| waiting::waits_since(core, pool));
     let place = keys.iter().position(|(_, since)| own.is_some_and(|own| own < *since));
     keys.insert(place.unwrap_or(keys.len()), (key, core.now));
     for (key, _) in keys {

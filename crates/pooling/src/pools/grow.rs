@@ -13,7 +13,7 @@ pub fn grow(core: &mut Core, key: PoolKey) {
     if members::is_cluster(core, key) {
         return welcome::welcome_from_a_member(core, key);
     }
-    let Some(pool) = core.pools.get(key.0) else { return };
+    let Some(pool) = core.pools.get(key) else { return };
     let settings = &core.config.settings;
     if pool.limits.paused {
         return;
@@ -38,7 +38,7 @@ pub fn grow(core: &mut Core, key: PoolKey) {
         wanted = wanted.min(1_usize.saturating_sub(pool.connections.connecting));
     }
     for number in 0..wanted {
-        if core.pools.get(key.0).is_none_or(|pool| pool.connections.servers.len() >= limit) {
+        if core.pools.get(key).is_none_or(|pool| pool.connections.servers.len() >= limit) {
             break;
         }
         let permit = if number < needed { limits::make_room(core, key) } else { limits::permit(core, key) };
@@ -58,7 +58,7 @@ pub fn grow_under(core: &mut Core, limit: &Limit) {
 
 /// Opens one more connection, for a pipelined connection, if no limit and no failure forbids it.
 pub fn grow_by_one(core: &mut Core, key: PoolKey) {
-    let failing = core.pools.get(key.0).is_none_or(|pool| {
+    let failing = core.pools.get(key).is_none_or(|pool| {
         let failure = pool.connections.failure.as_ref();
         failure.is_some_and(|failure| failure.holds(core.now, core.config.settings.server_login_retry.0))
     });

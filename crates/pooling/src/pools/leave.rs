@@ -15,7 +15,7 @@ use crate::sync::lock;
 
 /// Answers the statement that a client waits to send with an error; the client stays connected.
 pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     if client.login_phase().is_some() {
         return core.schedule.later(After::LookupRefused(key, error.to_string()));
     }
@@ -34,7 +34,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     }
     let pool = client.route.pool;
     tell::note(core, key, error);
-    if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool.0)) {
+    if let Some(pool) = pool.and_then(|pool| core.pools.get_mut(pool)) {
         pool.counts.totals.refused += 1;
         pool.forget(key);
     }
@@ -43,7 +43,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
 
 /// Sends a client the reason why it is closed, and closes it.
 pub fn fatal(core: &mut Core, key: ClientKey, error: &Error) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     if matches!(client.state(), ClientState::Closing) {
         return;
     }
@@ -68,7 +68,7 @@ pub fn end_client(core: &mut Core, key: ClientKey, why: &str) {
 fn let_go(core: &mut Core, key: ClientKey) {
     leave(core, key);
     // The message may be lost if the socket is closed with unread input: so it is half closed, and the rest read.
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.pass_to(ClientState::Closing);
     client.identity.since = core.now;
     client.io.rest = Vec::new();
@@ -81,7 +81,7 @@ fn let_go(core: &mut Core, key: ClientKey) {
 
 /// Closes a client's connection without an error message.
 pub fn close_client(core: &mut Core, key: ClientKey, why: &str) {
-    let Some(client) = core.clients.get(key.0) else { return };
+    let Some(client) = core.clients.get(key) else { return };
     if core.config.settings.log_disconnections && client.identity.seat.is_taken() {
         let age = age(core, key);
         crate::info!(of core.name_client(key); "closing because: {why} (age={age}s)");
@@ -92,7 +92,7 @@ pub fn close_client(core: &mut Core, key: ClientKey, why: &str) {
 
 /// The age of a client's connection in seconds.
 fn age(core: &Core, key: ClientKey) -> u64 {
-    core.clients.get(key.0).map_or(0, |client| core.now.saturating_duration_since(client.identity.since).as_secs())
+    core.clients.get(key).map_or(0, |client| core.now.saturating_duration_since(client.identity.since).as_secs())
 }
 
 /// A client's connection is gone.
@@ -102,14 +102,14 @@ pub fn client_gone(core: &mut Core, key: ClientKey, error: Option<io::Error>) {
 }
 
 fn drop_client(core: &mut Core, key: ClientKey) {
-    if let Some(client) = core.clients.remove(key.0) {
+    if let Some(client) = core.clients.remove(key) {
         sockets::unwatch(core, &client.io);
     }
 }
 
 /// Takes a client out of everything that knows it, its server first.
 fn leave(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.checkout.stop_waiting();
     let (pool_key, home) = (client.route.pool.take(), client.route.home.take());
     let (pipelined, server_key) = (client.checkout.leave_pipeline(), client.checkout.server());
@@ -121,10 +121,10 @@ fn leave(core: &mut Core, key: ClientKey) {
     if let Some(server) = pipelined {
         pipelines::forget_client(core, server, key);
     }
-    if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| core.pools.get_mut(key.0)) {
+    if let Some(pool) = pool_key.filter(|key| Some(*key) != home).and_then(|key| core.pools.get_mut(key)) {
         pool.forget(key);
     }
-    if let Some(pool) = home.and_then(|key| core.pools.get_mut(key.0)) {
+    if let Some(pool) = home.and_then(|key| core.pools.get_mut(key)) {
         pool.forget(key);
         pool.queue.greeting.retain(|waiting| *waiting != key);
         if was_in_pool {
@@ -134,7 +134,7 @@ fn leave(core: &mut Core, key: ClientKey) {
             }
         }
     }
-    let Some((server_key, server)) = server_key.and_then(|key| Some((key, core.servers.get(key.0)?))) else { return };
+    let Some((server_key, server)) = server_key.and_then(|key| Some((key, core.servers.get(key)?))) else { return };
     let at_rest =
         server.exchange.requests.is_empty() && server.status == Status::Idle && server.exchange.passing.0 == 0;
     // An alignment goes on without it: nothing of the client's has been sent.

@@ -67,7 +67,7 @@ fn is_exceeded(core: &Core, limit: &Limit) -> bool {
 
 /// Whether a pool has fewer server connections than its size.
 pub fn is_within_size(core: &Core, key: PoolKey) -> bool {
-    core.pools.get(key.0).is_some_and(|pool| pool.connections.servers.len() < pool.limits.size)
+    core.pools.get(key).is_some_and(|pool| pool.connections.servers.len() < pool.limits.size)
 }
 
 fn take(core: &Core, pool: &Pool, what: Use) -> Result<Permit, Limit> {
@@ -77,13 +77,13 @@ fn take(core: &Core, pool: &Pool, what: Use) -> Result<Permit, Limit> {
 
 /// A place for one more server connection of a pool, if the limits of its database and user leave room.
 pub fn permit(core: &Core, key: PoolKey) -> Option<Permit> {
-    let taken = take(core, core.pools.get(key.0)?, Use::Pool);
+    let taken = take(core, core.pools.get(key)?, Use::Pool);
     taken.map_err(|limit| core.shared.library.leave_room(&limit)).ok()
 }
 
 /// Whether a connection that reads a catalog has one of the places that a pool lacks; it is being closed then.
 pub fn catalog_makes_way(core: &Core, key: PoolKey) -> bool {
-    let Some(pool) = core.pools.get(key.0) else { return false };
+    let Some(pool) = core.pools.get(key) else { return false };
     let left = limits_of(pool).map(|limit| core.shared.library.leave_room(&limit));
     left.fold(false, |any, left| any | left)
 }
@@ -97,7 +97,7 @@ pub fn make_room(core: &mut Core, key: PoolKey) -> Option<Permit> {
 /// A place for a connection beside the pool, at the cost of idle ones. None if there is no room.
 pub fn make_room_apart(core: &mut Core, key: PoolKey, what: Use) -> Option<Permit> {
     loop {
-        let pool = core.pools.get(key.0)?;
+        let pool = core.pools.get(key)?;
         match take(core, pool, what) {
             Ok(permit) => return Some(permit),
             // Another connection would have to serve clients, not only be closed.
@@ -121,7 +121,7 @@ fn is_barred(core: &Core, pool: &Pool, what: Use) -> bool {
 
 fn make_room_for(core: &mut Core, key: PoolKey, what: Use) -> Option<Permit> {
     loop {
-        let limit = match take(core, core.pools.get(key.0)?, what) {
+        let limit = match take(core, core.pools.get(key)?, what) {
             Ok(permit) => return Some(permit),
             Err(limit) => limit,
         };
@@ -160,32 +160,32 @@ fn longest_idle(core: &Core, limit: &Limit, apart: Option<PoolKey>) -> Option<Se
     let may_go = |server: &Server| {
         matches!(server.state(), State::Idle)
             && Some(server.pool) != apart
-            && core.pools.get(server.pool.0).is_some_and(|pool| covers(limit, pool))
+            && core.pools.get(server.pool).is_some_and(|pool| covers(limit, pool))
     };
     let idle = core.servers.iter().filter(|(_, server)| may_go(server));
-    idle.min_by_key(|(_, server)| server.life.state_since).map(|(key, _)| ServerKey(key))
+    idle.min_by_key(|(_, server)| server.life.state_since).map(|(key, _)| key)
 }
 
 /// Queues for the pools whose clients have waited for long, and has pipelined connections end where their places are
 /// wanted: one would never be free if units always followed.
 pub fn tick_limits(core: &mut Core) {
-    let waiters = core.pools.iter().filter_map(|(_, pool)| waiter(core, pool)).collect();
+    let waiters = core.pools.values().filter_map(|pool| waiter(core, pool)).collect();
     lock(&core.shared.counts.servers).replace(core.id.0, waiters, core.now);
-    let wanted: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    let wanted = core.pools.keys();
     for key in wanted {
-        let Some(pool) = core.pools.get_mut(key.0) else { continue };
+        let Some(pool) = core.pools.get_mut(key) else { continue };
         pool.connections.gave_way = false;
         if wanted_place(core, key).is_none() {
             continue;
         }
-        let Some(pool) = core.pools.get(key.0) else { continue };
+        let Some(pool) = core.pools.get(key) else { continue };
         // The next one is closed when this one's units take long.
         let units = |key: &ServerKey| {
-            let pipeline = core.servers.get(key.0).and_then(|server| server.pipeline());
+            let pipeline = core.servers.get(*key).and_then(|server| server.pipeline());
             pipeline.filter(|pipeline| !pipeline.closed).map(|pipeline| (pipeline.units.len(), *key))
         };
         let least = pool.connections.pipelined.iter().filter_map(units).min_by_key(|(units, _)| *units);
-        let least = least.and_then(|(_, key)| core.servers.get_mut(key.0));
+        let least = least.and_then(|(_, key)| core.servers.get_mut(key));
         if let Some(pipeline) = least.and_then(|server| server.pipeline_mut()) {
             pipeline.closed = true;
         }
@@ -205,7 +205,7 @@ fn waiter(core: &Core, pool: &Pool) -> Option<Waiter> {
         !failure.is_some_and(|failure| failure.holds(core.now, retry))
             && pool.connections.servers.len() < size::most(core, pool)
     };
-    let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(member.0));
+    let members = pool.cluster_of.members.iter().filter_map(|(_, member)| core.pools.get(*member));
     let (connecting, may_open) = if pool.is_cluster() {
         (members.clone().any(|member| member.connections.connecting > 0), members.clone().any(may_open))
     } else {
@@ -230,12 +230,12 @@ fn taking_turns(core: &Core, pool: &Pool) -> usize {
         matches!(server.state(), State::Active(_))
             && core.now.saturating_duration_since(server.life.state_since) >= STARVING
     };
-    pool.connections.servers.iter().filter(|key| core.servers.get(key.0).is_some_and(|server| !is_kept(server))).count()
+    pool.connections.servers.iter().filter(|key| core.servers.get(**key).is_some_and(|server| !is_kept(server))).count()
 }
 
 /// The limit under which a pool is to give up a connection, and the worker of the pool that waits for its place.
 fn wanted_place(core: &Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
-    let pool = core.pools.get(key.0).filter(|pool| !pool.limits.quota.is_unlimited())?;
+    let pool = core.pools.get(key).filter(|pool| !pool.limits.quota.is_unlimited())?;
     if let Some(limit) = limit_exceeded(core, pool) {
         return Some((limit, core.id));
     }
@@ -248,10 +248,10 @@ fn wanted_place(core: &Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
 /// Whether a connection of this pool, which has become free, is to be closed, for a pool that waits or since a limit was
 /// lowered: the limit, and the worker to be told. Between two ticks a pool gives up one for others: who waits takes it.
 pub fn gives_way(core: &mut Core, key: PoolKey) -> Option<(Limit, WorkerId)> {
-    core.pools.get(key.0).filter(|pool| !pool.connections.gave_way)?;
+    core.pools.get(key).filter(|pool| !pool.connections.gave_way)?;
     let (limit, to) = wanted_place(core, key)?;
     let is_exceeded = is_exceeded(core, &limit);
-    core.pools.get_mut(key.0)?.connections.gave_way = !is_exceeded;
+    core.pools.get_mut(key)?.connections.gave_way = !is_exceeded;
     Some((limit, to))
 }
 

@@ -21,11 +21,11 @@ use crate::sync::lock;
 
 /// Takes a client out of this worker, with its whole session.
 pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get_mut(key)?;
     let (place, home) = (client.identity.place.take()?, client.route.home?);
-    let client = core.clients.remove(key.0)?;
+    let client = core.clients.remove(key)?;
     sockets::unwatch(core, &client.io);
-    let pool = core.pools.get_mut(home.0)?;
+    let pool = core.pools.get_mut(home)?;
     pool.queue.clients = pool.queue.clients.saturating_sub(1);
     if pool.queue.clients == 0 {
         pool.queue.unused_since = Some(core.now);
@@ -70,7 +70,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
     let CarriedSession { settings, startup, role, primary_reads, owed } = session;
     let CarriedStatements { statements, unnamed, renamed } = prepared;
-    let key = ClientKey(core.clients.vacant());
+    let key = core.clients.vacant();
     if let Err(error) = sockets::watch_client(core, key, &mut io) {
         crate::warning!("cannot watch a client's socket: {error}");
         lock(&core.shared.cancels).remove(&cancel_key);
@@ -80,7 +80,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     let (database, user): (Rc<str>, Rc<str>) = (database.as_str().into(), user.as_str().into());
     let pool_key = size::pool_of(core, &database, &served_as.as_str().into());
     welcome::take_welcome(core, pool_key);
-    if core.pools.get_mut(pool_key.0).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
+    if core.pools.get_mut(pool_key).is_some_and(|pool| std::mem::take(&mut pool.name.unproven)) {
         size::size_pool(core, pool_key);
     }
     // Otherwise its statements would be taken for older than all that are prepared here, and not be shared.
@@ -90,7 +90,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     client.pass_to(State::Ready);
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
-    if let Some(pool) = core.pools.get_mut(pool_key.0) {
+    if let Some(pool) = core.pools.get_mut(pool_key) {
         pool.queue.clients += 1;
         pool.queue.unused_since = None;
         pool.statements.renew(renewals);
@@ -113,7 +113,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     lock(&core.shared.cancels).insert(cancel_key.clone(), (core.id, key));
     client.identity.cancel_key = cancel_key;
     core.clients.insert(client);
-    let was_killed = core.pools.get(pool_key.0).is_some_and(|pool| pool.limits.paused) && kills < core.lifecycle.kills;
+    let was_killed = core.pools.get(pool_key).is_some_and(|pool| pool.limits.paused) && kills < core.lifecycle.kills;
     if was_killed {
         leave::fatal(core, key, &Error::Killed);
         return None;

@@ -7,12 +7,12 @@ use crate::state::{Core, sockets};
 
 /// Gives up the answer of the unit in this place; gives its client.
 pub fn disown(core: &mut Core, key: ServerKey, place: usize) -> Option<ClientKey> {
-    core.servers.get_mut(key.0)?.pipeline_mut()?.units.get_mut(place)?.client.take()
+    core.servers.get_mut(key)?.pipeline_mut()?.units.get_mut(place)?.client.take()
 }
 
 /// Takes a client that is leaving out of this pipelined connection: its answers are given up.
 pub fn forget_client(core: &mut Core, server_key: ServerKey, key: ClientKey) {
-    let Some(server) = core.servers.get_mut(server_key.0) else { return };
+    let Some(server) = core.servers.get_mut(server_key) else { return };
     server.io.readable |= server.client() == Some(key);
     if let Some(pipeline) = server.pipeline_mut() {
         for unit in pipeline.units.iter_mut().filter(|unit| unit.client == Some(key)) {
@@ -26,9 +26,9 @@ pub fn forget_client(core: &mut Core, server_key: ServerKey, key: ClientKey) {
 
 /// Makes a pipelined connection of a server connection that no client uses.
 pub fn open(core: &mut Core, server_key: ServerKey, alone: bool) {
-    let Some(server) = core.servers.get_mut(server_key.0) else { return };
+    let Some(server) = core.servers.get_mut(server_key) else { return };
     server.begin_pipeline(alone, core.now);
-    if !alone && let Some(pool) = core.pools.get_mut(server.pool.0) {
+    if !alone && let Some(pool) = core.pools.get_mut(server.pool) {
         pool.connections.pipelined.push(server_key);
         pool.counts.totals.assignments += 1;
     }
@@ -40,7 +40,7 @@ pub fn flush(core: &mut Core) {
     let mut unflushed = std::mem::take(&mut core.schedule.unflushed);
     for turn in &unflushed {
         if let Turn::Server(key) = *turn {
-            if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) {
+            if let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) {
                 pipeline.unflushed = false;
             }
             sockets::flush_server(core, key);
@@ -60,15 +60,15 @@ pub fn flush(core: &mut Core) {
 /// Makes a server connection a pipelined connection no longer.
 pub fn end(core: &mut Core, key: ServerKey) {
     core.pipelines.active.retain(|pipeline| *pipeline != key);
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.end_pipeline();
-    if let Some(pool) = core.pools.get_mut(server.pool.0) {
+    if let Some(pool) = core.pools.get_mut(server.pool) {
         pool.connections.pipelined.retain(|pipeline| *pipeline != key);
     }
 }
 
 /// The number of units in flight in pipelined connections.
 pub fn in_flight(core: &Core) -> usize {
-    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline());
+    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(*key)?.pipeline());
     connections.map(|pipeline| pipeline.units.len()).sum()
 }

@@ -7,17 +7,18 @@ use crate::monitor::Refreshed;
 use crate::pools::{checkout, close, welcome};
 use crate::router::members;
 use crate::state::client::Client;
+use crate::state::pool::Pool;
 use crate::state::{Core, turns};
 
 /// Lets the clients that wait in a pool choose again: those of a member because its server cannot serve them, those of
 /// a home because another server may. Those that go to another pool go there.
 pub fn reroute(core: &mut Core, key: PoolKey) {
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     let waiting = std::mem::take(&mut pool.queue.waiting);
     let sharing = std::mem::take(&mut pool.queue.sharing);
     let (home, id) = pool.cluster_of.home.map_or((key, None), |(home, id)| (home, Some(id)));
     for key in waiting.into_iter().chain(sharing) {
-        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(client) = core.clients.get_mut(key) else { continue };
         let Some(since) = client.checkout.stop_waiting() else { continue };
         client.route.waiting_since = Some(since);
         client.checkout.needs_own = false;
@@ -52,14 +53,14 @@ pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
 
 /// Lets clients of this kind choose again that wait in a member and have been greeted.
 fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool) {
-    let Some(pool) = core.pools.get_mut(member.0) else { return };
+    let Some(pool) = core.pools.get_mut(member) else { return };
     let clients = &core.clients;
-    let goes = |key: &ClientKey| clients.get(key.0).is_some_and(|client| client.is_ready() && kind(client));
+    let goes = |key: &ClientKey| clients.get(*key).is_some_and(|client| client.is_ready() && kind(client));
     let (waiting, stay) = std::mem::take(&mut pool.queue.waiting).into_iter().partition(goes);
     let (sharing, share) = std::mem::take(&mut pool.queue.sharing).into_iter().partition(goes);
     (pool.queue.waiting, pool.queue.sharing) = (waiting, sharing);
     reroute(core, member);
-    if let Some(pool) = core.pools.get_mut(member.0) {
+    if let Some(pool) = core.pools.get_mut(member) {
         (pool.queue.waiting, pool.queue.sharing) = (stay, share);
     }
 }
@@ -71,13 +72,8 @@ pub fn look_at_clusters(core: &mut Core) {
         if view.refresh(&core.shared.board) != Refreshed::Changed {
             continue;
         }
-        let homes: Vec<PoolKey> = core
-            .pools
-            .iter()
-            .filter(|(_, pool)| pool.cluster_of.cluster == Some(place) && pool.cluster_of.home.is_none())
-            .map(|(key, _)| PoolKey(key))
-            .collect();
-        for home in homes {
+        let is_home = |pool: &Pool| pool.cluster_of.cluster == Some(place) && pool.cluster_of.home.is_none();
+        for home in core.pools.keys_of(is_home) {
             regroup(core, home, place);
         }
     }
@@ -85,14 +81,14 @@ pub fn look_at_clusters(core: &mut Core) {
 
 /// Brings the members of a home in line with a new view.
 fn regroup(core: &mut Core, home: PoolKey, place: usize) {
-    let members = core.pools.get(home.0).map(|pool| pool.cluster_of.members.clone()).unwrap_or_default();
+    let members = core.pools.get(home).map(|pool| pool.cluster_of.members.clone()).unwrap_or_default();
     for (id, member) in members {
         let Some(view) = core.router.clusters.get(place) else { return };
         let listed = view.view().server(id).is_some();
         let standing = view.view().server(id).map_or("gone", |server| server.standing.word());
         let keeps = view.view().keeps(id);
         let wanted = listed && keeps && view.view().serves(id);
-        let Some(pool) = core.pools.get_mut(member.0) else { continue };
+        let Some(pool) = core.pools.get_mut(member) else { continue };
         if wanted {
             // A lifted ban, since others are no better, is no news about the server.
             if pool.connections.standing.replace(standing) != Some(standing) {
@@ -118,14 +114,8 @@ fn regroup(core: &mut Core, home: PoolKey, place: usize) {
 
 /// Lets clients try again that found no server: the monitor may have posted nothing since.
 pub fn tick_clusters(core: &mut Core) {
-    let homes: Vec<PoolKey> = core
-        .pools
-        .iter()
-        .filter(|(_, pool)| pool.is_cluster())
-        .filter(|(_, pool)| !pool.queue.waiting.is_empty() || !pool.queue.greeting.is_empty())
-        .map(|(key, _)| PoolKey(key))
-        .collect();
-    for home in homes {
+    let waits = |pool: &Pool| pool.is_cluster() && !(pool.queue.waiting.is_empty() && pool.queue.greeting.is_empty());
+    for home in core.pools.keys_of(waits) {
         reroute(core, home);
     }
 }

@@ -17,7 +17,7 @@ use crate::state::Core;
 /// primary choose again before the connection is used.
 pub fn found_standby(core: &mut Core, key: ServerKey) {
     reroute::look_at_clusters(core);
-    let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { return };
+    let Some(pool) = core.servers.get(key).map(|server| server.pool) else { return };
     if members::is_primary(core, pool) {
         members::met(core, pool, Met::Standby);
         reroute::look_at_clusters(core);

@@ -25,7 +25,7 @@ pub fn emptiest(core: &Core, pool: &Pool, client: &Client) -> Option<ServerKey> 
     let depth = pool.depth(&core.config.settings);
     let share = if is_short(pool) { usual(core, pool).min(pool.limits.size.saturating_sub(1)) } else { usize::MAX };
     let shared = pool.connections.pipelined.iter().take(share);
-    let servers = shared.filter_map(|key| Some((*key, core.servers.get(key.0)?)));
+    let servers = shared.filter_map(|key| Some((*key, core.servers.get(*key)?)));
     let open = servers.filter(|(_, server)| has_room(client, server, depth));
     open.min_by_key(|(_, server)| server.pipeline().map(|pipeline| pipeline.units.len())).map(|(key, _)| key)
 }

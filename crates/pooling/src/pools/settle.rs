@@ -35,7 +35,7 @@ pub fn asks(core: &mut Core, key: ServerKey) -> bool {
     if !rests || client.input.unsynced || client.input.passing > 0 {
         return false;
     }
-    if !core.pools.get(server.pool.0).is_some_and(|pool| pool.limits.mode.lends()) {
+    if !core.pools.get(server.pool).is_some_and(|pool| pool.limits.mode.lends()) {
         client.session.configured.clear();
         return false;
     }

@@ -36,16 +36,16 @@ fn is_spent(core: &Core, pool: &Pool) -> bool {
 }
 
 fn serves_somebody(core: &Core, pool: &Pool) -> bool {
-    pool.connections.servers.iter().any(|key| core.servers.get(key.0).is_some_and(|server| server.client().is_some()))
+    pool.connections.servers.iter().any(|key| core.servers.get(*key).is_some_and(|server| server.client().is_some()))
 }
 
 /// Maintains the pools; called each second, and when the configuration has changed.
 pub fn keep_pools(core: &mut Core) {
     make_kept_pools(core);
     let misplaced = misplaced(core);
-    let keys: Vec<PoolKey> = core.pools.iter().map(|(key, _)| PoolKey(key)).collect();
+    let keys = core.pools.keys();
     for key in keys {
-        let Some(pool) = core.pools.get(key.0) else { continue };
+        let Some(pool) = core.pools.get(key) else { continue };
         match core.config.database(&pool.name.database) {
             None => {
                 let error = Error::DatabaseGone(pool.name.database.to_string());
@@ -70,7 +70,7 @@ pub fn keep_pools(core: &mut Core) {
             }
         }
     }
-    let open = core.pools.iter().map(|(_, pool)| &*pool.name.database);
+    let open = core.pools.values().map(|pool| &*pool.name.database);
     let in_use: HashSet<&str> = open.chain(core.config.named_databases().map(String::as_str)).collect();
     let gone = core.shared.homes.forget(core.id, |name| in_use.contains(name));
     if !gone.is_empty() {
@@ -84,20 +84,20 @@ pub fn keep_pools(core: &mut Core) {
 /// The pools with clients that another user's pool is to serve now, or none: each client is served by the pool of the user
 /// that the database's entry gives, or of its own user.
 fn misplaced(core: &Core) -> HashSet<PoolKey> {
-    let homes = core.clients.iter().filter(|(_, client)| client.is_ready());
-    homes.filter_map(|(_, client)| client.route.home.filter(|_| is_misplaced(core, client))).collect()
+    let homes = core.clients.values().filter(|client| client.is_ready());
+    homes.filter_map(|client| client.route.home.filter(|_| is_misplaced(core, client))).collect()
 }
 
 fn is_misplaced(core: &Core, client: &Client) -> bool {
-    let Some(pool) = client.route.home.and_then(|home| core.pools.get(home.0)) else { return false };
+    let Some(pool) = client.route.home.and_then(|home| core.pools.get(home)) else { return false };
     let (database, user) = (&pool.name.database, &client.identity.user);
     core.config.database(database).is_some() && core.config.pool_user(database, user) != &*pool.name.user
 }
 
 /// Has a client that is new in its pool go to another one if the configuration has changed since this one was chosen for it.
 pub fn place(core: &mut Core, key: ClientKey) {
-    let leaves = core.clients.get(key.0).is_some_and(|client| is_misplaced(core, client));
-    if let Some(client) = core.clients.get_mut(key.0).filter(|_| leaves) {
+    let leaves = core.clients.get(key).is_some_and(|client| is_misplaced(core, client));
+    if let Some(client) = core.clients.get_mut(key).filter(|_| leaves) {
         client.moves_to = Some(Bound::Pool);
     }
 }
@@ -110,14 +110,14 @@ fn is_left(core: &Core, key: PoolKey, pool: &Pool, entry: &Database) -> bool {
     !is_given
         && pool.cluster_of.home.is_none()
         && (pool.limits.kept || is_former)
-        && !core.clients.iter().any(|(_, client)| client.route.home == Some(key) || client.route.pool == Some(key))
+        && !core.clients.values().any(|client| client.route.home == Some(key) || client.route.pool == Some(key))
 }
 
 /// The reason why a client may not be served as the user of its pool any longer: the database's entry gives no user now,
 /// and the client logged in by another name.
 pub fn no_longer_served(core: &Core, key: ClientKey) -> Option<Error> {
-    let client = core.clients.get(key.0).filter(|client| is_misplaced(core, client))?;
-    let Name { user, database, .. } = &core.pools.get(client.route.home?.0)?.name;
+    let client = core.clients.get(key).filter(|client| is_misplaced(core, client))?;
+    let Name { user, database, .. } = &core.pools.get(client.route.home?)?.name;
     let entry = core.config.database(database)?;
     entry.user.is_none().then(|| Error::UserGone { user: user.to_string(), database: database.to_string() })
 }
@@ -127,17 +127,16 @@ pub fn no_longer_served(core: &Core, key: ClientKey) -> Option<Error> {
 /// become free.
 fn send_away(core: &mut Core, key: PoolKey) {
     let leaves = |client: &Client| client.route.home == Some(key) && client.is_ready() && is_misplaced(core, client);
-    let leaving: Vec<ClientKey> =
-        core.clients.iter().filter(|(_, client)| leaves(client)).map(|(key, _)| ClientKey(key)).collect();
+    let leaving = core.clients.keys_of(leaves);
     for &client in &leaving {
         let gone = no_longer_served(core, client);
-        let Some(state) = core.clients.get_mut(client.0) else { continue };
+        let Some(state) = core.clients.get_mut(client) else { continue };
         state.moves_to = Some(Bound::Pool);
         if let Some(error) = gone.filter(|_| state.has_no_server()) {
             leave::fatal(core, client, &error);
         }
     }
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     let database = pool.name.database.clone();
     if core.config.database(&database).is_none_or(|entry| entry.user.is_none()) {
         return;
@@ -148,7 +147,7 @@ fn send_away(core: &mut Core, key: PoolKey) {
     for &pool in &pools {
         reroute::reroute(core, pool);
     }
-    let pools = pools.into_iter().filter_map(|pool| core.pools.get(pool.0));
+    let pools = pools.into_iter().filter_map(|pool| core.pools.get(pool));
     let servers: Vec<ServerKey> = pools.flat_map(|pool| pool.connections.servers.iter().copied()).collect();
     close::retire(core, &servers);
 }
@@ -165,7 +164,7 @@ fn make_kept_pools(core: &mut Core) {
         }
         let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());
         let key = size::pool_of(core, &database, &user);
-        if let Some(pool) = core.pools.get_mut(key.0) {
+        if let Some(pool) = core.pools.get_mut(key) {
             pool.limits.kept = true;
         }
     }
@@ -174,27 +173,23 @@ fn make_kept_pools(core: &mut Core) {
 /// Ends a pool that is not in the configuration any more, or that no client has used for long: clients with a statement
 /// or transaction under way finish that first.
 fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
-    let Some(pool) = core.pools.get(key.0) else { return };
+    let Some(pool) = core.pools.get(key) else { return };
     let servers = pool.connections.servers.clone();
     for (_, member) in pool.cluster_of.members.clone() {
         wind_up(core, member, error);
     }
-    let done: Vec<ClientKey> = core
-        .clients
-        .iter()
-        .filter(|(_, client)| client.route.pool == Some(key) && !matches!(client.state(), ClientState::Closing))
-        .filter(|(_, client)| client.has_no_server())
-        .map(|(key, _)| ClientKey(key))
-        .collect();
+    let done = core.clients.keys_of(|client| {
+        client.route.pool == Some(key) && !matches!(client.state(), ClientState::Closing) && client.has_no_server()
+    });
     for client in done {
         leave::fatal(core, client, error);
     }
     close::retire(core, &servers);
-    let used = core.clients.iter().any(|(_, client)| client.route.pool == Some(key) || client.route.home == Some(key))
-        || core.pools.get(key.0).is_some_and(|pool| !pool.cluster_of.members.is_empty())
-        || core.servers.iter().any(|(_, server)| server.pool == key);
+    let used = core.clients.values().any(|client| client.route.pool == Some(key) || client.route.home == Some(key))
+        || core.pools.get(key).is_some_and(|pool| !pool.cluster_of.members.is_empty())
+        || core.servers.values().any(|server| server.pool == key);
     if !used {
-        let Some(pool) = core.pools.remove(key.0) else { return };
+        let Some(pool) = core.pools.remove(key) else { return };
         // The counts of a pool never decrease: another worker takes them over.
         if let Some(other) = pool.common.another() {
             let counts = (pool.common.name().clone(), pool.counts.totals, pool.counts.stats);
@@ -203,7 +198,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
         match pool.cluster_of.home {
             None => drop(core.pool_names.remove(&(pool.name.database, pool.name.user))),
             Some((home, _)) => {
-                if let Some(home) = core.pools.get_mut(home.0) {
+                if let Some(home) = core.pools.get_mut(home) {
                     home.cluster_of.members.retain(|(_, member)| *member != key);
                 }
             }
@@ -214,7 +209,7 @@ fn wind_up(core: &mut Core, key: PoolKey, error: &Error) {
 /// Adds the counts of another worker that has this pool no longer. The added counts are no part of the periods of the
 /// averages.
 pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)) {
-    let Some(pool) = size::pool_named(core, &name).and_then(|key| core.pools.get_mut(key.0)) else { return };
+    let Some(pool) = size::pool_named(core, &name).and_then(|key| core.pools.get_mut(key)) else { return };
     pool.counts.totals = pool.counts.totals.plus(&totals);
     pool.counts.periods = pool.counts.periods.map(|period| period.plus(&totals));
     pool.counts.stats.add(&stats);
@@ -222,7 +217,7 @@ pub fn inherit(core: &mut Core, (name, totals, stats): (PoolName, Totals, Stats)
 
 /// Closes free connections of a pool that has become smaller, or that shares a limit which has.
 fn trim(core: &mut Core, key: PoolKey) {
-    while let Some(pool) = core.pools.get(key.0) {
+    while let Some(pool) = core.pools.get(key) {
         let many = pool.connections.servers.len() > pool.limits.size || limits::limit_exceeded(core, pool).is_some();
         if !many || !pool.queue.waiting.is_empty() {
             return;
@@ -235,7 +230,7 @@ fn trim(core: &mut Core, key: PoolKey) {
 /// Closes retired connections of session-pooled clients, when they are outside a transaction.
 fn close_retired_sessions(core: &mut Core) {
     let ready = |server: &Server| {
-        let pool = core.pools.get(server.pool.0);
+        let pool = core.pools.get(server.pool);
         server.life.retire
             && server.exchange.requests.is_empty()
             && server.status == wire::backend::Status::Idle
@@ -245,11 +240,11 @@ fn close_retired_sessions(core: &mut Core) {
         .servers
         .iter()
         .filter(|(_, server)| ready(server))
-        .filter_map(|(key, server)| Some((ServerKey(key), server.client()?)))
+        .filter_map(|(key, server)| Some((key, server.client()?)))
         .collect();
     for (server, client) in found {
         leave::fatal(core, client, &Error::FastClose);
-        if core.servers.get(server.0).is_some_and(|server| server.client().is_none()) {
+        if core.servers.get(server).is_some_and(|server| server.client().is_none()) {
             close::close_server(core, server, "server_fast_close");
         }
     }

@@ -32,10 +32,10 @@ fn may_write(core: &Core, home: &Pool) -> bool {
 /// better.
 fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
     let home = members::home_of(core, member);
-    let id = core.pools.get(member.0).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
-    let Some(pool) = core.pools.get(home.0) else { return };
+    let id = core.pools.get(member).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
+    let Some(pool) = core.pools.get(home) else { return };
     let better = pool.greetings.welcome.is_none() || id.is_none_or(|id| is_typical(core, pool, id));
-    if let Some(pool) = core.pools.get_mut(home.0).filter(|_| better) {
+    if let Some(pool) = core.pools.get_mut(home).filter(|_| better) {
         pool.common.set_welcome(Welcome { told: welcome.clone(), tracked: vars.carry() });
         pool.greetings.welcome = Some(Rc::new(welcome));
         pool.greetings.defaults = vars;
@@ -44,7 +44,7 @@ fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, va
 
 /// Takes over the greeting that another worker has got from a server, for clients that wait to be greeted.
 pub fn take_welcome(core: &mut Core, home: PoolKey) {
-    let Some(pool) = core.pools.get_mut(home.0).filter(|pool| pool.greetings.welcome.is_none()) else { return };
+    let Some(pool) = core.pools.get_mut(home).filter(|pool| pool.greetings.welcome.is_none()) else { return };
     let Some(Welcome { told, tracked }) = pool.common.welcome() else { return };
     pool.greetings.defaults = Vars::carried(tracked, &pool.greetings.defaults);
     pool.greetings.welcome = Some(Rc::new(told));
@@ -57,7 +57,7 @@ pub fn take_welcome(core: &mut Core, home: PoolKey) {
 /// Forgets what clients are greeted with, since the servers may report other parameters now: the next client to log in
 /// waits for a new server connection.
 pub fn forget(core: &mut Core, key: PoolKey) {
-    if let Some(pool) = core.pools.get_mut(key.0) {
+    if let Some(pool) = core.pools.get_mut(key) {
         pool.common.forget_welcome();
         pool.greetings.welcome = None;
     }
@@ -72,7 +72,7 @@ pub fn warn_of_silent(name: &str) {
 
 /// Greets the clients that wait for it, when the input at hand has been worked on.
 fn greet_all(core: &mut Core, home: PoolKey) {
-    let greeting = core.pools.get_mut(home.0).map(|pool| std::mem::take(&mut pool.queue.greeting));
+    let greeting = core.pools.get_mut(home).map(|pool| std::mem::take(&mut pool.queue.greeting));
     for client in greeting.into_iter().flatten() {
         core.schedule.later(After::Greet(client));
     }
@@ -98,7 +98,7 @@ pub fn greets_with<'a>(
     name: &str,
     value: &'a str,
 ) -> &'a str {
-    let Some(pool) = core.pools.get(home.0).filter(|pool| pool.cluster_of.cluster.is_some()) else { return value };
+    let Some(pool) = core.pools.get(home).filter(|pool| pool.cluster_of.cluster.is_some()) else { return value };
     let of_a_standby = || welcome.iter().any(|(name, value)| name == "in_hot_standby" && value == "on");
     if ACCESS.contains(&name) && may_write(core, pool) && of_a_standby() { "off" } else { value }
 }
@@ -109,18 +109,18 @@ pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
     home != server.pool
         && ACCESS.contains(&name)
         && (name == "in_hot_standby" || server.known.standby == Some(true))
-        && core.pools.get(home.0).is_some_and(|pool| may_write(core, pool))
+        && core.pools.get(home).is_some_and(|pool| may_write(core, pool))
 }
 
 /// Opens a connection to some server for clients that wait to be greeted.
 pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
-    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(pool) = core.pools.get(home) else { return };
     if pool.queue.greeting.is_empty() || pool.greetings.welcome.is_some() {
         return;
     }
     let mut tried = Tried::default();
     for &(id, member) in &pool.cluster_of.members {
-        let Some(member) = core.pools.get(member.0) else { continue };
+        let Some(member) = core.pools.get(member) else { continue };
         if member.connections.connecting > 0 {
             return;
         }
@@ -143,7 +143,7 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
         }
         Err(unavailable) => {
             let dead = view.view().is_dead();
-            let Some(pool) = core.pools.get_mut(home.0) else { return };
+            let Some(pool) = core.pools.get_mut(home) else { return };
             pool.cluster_of.unavailable = unavailable.to_string();
             if dead {
                 turn_away(core, home);
@@ -155,9 +155,9 @@ pub fn welcome_from_a_member(core: &mut Core, home: PoolKey) {
 /// Closes the clients that wait to be greeted if no server can be reached: they must not hang, as they do not where a
 /// database has one server.
 fn turn_away(core: &mut Core, home: PoolKey) {
-    let Some(pool) = core.pools.get_mut(home.0) else { return };
+    let Some(pool) = core.pools.get_mut(home) else { return };
     let greeting = std::mem::take(&mut pool.queue.greeting);
-    let Some(pool) = core.pools.get(home.0) else { return };
+    let Some(pool) = core.pools.get(home) else { return };
     let (database, why) = (pool.name.database.to_string(), why_unavailable(core, pool));
     let error = Error::NoServerForLogin { database, why };
     for client in greeting {
@@ -168,11 +168,11 @@ fn turn_away(core: &mut Core, home: PoolKey) {
 /// The error for a look-up of a password that has chosen none of the servers of its cluster: each has been heard of, and
 /// none can serve it, so it must not hang. None while there is hope.
 pub fn why_no_lookup(core: &Core, home: PoolKey) -> Option<Error> {
-    let pool = core.pools.get(home.0)?;
+    let pool = core.pools.get(home)?;
     let view = pool.cluster_of.cluster.and_then(|place| core.router.clusters.get(place))?.view();
     let refuses = |id: ServerId| {
         let member = pool.cluster_of.members.iter().find(|(member, _)| *member == id);
-        let member = member.and_then(|(_, key)| core.pools.get(key.0));
+        let member = member.and_then(|(_, key)| core.pools.get(*key));
         // The connections that a pool has may become free.
         member.is_some_and(|member| member.connections.failure.is_some() && member.connections.servers.is_empty())
     };
@@ -193,7 +193,7 @@ pub fn why_unavailable(core: &Core, home: &Pool) -> String {
     let mut why = home.cluster_of.unavailable.clone();
     for server in view.view().servers() {
         let member =
-            home.cluster_of.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(key.0));
+            home.cluster_of.members.iter().find(|(id, _)| *id == server.id).and_then(|(_, key)| core.pools.get(*key));
         let met = member.and_then(|member| member.connections.failure.as_ref());
         let said = met.map(|failure| &failure.cause.why).or_else(|| errors.get(&server.id));
         if let Some(said) = said {

@@ -22,13 +22,13 @@ pub fn run_after(core: &mut Core) {
     while let Some(what) = core.schedule.after.pop_front() {
         match what {
             After::Gone(key) => {
-                let why = core.servers.get_mut(key.0).and_then(|server| server.life.doomed.take());
+                let why = core.servers.get_mut(key).and_then(|server| server.life.doomed.take());
                 if let Some(why) = why {
                     gone::server_gone(core, key, &why);
                 }
             }
             After::Close(key, why) => {
-                let pool = core.servers.get(key.0).map(|server| server.pool);
+                let pool = core.servers.get(key).map(|server| server.pool);
                 close::close_server(core, key, why);
                 pool.into_iter().for_each(|pool| grow::grow(core, pool));
             }
@@ -60,21 +60,21 @@ pub fn run_after(core: &mut Core) {
 fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
     let mut turned_away = false;
     loop {
-        let Some(pool) = core.pools.get(pool_key.0) else { return };
+        let Some(pool) = core.pools.get(pool_key) else { return };
         let depth = pool.depth(&core.config.settings);
         let servers = &core.servers;
-        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(pipeline.0)?.pipeline());
+        let room = pool.connections.pipelined.iter().filter_map(|pipeline| servers.get(*pipeline)?.pipeline());
         if pool.limits.paused || !room.clone().any(|pipeline| !pipeline.closed && pipeline.units.len() < depth) {
             return;
         }
         let Some(key) = order::next_sharer(core, pool_key, turned_away) else { return };
-        let Some(client) = core.clients.get_mut(key.0) else { continue };
+        let Some(client) = core.clients.get_mut(key) else { continue };
         let Some(since) = client.checkout.stop_waiting() else { continue };
         let waited = core.now.saturating_duration_since(since);
         // If the client finds no room, it has waited since then all the same.
         client.route.waiting_since = Some(since);
         feed::feed_client(core, key, &[], Some(waited));
-        if let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(pool_key.0)) {
+        if let (Some(client), Some(pool)) = (core.clients.get_mut(key), core.pools.get_mut(pool_key)) {
             if client.checkout.waits().is_none() {
                 client.route.waiting_since = None;
             }
@@ -83,7 +83,7 @@ fn serve_sharers(core: &mut Core, pool_key: PoolKey) {
             }
         }
         // The client found no pipelined connection with its settings: clients behind it may.
-        let waits_on = core.pools.get(pool_key.0).is_some_and(|pool| pool.queue.sharing.front() == Some(&key));
+        let waits_on = core.pools.get(pool_key).is_some_and(|pool| pool.queue.sharing.front() == Some(&key));
         if waits_on && std::mem::replace(&mut turned_away, true) {
             return;
         }

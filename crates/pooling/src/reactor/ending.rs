@@ -2,7 +2,6 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::model::keys::ClientKey;
 use wire::backend::Status;
 
 use crate::admin::suspend;
@@ -20,9 +19,7 @@ pub fn close_idle_clients(core: &mut Core) {
         return;
     }
     let goes = |client: &Client| client.is_ready() && (client.is_idle() || is_at_rest(core, client));
-    let keys = core.clients.iter().map(|(key, client)| (ClientKey(key), goes(client)));
-    let idle: Vec<ClientKey> = keys.filter(|(key, goes)| *goes || drains(core, *key)).map(|(key, _)| key).collect();
-    for key in idle {
+    for key in core.clients.keys_of(|client| goes(client) || drains(client)) {
         leave::fatal(core, key, &Error::Ending);
     }
 }
@@ -30,11 +27,11 @@ pub fn close_idle_clients(core: &mut Core) {
 /// Whether a client that keeps its server connection, because of a pin, has nothing under way there. In session pooling
 /// the session is the client's work, as in PgBouncer: temporary tables and all, it lasts until the client leaves.
 fn is_at_rest(core: &Core, client: &Client) -> bool {
-    let pool = client.route.pool.and_then(|pool| core.pools.get(pool.0));
+    let pool = client.route.pool.and_then(|pool| core.pools.get(pool));
     if pool.is_some_and(|pool| pool.limits.mode == PoolMode::Session) {
         return false;
     }
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let server = client.checkout.server().and_then(|server| core.servers.get(server));
     server.is_some_and(|server| {
         server.exchange.requests.is_empty() && server.status == Status::Idle && !server.is_aligning()
     }) && client.input.is_between_units()
@@ -44,12 +41,11 @@ fn is_at_rest(core: &Core, client: &Client) -> bool {
 /// Sends the remaining clients the error that the pooler has ended.
 pub fn say_goodbye(core: &mut Core) {
     let hears = |client: &Client| client.is_ready() || client.is_on_console();
-    let keys = core.clients.iter().filter(|(_, client)| hears(client)).map(|(key, _)| ClientKey(key));
-    for key in keys.collect::<Vec<_>>() {
+    for key in core.clients.keys_of(hears) {
         if tell::is_within_message(core, key) {
             continue;
         }
-        if let Some(client) = core.clients.get_mut(key.0) {
+        if let Some(client) = core.clients.get_mut(key) {
             Error::Ending.write(client.io.out(), Severity::Fatal);
             // Output that is not sent by now is lost with the process.
             let _ = client.io.flush();
@@ -58,12 +54,8 @@ pub fn say_goodbye(core: &mut Core) {
 }
 
 /// Whether a drain ends a replication connection: its command would not end by itself, or it runs none.
-fn drains(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
-    match client.state() {
-        ClientState::Relay => client.relay.as_ref().is_some_and(|relay| relay.may_end()),
-        _ => false,
-    }
+fn drains(client: &Client) -> bool {
+    matches!(client.state(), ClientState::Relay) && client.relay.as_ref().is_some_and(|relay| relay.may_end())
 }
 
 /// Begins to end the pooler, in this way.
@@ -98,11 +90,11 @@ pub fn is_over(core: &Core) -> bool {
     let is_waited_for =
         |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state(), client::State::Closing);
     // The process that takes clients over has those of an answer only when it has the whole answer.
-    let heir = core.shared.succession.heir().and_then(|heir| core.clients.get(heir.0));
+    let heir = core.shared.succession.heir().and_then(|heir| core.clients.get(heir));
     let is_handing = heir.is_some_and(|heir| heir.is_on_console() && heir.io.pending() > 0);
     // The console asks all workers, so none goes before the last client of all has.
     let done = !is_handing
-        && !core.clients.iter().any(|(_, client)| is_waited_for(client))
+        && !core.clients.values().any(is_waited_for)
         && (*lock(&core.shared.orders.way) == Ending::AtOnce
             || core.shared.counts.clients.load(Ordering::Relaxed) == 0 && !awaits_logins(core));
     done || late.is_some_and(|limit| core.now.saturating_duration_since(since) > limit)

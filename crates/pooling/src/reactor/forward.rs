@@ -182,7 +182,7 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn:
             Err(step) => return Some(step),
         }
     }
-    let client = core.clients.get(key.0)?;
+    let client = core.clients.get(key)?;
     let pipelines = may_be_read && !client.checkout.needs_own || client.checkout.pipelined().is_some();
     if pipelines { send::pipeline(core, key, left, front, turn) } else { None }
 }
@@ -190,7 +190,7 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn:
 /// Closes a client that leaves.
 fn terminate(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     // Messages that were sent before are the server's to run, though no client waits for the answer.
-    if let Some(server) = core.clients.get(key.0).and_then(|client| client.checkout.server()) {
+    if let Some(server) = core.clients.get(key).and_then(|client| client.checkout.server()) {
         sockets::flush_server(core, server);
     }
     leave::close_client(core, key, "client close request");

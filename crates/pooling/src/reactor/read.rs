@@ -20,7 +20,7 @@ pub const READ: usize = 65_536;
 /// Works on an event of a client's socket.
 pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
     core.reactor.busy_poll.speak(key, core.now);
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.io.hangup |= event.closed;
     client.io.readable |= event.readable || client.io.hangup;
     sockets::flush_client(core, key);
@@ -29,7 +29,7 @@ pub fn client_event(core: &mut Core, key: ClientKey, event: Event) {
 
 /// Works on an event of a server connection's socket.
 pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     server.io.hangup |= event.closed;
     server.io.readable |= event.readable || server.io.hangup;
     if matches!(server.state(), crate::state::server::State::Connecting) {
@@ -41,7 +41,7 @@ pub fn server_event(core: &mut Core, key: ServerKey, event: Event) {
 
 /// Reads bytes of a client and works on them.
 pub fn client_turn(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get(key.0).filter(|client| !client.input.suspended) else { return };
+    let Some(client) = core.clients.get(key).filter(|client| !client.input.suspended) else { return };
     let (proven, moves) = (matches!(client.state(), client::State::Proven(_)), client.moves_to.is_some());
     if proven {
         enter::enter(core, key);
@@ -52,7 +52,7 @@ pub fn client_turn(core: &mut Core, key: ClientKey) {
     let mut scratch = std::mem::take(&mut core.reactor.scratch);
     read_client(core, key, &mut scratch);
     core.reactor.scratch = scratch;
-    let server = core.clients.get(key.0).and_then(|client| client.checkout.server());
+    let server = core.clients.get(key).and_then(|client| client.checkout.server());
     if let Some(server) = server {
         sockets::flush_server(core, server);
     }
@@ -79,7 +79,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
             if let Some(bytes) = scratch.get(..count) {
                 feed::feed_client(core, key, bytes, None);
             }
-            if core.clients.get(key.0).is_some_and(|client| client.io.readable) {
+            if core.clients.get(key).is_some_and(|client| client.io.readable) {
                 core.schedule.give_turn(Turn::Client(key));
             }
         }
@@ -106,7 +106,7 @@ fn may_go_on(client: &Client, server: Option<&Server>) -> bool {
 
 /// Reads bytes of a server and works on them.
 pub fn server_turn(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get(key.0).filter(|server| !server.life.suspended) else { return };
+    let Some(server) = core.servers.get(key).filter(|server| !server.life.suspended) else { return };
     let client = server.client();
     let mut scratch = std::mem::take(&mut core.reactor.scratch);
     read_server(core, key, &mut scratch);
@@ -116,7 +116,7 @@ pub fn server_turn(core: &mut Core, key: ServerKey) {
         hub_asks::tell_news(core, client);
     }
     // Units for a pipelined connection are gathered until the turn ends: clients that are still to be read add more.
-    if core.servers.get(key.0).and_then(|server| server.pipeline()).is_none_or(|pipeline| !pipeline.unflushed) {
+    if core.servers.get(key).and_then(|server| server.pipeline()).is_none_or(|pipeline| !pipeline.unflushed) {
         sockets::flush_server(core, key);
     }
     after::run_after(core);
@@ -134,7 +134,7 @@ fn read_server(core: &mut Core, key: ServerKey, scratch: &mut [u8]) {
             if let Some(fresh) = scratch.get(..count) {
                 feed::feed_server(core, key, fresh);
             }
-            if core.servers.get(key.0).is_some_and(|server| server.io.readable) {
+            if core.servers.get(key).is_some_and(|server| server.io.readable) {
                 core.schedule.give_turn(Turn::Server(key));
             }
         }

@@ -20,10 +20,10 @@ pub fn look_for_stalls(core: &mut Core) {
     };
     let connections = core.pipelines.active.iter().copied();
     let stalled: Vec<ServerKey> = connections
-        .filter(|key| core.servers.get(key.0).and_then(|server| server.pipeline()).is_some_and(overdue))
+        .filter(|key| core.servers.get(*key).and_then(|server| server.pipeline()).is_some_and(overdue))
         .collect();
     for key in stalled {
-        let Some(server) = core.servers.get_mut(key.0) else { continue };
+        let Some(server) = core.servers.get_mut(key) else { continue };
         let pool = server.pool;
         let Some(pipeline) = server.pipeline_mut() else { continue };
         pipeline.looked_at = now;
@@ -35,7 +35,7 @@ pub fn look_for_stalls(core: &mut Core) {
         let behind = pipeline.units.iter().filter(|unit| unit.client.is_some() && unit.client != head).count();
         // No unit joins those that wait already.
         pipeline.closed = true;
-        if core.pools.get_mut(pool.0).is_some_and(|pool| pool.counts.retries.spend(behind)) {
+        if core.pools.get_mut(pool).is_some_and(|pool| pool.counts.retries.spend(behind)) {
             retry::rescue(core, key);
             cancel::stop_unwanted(core, key);
         }
@@ -45,7 +45,7 @@ pub fn look_for_stalls(core: &mut Core) {
 /// The time until which a poll may wait so that a stalled pipelined connection is noticed.
 pub fn deadline(core: &Core) -> Option<Instant> {
     let bound = core.config.settings.pipeline_stall.limit()?;
-    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(key.0)?.pipeline());
+    let connections = core.pipelines.active.iter().filter_map(|key| core.servers.get(*key)?.pipeline());
     connections
         .filter(|pipeline| !pipeline.rescued && !pipeline.units.is_empty())
         .map(|pipeline| pipeline.looked_at + bound)

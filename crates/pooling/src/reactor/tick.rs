@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use crate::model::fingerprint::Why;
-use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::totals::Totals;
 use wire::backend::Status;
 use wire::sqlstate;
@@ -104,7 +104,7 @@ fn tick_clients(core: &mut Core) {
         ClientState::Console | ClientState::Relay | ClientState::Cancels => None,
         _ => of_login(core.now, &config, client),
     };
-    let over = core.clients.iter().filter_map(|(key, client)| Some((ClientKey(key), due(client)?)));
+    let over = core.clients.iter().filter_map(|(key, client)| Some((key, due(client)?)));
     for (key, due) in over.collect::<Vec<_>>() {
         match due {
             Due::WaitIsOver(limit) => wait_is_over(core, key, limit),
@@ -148,7 +148,7 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
     if client.checkout.pipelined().is_some() {
         return past(since, limits.query).then_some(Due::Close(Error::QueryTimeout, None));
     }
-    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server.0)) else {
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server)) else {
         // A client that listens waits for notifications.
         let idle = client.ears.is_none() && past(since, limits.idle);
         return idle.then_some(Due::Close(Error::IdleTimeout, None));
@@ -169,7 +169,7 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
 /// Sends a client the notice that it waits, with the reason.
 fn tell_of_wait(core: &mut Core, key: ClientKey) {
     let why = why_it_waits(core, key);
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     client.checkout.told_to_wait = true;
     let why = why.map(|why| format!(": {why}")).unwrap_or_default();
     // PgBouncer's words, and the reason.
@@ -188,8 +188,8 @@ fn wait_is_over(core: &mut Core, key: ClientKey, limit: &'static str) {
 
 /// The reason why a client that waits has no server connection.
 fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
-    let client = core.clients.get(key.0)?;
-    let pool = client.route.pool.and_then(|key| core.pools.get(key.0))?;
+    let client = core.clients.get(key)?;
+    let pool = client.route.pool.and_then(|key| core.pools.get(key))?;
     let database = pool.name.database.to_string();
     let (failure, connecting) = (pool.connections.failure.as_ref(), pool.connections.connecting);
     let has_none = client.is_ready() && pool.connections.servers.len() == connecting;
@@ -232,7 +232,7 @@ fn why_it_waits(core: &Core, key: ClientKey) -> Option<Error> {
 
 /// How many connections of a pool are pinned to their clients, and why, for an error.
 fn pinned(core: &Core, pool: &Pool) -> String {
-    let holder = |key: &ServerKey| core.clients.get(core.servers.get(key.0)?.holder()?.0);
+    let holder = |key: &ServerKey| core.clients.get(core.servers.get(*key)?.holder()?);
     let clients = pool.connections.servers.iter().filter_map(holder).filter(|client| client.session.pins.any());
     let (mut count, mut reasons) = (0, BTreeMap::new());
     for client in clients {
@@ -250,8 +250,7 @@ fn tick_servers(core: &mut Core) {
     let mut idle = Vec::new();
     let mut aged = Vec::new();
     let mut pinned = Vec::new();
-    for (number, server) in core.servers.iter() {
-        let key = ServerKey(number);
+    for (key, server) in core.servers.iter() {
         match server.state() {
             _ if server.cancels.target.is_some() && past(server.life.since, settings.cancel_wait_timeout.limit()) => {
                 gone.push((key, "a cancel request took too long"));
@@ -272,7 +271,7 @@ fn tick_servers(core: &mut Core) {
             // The connection would never be idle if units always followed.
             State::Pipelined(_) if server.life.retire || checks::is_old(core, server) => aged.push(key),
             State::Idle => {
-                let pool = core.pools.get(server.pool.0);
+                let pool = core.pools.get(server.pool);
                 let spare = |pool: &Pool| {
                     pool.connections.servers.len() > pool.limits.minimum || pool.queue.clients == 0 && !pool.limits.kept
                 };
@@ -287,7 +286,7 @@ fn tick_servers(core: &mut Core) {
         }
     }
     for key in aged {
-        if let Some(pipeline) = core.servers.get_mut(key.0).and_then(|server| server.pipeline_mut()) {
+        if let Some(pipeline) = core.servers.get_mut(key).and_then(|server| server.pipeline_mut()) {
             pipeline.closed = true;
         }
     }
@@ -298,7 +297,7 @@ fn tick_servers(core: &mut Core) {
     // At each tick a pool closes one: a crowd that was opened together is not closed together.
     let mut done = std::collections::HashSet::new();
     for (key, why) in idle {
-        let Some(pool) = core.servers.get(key.0).map(|server| server.pool) else { continue };
+        let Some(pool) = core.servers.get(key).map(|server| server.pool) else { continue };
         if done.insert(pool) {
             close::close_server(core, key, why);
         }
@@ -308,7 +307,7 @@ fn tick_servers(core: &mut Core) {
 /// Logs once that a client is pinned to its server connection, and why, when that has lasted for some time.
 fn log_pin(core: &mut Core, key: ClientKey) {
     let now = core.now;
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let pins = &mut client.session.pins;
     if !pins.is_to_be_logged(now) {
         return;
@@ -319,15 +318,14 @@ fn log_pin(core: &mut Core, key: ClientKey) {
 }
 
 fn tick_pools(core: &mut Core) {
-    let mut keys: Vec<_> =
-        core.pools.iter().map(|(key, pool)| (waiting::waits_since(core, pool), PoolKey(key))).collect();
+    let mut keys: Vec<_> = core.pools.iter().map(|(key, pool)| (waiting::waits_since(core, pool), key)).collect();
     // If limits leave room for few, the client that has waited longest has it.
     keys.sort_by_key(|(since, _)| since.unwrap_or(core.now));
     for (_, key) in keys {
-        if core.pools.get(key.0).is_some_and(|pool| !pool.queue.greeting.is_empty()) {
+        if core.pools.get(key).is_some_and(|pool| !pool.queue.greeting.is_empty()) {
             welcome::take_welcome(core, key);
         }
-        let Some(pool) = core.pools.get(key.0) else { continue };
+        let Some(pool) = core.pools.get(key) else { continue };
         if !pool.is_unwanted()
             || !pool.queue.greeting.is_empty()
             || pool.connections.servers.len() < pool.limits.minimum

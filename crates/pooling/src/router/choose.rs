@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::model::fingerprint::Fingerprint;
-use crate::model::keys::ClientKey;
+use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::slots::Slots;
 use balancer::{ServerId, Strategy, Tried, Want};
 use classify::{Isolation, Kind, Role, Route};
@@ -78,9 +78,9 @@ fn binds(fingerprint: &Fingerprint, serializable: bool) -> bool {
 }
 
 /// The number of units that the server of a pool has, or has waiting for it.
-fn outstanding(servers: &Slots<Server>, member: &Pool) -> usize {
+fn outstanding(servers: &Slots<ServerKey, Server>, member: &Pool) -> usize {
     let connections = &member.connections;
-    let pipelines = connections.pipelined.iter().filter_map(|key| servers.get(key.0)?.pipeline());
+    let pipelines = connections.pipelined.iter().filter_map(|key| servers.get(*key)?.pipeline());
     let shared: usize = pipelines.map(|pipeline| pipeline.units.len()).sum();
     let own = connections.servers.len().saturating_sub(connections.idle.len() + connections.pipelined.len());
     shared + own + member.queue.waiting.len() + member.queue.sharing.len()
@@ -89,14 +89,14 @@ fn outstanding(servers: &Slots<Server>, member: &Pool) -> usize {
 /// Chooses a server for a client: true if there is one, whose pool is the client's now. Otherwise the client waits. A
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
-    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    let Some(client) = core.clients.get_mut(key) else { return false };
     let (Some(home), mut tried) = (client.route.home, client.route.tried) else { return false };
-    let Some(pool) = core.pools.get(home.0) else { return false };
+    let Some(pool) = core.pools.get(home) else { return false };
     let Some(place) = pool.cluster_of.cluster else { return true };
     let Some(view) = core.router.clusters.get_mut(place) else { return true };
     let counts = view.routing().strategy == Strategy::LeastOutstanding;
     for &(id, member) in &pool.cluster_of.members {
-        let Some(member) = core.pools.get(member.0) else { continue };
+        let Some(member) = core.pools.get(member) else { continue };
         if let Some(failure) = &member.connections.failure
             && core.now.saturating_duration_since(failure.at) < SHUN
         {
@@ -123,13 +123,13 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
         } else {
             choice.or_else(|_| view.choose(Want::Write, tried).map_err(|unavailable| unavailable.to_string()))
         };
-        if let Some(home) = core.pools.get_mut(home.0) {
+        if let Some(home) = core.pools.get_mut(home) {
             home.counts.totals.reads.awaited_replay += u64::from(waits && !waited);
             home.counts.totals.reads.on_primary += u64::from(choice.is_ok());
         }
     }
     let member = choice.and_then(|id| members::member(core, home, id).ok_or_else(String::new));
-    let (Some(client), Some(pool)) = (core.clients.get_mut(key.0), core.pools.get_mut(home.0)) else {
+    let (Some(client), Some(pool)) = (core.clients.get_mut(key), core.pools.get_mut(home)) else {
         return false;
     };
     match member {

@@ -26,7 +26,7 @@ use crate::sync::lock;
 
 /// The fingerprints of the statements of a pool's database.
 pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {
-    let database = core.pools.get(pool.0)?.name.database.clone();
+    let database = core.pools.get(pool)?.name.database.clone();
     if !core.router.fingerprints.contains_key(&database) {
         let place = Place::of(&core.config, &database)?;
         core.router.fingerprints.insert(database.clone(), Fingerprints::new(core.shared.library.knowledge(place)));
@@ -46,8 +46,8 @@ pub fn is_doubtful(router: &Router, pool: &Pool, now: Instant) -> bool {
 
 /// Notes that a pool has logged in to a server: the catalog can be read in the same way.
 pub fn note_way(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get(key.0) else { return };
-    let Some(pool) = core.pools.get(server.pool.0).filter(|pool| pool.limits.mode.lends()) else {
+    let Some(server) = core.servers.get(key) else { return };
+    let Some(pool) = core.pools.get(server.pool).filter(|pool| pool.limits.mode.lends()) else {
         return;
     };
     let Some(entry) = core.config.database(&pool.name.database) else { return };
@@ -59,7 +59,7 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
         return;
     };
     knowledge.reached(way, now);
-    if let Some(server) = core.servers.get_mut(key.0) {
+    if let Some(server) = core.servers.get_mut(key) {
         server.known.mark = knowledge.mark();
     }
 }
@@ -67,7 +67,7 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
 /// Has the connections that read the catalogs of a server's databases closed, since the server has no room for a
 /// connection of this pool. Whether one of them was not asked before.
 pub fn leave_room(core: &Core, pool: PoolKey) -> bool {
-    let own = core.pools.get(pool.0).and_then(|pool| Place::of(&core.config, &pool.name.database));
+    let own = core.pools.get(pool).and_then(|pool| Place::of(&core.config, &pool.name.database));
     let Some(Place { servers, .. }) = own else { return false };
     let beside = core.shared.library.all().into_iter().filter(|other| other.place.servers == servers);
     // All of them are asked.
@@ -119,8 +119,8 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
 /// Notes that statements on a server connection may have been misjudged, if a definition was run since or another
 /// catalog has come: then they may have left anything there.
 pub fn doubt_session(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
-    let pool = core.pools.get(server.pool.0);
+    let Some(server) = core.servers.get_mut(key) else { return };
+    let pool = core.pools.get(server.pool);
     let Some(knowledge) = pool.and_then(|pool| knowledge(&core.router, pool)) else { return };
     let (mark, doubtful) = (knowledge.mark(), knowledge.is_doubtful(core.now));
     let before = std::mem::replace(&mut server.known.mark, mark);
@@ -137,7 +137,7 @@ pub fn doubt_session(core: &mut Core, key: ServerKey) {
 /// Forgets the fingerprints of databases that have no pool any more, or that lead elsewhere since the configuration was
 /// read again.
 pub fn forget_unused(core: &mut Core) {
-    let used: HashSet<&Rc<str>> = core.pools.iter().map(|(_, pool)| &pool.name.database).collect();
+    let used: HashSet<&Rc<str>> = core.pools.values().map(|pool| &pool.name.database).collect();
     let config = &core.config;
     core.router.fingerprints.retain(|database, fingerprints| {
         used.contains(database)
@@ -186,8 +186,8 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
     if !escapes && sql.is_ascii() {
         return Lexing::Conforming;
     }
-    let Some(client) = core.clients.get(key.0) else { return Lexing::Unclear };
-    let server = client.checkout.server().and_then(|server| core.servers.get(server.0));
+    let Some(client) = core.clients.get(key) else { return Lexing::Unclear };
+    let server = client.checkout.server().and_then(|server| core.servers.get(server));
     if server.is_some_and(|server| sets_under_way(client, server)) {
         return Lexing::Unclear;
     }
@@ -208,7 +208,7 @@ pub fn fingerprint_of_prepared(
     pool: PoolKey,
     name: &[u8],
 ) -> Result<Rc<Fingerprint>, Why> {
-    let client = core.clients.get(key.0).ok_or(Why::Protocol)?;
+    let client = core.clients.get(key).ok_or(Why::Protocol)?;
     let statement = client.prepared.held(name).ok_or(Why::Protocol)?.statement().clone();
     fingerprint_of_statement(core, pool, &statement)
 }

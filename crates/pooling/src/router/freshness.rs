@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::model::keys::PoolKey;
 use crate::model::slots::Slots;
 use classify::{Consistency, Role};
 use wire::backend::Status;
@@ -16,7 +17,7 @@ use crate::state::{Core, Router};
 
 /// Notes the end of a client's unit on its connection: from now on the client's reads must see the commits of the unit.
 /// The client has not got its answer yet.
-pub fn note_commit(server: &mut Server, client: &mut Client, pools: &Slots<Pool>, router: &Router) {
+pub fn note_commit(server: &mut Server, client: &mut Client, pools: &Slots<PoolKey, Pool>, router: &Router) {
     // A server says before the end of a unit that it is no standby any more.
     if has_written(server, client) && server.known.standby != Some(true) {
         owe(client, pools, router);
@@ -25,7 +26,7 @@ pub fn note_commit(server: &mut Server, client: &mut Client, pools: &Slots<Pool>
 
 /// Notes that a connection is lost: the unit under way may have committed, also on a server that was a standby when it was
 /// last heard of.
-pub fn note_loss(server: &mut Server, client: &mut Client, pools: &Slots<Pool>, router: &Router) {
+pub fn note_loss(server: &mut Server, client: &mut Client, pools: &Slots<PoolKey, Pool>, router: &Router) {
     if has_written(server, client) {
         owe(client, pools, router);
     }
@@ -40,8 +41,8 @@ fn has_written(server: &mut Server, client: &Client) -> bool {
 }
 
 /// Notes that a unit of a client may have committed; the client has not got the answer.
-pub fn owe(client: &mut Client, pools: &Slots<Pool>, router: &Router) {
-    let cluster = client.route.home.and_then(|home| pools.get(home.0)).and_then(|home| home.cluster_of.cluster);
+pub fn owe(client: &mut Client, pools: &Slots<PoolKey, Pool>, router: &Router) {
+    let cluster = client.route.home.and_then(|home| pools.get(home)).and_then(|home| home.cluster_of.cluster);
     let Some(view) = cluster.and_then(|place| router.clusters.get(place)) else { return };
     let routing = view.routing();
     let splits = routing.splitting || client.route.role == Some(Role::Auto);

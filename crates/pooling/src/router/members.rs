@@ -17,7 +17,7 @@ pub fn primary_pool(core: &mut Core, home: PoolKey) -> Option<PoolKey> {
     if !is_cluster(core, home) {
         return Some(home);
     }
-    let place = core.pools.get(home.0)?.cluster_of.cluster?;
+    let place = core.pools.get(home)?.cluster_of.cluster?;
     let primary = core.router.clusters.get(place)?.view().primary()?;
     member(core, home, primary)
 }
@@ -30,7 +30,7 @@ pub const ACCESS: [&str; 3] = ["in_hot_standby", "default_transaction_read_only"
 
 /// The pool of one server, made on first use.
 pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
-    let pool = core.pools.get(home.0)?;
+    let pool = core.pools.get(home)?;
     if let Some(&(_, key)) = pool.cluster_of.members.iter().find(|(member, _)| *member == id) {
         return Some(key);
     }
@@ -39,31 +39,35 @@ pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
     let common = core.shared.commons.join(name, core.id);
     let mut made = Pool::new(pool.name.database.clone(), pool.name.user.clone(), common);
     made.cluster_of.home = Some((home, id));
-    let key = PoolKey(core.pools.insert(made));
+    let key = core.pools.insert(made);
     size::size_pool(core, key);
-    core.pools.get_mut(home.0)?.cluster_of.members.push((id, key));
+    core.pools.get_mut(home)?.cluster_of.members.push((id, key));
     Some(key)
 }
 
 /// The home of a pool: itself if there is one server only.
 pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
-    core.pools.get(key.0).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
+    core.pools.get(key).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
 }
 
 /// Whether a pool has clients only: their units go down connections of its members.
 pub fn is_cluster(core: &Core, key: PoolKey) -> bool {
-    core.pools.get(key.0).is_some_and(Pool::is_cluster)
+    core.pools.get(key).is_some_and(Pool::is_cluster)
 }
 
 /// The server of a cluster that a pool leads to, and the cluster's view.
-pub fn place_of<'a>(pools: &Slots<Pool>, router: &'a Router, member: PoolKey) -> Option<(ServerId, &'a ClusterView)> {
-    let (home, id) = pools.get(member.0)?.cluster_of.home?;
-    let view = router.clusters.get(pools.get(home.0)?.cluster_of.cluster?)?;
+pub fn place_of<'a>(
+    pools: &Slots<PoolKey, Pool>,
+    router: &'a Router,
+    member: PoolKey,
+) -> Option<(ServerId, &'a ClusterView)> {
+    let (home, id) = pools.get(member)?.cluster_of.home?;
+    let view = router.clusters.get(pools.get(home)?.cluster_of.cluster?)?;
     Some((id, view))
 }
 
 /// Whether a server must not be written to, but might allow it: it is no standby, or does not report that it is one.
-pub fn is_only_read(server: &Server, pools: &Slots<Pool>, router: &Router) -> bool {
+pub fn is_only_read(server: &Server, pools: &Slots<PoolKey, Pool>, router: &Router) -> bool {
     let listed = place_of(pools, router, server.pool).and_then(|(id, view)| view.view().server(id));
     listed.is_some_and(|listed| listed.only_read) && server.known.standby != Some(true)
 }

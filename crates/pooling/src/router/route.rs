@@ -24,7 +24,7 @@ use crate::state::client::Client;
 /// Finds a server for the unit at the front of a client's input, if its database is on a cluster; gives that unit. The
 /// error is the next step for the input where none has been found.
 pub fn find_server<'a>(core: &mut Core, key: ClientKey, tag: u8, input: &'a [u8]) -> Result<Option<Front<'a>>, Step> {
-    let Some(home) = core.clients.get(key.0).and_then(|client| routed(core, client)) else { return Ok(None) };
+    let Some(home) = core.clients.get(key).and_then(|client| routed(core, client)) else { return Ok(None) };
     let front = Front::read(core, key, home, input, true).ok_or(Step::More)?;
     match find_by(core, key, (tag, input), &front) {
         Some(step) => Err(step),
@@ -35,14 +35,14 @@ pub fn find_server<'a>(core: &mut Core, key: ClientKey, tag: u8, input: &'a [u8]
 /// The pool of a cluster that a client's next unit is to be given a server of, if it is.
 fn routed(core: &Core, client: &Client) -> Option<PoolKey> {
     let home = client.route.home?;
-    core.pools.get(home.0)?.cluster_of.cluster?;
+    core.pools.get(home)?.cluster_of.cluster?;
     (client.checkout.server().is_none() && client.input.discard == Discard::No).then_some(home)
 }
 
 /// Finds a server for this unit; the next step for the input if none has been found.
 fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &Front<'_>) -> Option<Step> {
-    let home = core.clients.get(key.0)?.route.home?;
-    let pool = core.pools.get(home.0)?;
+    let home = core.clients.get(key)?.route.home?;
+    let pool = core.pools.get(home)?;
     let cluster = pool.cluster_of.cluster?;
     let routing = *core.router.clusters.get(cluster)?.routing();
     let session = pool.limits.mode == PoolMode::Session;
@@ -54,7 +54,7 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
                 && let Kind::Pooler(command) = fingerprint.verdict.kind
                 && tag == tag::QUERY
             {
-                if let Some(step) = core.clients.get_mut(key.0)?.checkout.wait_for_own() {
+                if let Some(step) = core.clients.get_mut(key)?.checkout.wait_for_own() {
                     return Some(step);
                 }
                 answer_ourselves(core, key, command, routing, cluster);
@@ -69,7 +69,7 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
             Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }
         }
     };
-    let client = core.clients.get(key.0)?;
+    let client = core.clients.get(key)?;
     let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
     let view = core.router.clusters.get(cluster)?;
     // A client that names the server for its reads has chosen what to see.
@@ -79,20 +79,20 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
     let is_read = splits && sort.read && !session && !named && want != Want::Write;
     let stamp = if is_read { client.route.owed.stamp(sort.route, view) } else { 0 };
     if client.checkout.pipelined().is_some() {
-        let here = client.route.pool.and_then(|pool| core.pools.get(pool.0)).and_then(|pool| pool.cluster_of.home);
+        let here = client.route.pool.and_then(|pool| core.pools.get(pool)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
-        return if serves { None } else { core.clients.get_mut(key.0)?.checkout.wait_for_own() };
+        return if serves { None } else { core.clients.get_mut(key)?.checkout.wait_for_own() };
     }
-    core.clients.get_mut(key.0)?.route.owed.writes = sort.writes;
+    core.clients.get_mut(key)?.route.owed.writes = sort.writes;
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }
 }
 
 /// Whether a client's transactions are serializable unless they say otherwise: by its setting, or by a default of its
 /// role or database that a standby has reported.
 fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
-    let by_default = || core.pools.get(home.0).is_some_and(|pool| pool.cluster_of.serializable);
-    let set = core.clients.get(key.0).and_then(|client| client.session.sets.get("default_transaction_isolation"));
+    let by_default = || core.pools.get(home).is_some_and(|pool| pool.cluster_of.serializable);
+    let set = core.clients.get(key).and_then(|client| client.session.sets.get("default_transaction_isolation"));
     set.map_or_else(by_default, |statement| statement.to_ascii_lowercase().contains("serializable"))
 }
 
@@ -100,14 +100,14 @@ fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
 /// clients go to the primary until the configuration is read again.
 pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
     let home = members::home_of(core, member);
-    if let Some(home) = core.pools.get_mut(home.0) {
+    if let Some(home) = core.pools.get_mut(home) {
         home.cluster_of.serializable = true;
     }
 }
 
 /// Runs a client's command to the pooler itself.
 fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: Routing, cluster: usize) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let out = client.io.out();
     match command {
         Command::SetServerRole(role) => {

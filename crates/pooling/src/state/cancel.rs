@@ -10,7 +10,7 @@ use crate::sync::lock;
 pub fn new_cancel_key(core: &mut Core, key: ClientKey) -> Option<CancelKey> {
     let mut random = [0; 36];
     getrandom::fill(&mut random).ok()?;
-    let client = core.clients.get_mut(key.0)?;
+    let client = core.clients.get_mut(key)?;
     let [a, b, c, d, secret @ ..] = random;
     // A process id is positive; a secret has four bytes before protocol 3.2.
     let pid = i32::from_be_bytes([a & 0x7f, b, c, d]).max(1);

@@ -151,11 +151,11 @@ pub struct Core {
     /// The configuration in force.
     pub config: Arc<Config>,
     /// The clients.
-    pub clients: Slots<Client>,
+    pub clients: Slots<ClientKey, Client>,
     /// The server connections.
-    pub servers: Slots<Server>,
+    pub servers: Slots<ServerKey, Server>,
     /// The pools.
-    pub pools: Slots<Pool>,
+    pub pools: Slots<PoolKey, Pool>,
     /// Pools by database and user.
     pub pool_names: HashMap<(Rc<str>, Rc<str>), PoolKey>,
     /// The parameters whose values servers report.
@@ -178,31 +178,31 @@ pub struct Core {
 
 /// A client, and the server connection that is checked out to it.
 pub fn served<'a>(
-    clients: &'a mut Slots<Client>,
-    servers: &'a mut Slots<Server>,
+    clients: &'a mut Slots<ClientKey, Client>,
+    servers: &'a mut Slots<ServerKey, Server>,
     key: ClientKey,
 ) -> Option<(&'a mut Client, Option<&'a mut Server>)> {
-    let client = clients.get_mut(key.0)?;
-    let server = client.checkout.server().and_then(|server| servers.get_mut(server.0));
+    let client = clients.get_mut(key)?;
+    let server = client.checkout.server().and_then(|server| servers.get_mut(server));
     Some((client, server))
 }
 
 /// A server connection, and the client that gets its next answers.
 pub fn answering<'a>(
-    servers: &'a mut Slots<Server>,
-    clients: &'a mut Slots<Client>,
+    servers: &'a mut Slots<ServerKey, Server>,
+    clients: &'a mut Slots<ClientKey, Client>,
     key: ServerKey,
 ) -> Option<(&'a mut Server, Option<&'a mut Client>)> {
-    let server = servers.get_mut(key.0)?;
-    let client = server.client().and_then(|client| clients.get_mut(client.0));
+    let server = servers.get_mut(key)?;
+    let client = server.client().and_then(|client| clients.get_mut(client));
     Some((server, client))
 }
 
 impl Core {
     /// A client and its server connection.
     pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
-        let client = self.clients.get_mut(key.0)?;
-        let server = self.servers.get_mut(client.checkout.connection()?.0)?;
+        let client = self.clients.get_mut(key)?;
+        let server = self.servers.get_mut(client.checkout.connection()?)?;
         Some((client, server))
     }
 
@@ -218,7 +218,7 @@ impl Core {
 
     /// A client as the log names it.
     pub fn name_client(&self, key: ClientKey) -> Subject {
-        self.clients.get(key.0).map_or_else(Subject::default, |client| Subject {
+        self.clients.get(key).map_or_else(Subject::default, |client| Subject {
             database: client.identity.database.to_string(),
             user: client.identity.user.to_string(),
             client: Some(format!("{}:{}", client.identity.peer.host(), client.identity.peer.port())),
@@ -228,7 +228,7 @@ impl Core {
 
     /// A pool as the log names it.
     pub fn name_pool(&self, key: PoolKey) -> Subject {
-        self.pools.get(key.0).map_or_else(Subject::default, |pool| Subject {
+        self.pools.get(key).map_or_else(Subject::default, |pool| Subject {
             database: pool.name.database.to_string(),
             user: pool.name.user.to_string(),
             ..Subject::default()

@@ -242,17 +242,17 @@ impl Pool {
     }
 
     /// The time since when the first client in the queues has waited.
-    pub fn oldest(&self, clients: &Slots<Client>) -> Option<Instant> {
+    pub fn oldest(&self, clients: &Slots<ClientKey, Client>) -> Option<Instant> {
         let since =
-            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
+            |key: Option<&ClientKey>| key.and_then(|key| clients.get(*key)).and_then(|client| client.checkout.waits());
         let (one, other) = (since(self.queue.waiting.front()), since(self.queue.sharing.front()));
         one.into_iter().chain(other).min()
     }
 
     /// The client that has waited longest, whichever queue it is in.
-    pub fn first_waiting(&self, clients: &Slots<Client>) -> Option<ClientKey> {
+    pub fn first_waiting(&self, clients: &Slots<ClientKey, Client>) -> Option<ClientKey> {
         let since =
-            |key: Option<&ClientKey>| key.and_then(|key| clients.get(key.0)).and_then(|client| client.checkout.waits());
+            |key: Option<&ClientKey>| key.and_then(|key| clients.get(*key)).and_then(|client| client.checkout.waits());
         let (one, other) = (self.queue.waiting.front(), self.queue.sharing.front());
         match (since(one), since(other)) {
             (Some(first), Some(second)) if second < first => other.copied(),

@@ -21,7 +21,7 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
     let common = PoolName { database: database.to_string(), user: user.to_string(), server: None };
     let common = core.shared.commons.join(common, core.id);
     let pool = Pool::new(database.clone(), user.clone(), common);
-    let key = PoolKey(core.pools.insert(pool));
+    let key = core.pools.insert(pool);
     core.pool_names.insert(name, key);
     size_pool(core, key);
     key
@@ -29,7 +29,7 @@ pub fn pool_of(core: &mut Core, database: &Rc<str>, user: &Rc<str>) -> PoolKey {
 
 /// Gives a pool the sizes in the configuration.
 pub fn size_pool(core: &mut Core, key: PoolKey) {
-    let Some(pool) = core.pools.get_mut(key.0) else { return };
+    let Some(pool) = core.pools.get_mut(key) else { return };
     let (config, settings) = (&core.config, &core.config.settings);
     let database = config.database(&pool.name.database);
     pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
@@ -48,14 +48,14 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
     let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);
-    if let Some(pool) = core.pools.get_mut(key.0) {
+    if let Some(pool) = core.pools.get_mut(key) {
         pool.cluster_of.cluster = cluster;
     }
 }
 
 /// The number of connections that a pool may have now: its size, and the reserve if a client has waited for long.
 pub fn most(core: &Core, pool: &Pool) -> usize {
-    let first = pool.queue.waiting.front().and_then(|key| core.clients.get(key.0));
+    let first = pool.queue.waiting.front().and_then(|key| core.clients.get(*key));
     let oldest = first.and_then(|client| client.checkout.waits());
     let long =
         |since: Instant| core.now.saturating_duration_since(since) >= core.config.settings.reserve_pool_timeout.0;
@@ -68,7 +68,7 @@ pub fn pool_named(core: &Core, name: &PoolName) -> Option<PoolKey> {
     match name.server {
         None => Some(key),
         Some(server) => {
-            let members = &core.pools.get(key.0)?.cluster_of.members;
+            let members = &core.pools.get(key)?.cluster_of.members;
             members.iter().find(|(id, _)| *id == server).map(|(_, member)| *member)
         }
     }

@@ -18,7 +18,7 @@ fn token_of(turn: Turn) -> usize {
 
 /// Sends a client its output; a server that waited for that goes on.
 pub fn flush_client(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     let before = client.io.pending();
     if before == 0 {
         return;
@@ -40,7 +40,7 @@ pub fn flush_client(core: &mut Core, key: ClientKey) {
 
 /// Sends a server its output; a client that waited for that goes on.
 pub fn flush_server(core: &mut Core, key: ServerKey) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     let before = server.io.pending();
     if before == 0 || matches!(server.state(), crate::state::server::State::Connecting) {
         return;
@@ -79,7 +79,7 @@ pub fn unwatch(core: &Core, io: &Io) {
 
 /// Sends as much as possible to a client that is being closed; whether it can be sent more.
 pub fn flush_last(core: &mut Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get_mut(key.0) else { return false };
+    let Some(client) = core.clients.get_mut(key) else { return false };
     client.io.flush().is_ok()
         && client.io.watch_room(&*core.reactor.network, token_of(Turn::Client(key))).is_ok()
         && (client.io.pending() > 0 || client.io.half_close().is_ok())

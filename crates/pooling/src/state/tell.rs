@@ -10,12 +10,12 @@ use crate::state::client::State as ClientState;
 
 /// Whether a client has got the beginning of a message of its server, and not the end.
 pub fn is_within_message(core: &Core, key: ClientKey) -> bool {
-    let Some(client) = core.clients.get(key.0) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
     let within = |relay: &Relay| !relay.is_between_messages();
     if matches!(client.state(), ClientState::Relay) {
         return client.relay.as_deref().is_some_and(within);
     }
-    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server.0)) else { return false };
+    let Some(server) = client.checkout.connection().and_then(|server| core.servers.get(server)) else { return false };
     match server.pipeline() {
         Some(pipeline) => server.exchange.passing.0 > 0 && pipeline.forwarded && pipeline.head() == Some(key),
         None => matches!(server.exchange.passing, (1.., Some(Passing::On))),
@@ -24,7 +24,7 @@ pub fn is_within_message(core: &Core, key: ClientKey) -> bool {
 
 /// Sends a client an error of the pooler's own.
 pub fn error(core: &mut Core, key: ClientKey, error: &Error, severity: Severity) {
-    let Some(client) = core.clients.get_mut(key.0) else { return };
+    let Some(client) = core.clients.get_mut(key) else { return };
     error.write(client.io.out(), severity);
     note(core, key, error);
 }

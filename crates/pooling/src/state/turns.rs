@@ -27,7 +27,7 @@ impl Schedule {
 
 /// Has a server connection closed when the input at hand has been worked on; no more of its input is.
 pub fn doom(core: &mut Core, key: ServerKey, why: &str) {
-    let Some(server) = core.servers.get_mut(key.0) else { return };
+    let Some(server) = core.servers.get_mut(key) else { return };
     if server.life.doomed.is_none() {
         server.life.doomed = Some(why.to_owned());
         core.schedule.later(After::Gone(key));

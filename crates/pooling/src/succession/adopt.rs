@@ -67,9 +67,9 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
     let Some(key) = moves::settle_in(core, traveller) else { return };
     // Only the process before followed the client's earlier commits.
-    let cluster = core.clients.get(key.0).and_then(|client| client.route.home).and_then(|home| core.pools.get(home.0));
+    let cluster = core.clients.get(key).and_then(|client| client.route.home).and_then(|home| core.pools.get(home));
     let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));
-    if let (Some(client), Some(view)) = (core.clients.get_mut(key.0), view) {
+    if let (Some(client), Some(view)) = (core.clients.get_mut(key), view) {
         client.route.owed.renew(view);
     }
 }

@@ -42,12 +42,12 @@ pub fn answer_to_takeover<'a>(rows: impl IntoIterator<Item = (&'a str, String)>)
 
 /// Sends an answer on the console with sockets beside it.
 pub fn send_with(
-    clients: &mut Slots<Client>,
+    clients: &mut Slots<ClientKey, Client>,
     key: ClientKey,
     answer: &[u8],
     handed: &[BorrowedFd<'_>],
 ) -> Result<(), Error> {
-    let Some(client) = clients.get_mut(key.0) else {
+    let Some(client) = clients.get_mut(key) else {
         return Err(Error::HandOver("the other process has ended".to_owned()));
     };
     let text = |error: std::io::Error| Error::HandOver(format!("cannot hand the sockets over: {error}"));
