@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use clap_complete::Shell;
@@ -48,25 +47,6 @@ pub fn command() -> Command {
         .subcommand(Command::new("init").about("Ask three questions and write a configuration").arg(
             Arg::new("FILE").default_value("howdah.toml").value_parser(value_parser!(PathBuf)).help("File to write"),
         ))
-        .subcommand(
-            Command::new("top")
-                .about("Show the databases, pools and servers of the pooler that runs with CONFIG, again and again; Ctrl-C ends")
-                .arg(config("Configuration that the pooler runs with; top asks the console on its Unix socket"))
-                .arg(
-                    Arg::new("interval")
-                        .long("interval")
-                        .value_name("SECONDS")
-                        .default_value("2")
-                        .value_parser(seconds)
-                        .help("Seconds between two pages, 0.1 to 3600"),
-                )
-                .arg(
-                    Arg::new("once")
-                        .long("once")
-                        .action(ArgAction::SetTrue)
-                        .help("Print one page, after one interval, and end"),
-                ),
-        )
         .subcommand(Command::new("settings").about("Print the reference of the settings"))
         .subcommand(Command::new("man").about("Print the man page, as roff").arg(page()))
         .subcommand(
@@ -106,19 +86,6 @@ fn config(help: &'static str) -> Arg {
 
 fn page() -> Arg {
     Arg::new("COMMAND").help("Print the man page of this command instead of the program's")
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    if !(0.1..=3600.0).contains(&seconds) {
-        return Err("not between 0.1 and 3600".to_owned());
-    }
-    Ok(Duration::from_secs_f64(seconds))
-}
-
-/// The time between two pages that was given.
-pub fn interval(given: &ArgMatches) -> Duration {
-    given.get_one::<Duration>("interval").copied().unwrap_or_default()
 }
 
 /// The path that was given under that name.

@@ -33,7 +33,6 @@ use signal_hook::iterator::Signals;
 
 mod command;
 mod init;
-mod top;
 
 /// The exit status for a command line that is not understood, as that of clap.
 const MISUSED: u8 = 2;
@@ -53,9 +52,6 @@ fn main() -> ExitCode {
     let outcome = match given.subcommand() {
         Some(("check", given)) => check(&command::path(given, "CONFIG")),
         Some(("init", given)) => init::init(&command::path(given, "FILE")),
-        Some(("top", given)) => {
-            top::top(&command::path(given, "CONFIG"), command::interval(given), given.get_flag("once"))
-        }
         Some(("man", given)) => command::man(given),
         Some(("completions", given)) => command::completions(given),
         Some(_) => {

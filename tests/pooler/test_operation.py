@@ -169,40 +169,6 @@ def test_check_names_a_missing_variable_and_the_command_of_the_guide_sets_it(tmp
     assert done.returncode == 0 and f"{path} is valid" in done.stdout, done.stderr
 
 
-def top(pooler, *flags):
-    return subprocess.run(
-        [PROGRAM, "top", "--once", "--interval", "0.5", *flags, pooler.path],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_top_shows_databases_pools_and_their_rates(pooler):
-    with Raw(pooler.port) as client, Raw(pooler.port) as other:
-        with subprocess.Popen(
-            [PROGRAM, "top", "--once", "--interval", "1", pooler.path], stdout=subprocess.PIPE, text=True
-        ) as shown:
-            while shown.poll() is None:
-                client.sql("SELECT 1")
-            page = shown.stdout.read()
-        other.sql("SELECT 1")
-    rows = [line.split() for line in page.splitlines()]
-    database = next(row for row in rows if row[:1] == ["postgres"])
-    assert float(database[1]) > 10, page
-    pool = next(row for row in rows if row[:2] == ["postgres,", SUPERUSER])
-    assert pool[2] == "2" and pool[3] == "0", page
-    assert "\x1b" not in page, "it is no terminal"
-
-
-def test_top_refuses_an_interval_and_says_that_no_pooler_runs(pooler):
-    for interval in ("0", "-1", "x", "1e9"):
-        assert top(pooler, f"--interval={interval}").returncode == 2
-    pooler.stop()
-    done = top(pooler)
-    assert done.returncode == 1 and "is the pooler running?" in done.stderr, done.stderr
-
-
 # A server that is restarted under its clients: who waits, who hears of it, and for how long
 
 

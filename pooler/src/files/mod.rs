@@ -14,5 +14,5 @@ mod toml_value;
 pub mod userlist;
 
 pub use nearest::nearest;
-pub use read::{Error, console_settings, nobody_can_log_in, parse, prepare, read};
+pub use read::{Error, nobody_can_log_in, parse, prepare, read};
 pub use reference::page as reference_page;

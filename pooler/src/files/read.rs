@@ -8,7 +8,6 @@ use super::{environment, ini, pgcat, toml_file, userlist};
 use crate::tls;
 use pooling::config::configuration::{Config, is_console};
 use pooling::config::entries::Database;
-use pooling::config::settings::Settings;
 use pooling::config::value::AuthType;
 use pooling::hba::Hba;
 use pooling::ident::Ident;
@@ -47,39 +46,6 @@ pub fn read(path: &Path) -> Result<Config, Error> {
     Ok(config)
 }
 
-/// The settings by which the console of the pooler that runs with a file is found. Nothing else in the file matters for
-/// that: neither the passwords, which may stand in variables that only the service has, nor the files that it names.
-pub fn console_settings(path: &Path) -> Result<Settings, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| Error::Read { path: path.to_owned(), source })?;
-    let complain = |message| Error::Content { path: path.to_owned(), message };
-    let config = match howdah_table(path, &text).map_err(complain)? {
-        None => parse(path, &text),
-        Some(mut table) => {
-            table.retain(|section, _| section == "pooler");
-            if let Some(pooler) = table.get_mut("pooler").and_then(toml::Value::as_table_mut) {
-                pooler.retain(|key, _| matches!(key, "unix_socket_dir" | "listen_port"));
-            }
-            interpreted(table)
-        }
-    };
-    Ok(config.map_err(complain)?.settings)
-}
-
-/// The table of a file that is a `howdah.toml`.
-fn howdah_table(path: &Path, text: &str) -> Result<Option<toml::Table>, String> {
-    if path.extension().is_none_or(|ending| ending != "toml") {
-        return Ok(None);
-    }
-    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    Ok((!table.contains_key("pools")).then_some(table))
-}
-
-/// The configuration that a table of a `howdah.toml` is, with the variables of the environment in it.
-fn interpreted(mut table: toml::Table) -> Result<Config, String> {
-    environment::put_in(&mut table, &|name| std::env::var(name).ok())?;
-    toml_file::read(&table)
-}
-
 /// Reads the text of a file, and what that includes. What is called neither `.ini` nor `.toml` is read as a
 /// `pgbouncer.ini`, since PgBouncer minds no name, but not without a word: it may be meant for another format.
 pub fn parse(path: &Path, text: &str) -> Result<Config, String> {
@@ -95,10 +61,12 @@ pub fn parse(path: &Path, text: &str) -> Result<Config, String> {
             }
         };
     }
-    match howdah_table(path, text)? {
-        Some(table) => interpreted(table),
-        None => pgcat::read(&text.parse().map_err(|error: toml::de::Error| error.to_string())?),
+    let mut table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    if table.contains_key("pools") {
+        return pgcat::read(&table);
     }
+    environment::put_in(&mut table, &|name| std::env::var(name).ok())?;
+    toml_file::read(&table)
 }
 
 /// Reads the files that settings name, for TLS and who may come in; again after a setting was changed.

@@ -109,8 +109,7 @@ fn repeats_cancel(server: &Server) -> bool {
 /// replica, since the next may write where no transaction is open; and where the client goes to another pool.
 fn decides(client: &Client, server: &Server, pools: &Slots<PoolKey, Pool>, router: &Router) -> bool {
     let requests = &server.exchange.requests;
-    let Some(pool) = pools.get(server.pool).filter(|_| requests.back().is_some_and(Request::ends_clients_unit))
-    else {
+    let Some(pool) = pools.get(server.pool).filter(|_| requests.back().is_some_and(Request::ends_clients_unit)) else {
         return false;
     };
     let leaves = client.moves_to == Some(Bound::Pool);
