@@ -130,10 +130,13 @@ def test_a_transaction_fails_as_it_does_without_a_pooler(owner, pooler):
 
 @pytest.mark.parametrize("text", ["INSERT INTO shaped VALUES ($1)", "SELECT count(*) FROM shaped WHERE a = $1"])
 @pytest.mark.parametrize("name", ["s", ""])
-def test_parameters_keep_the_types_that_their_client_was_told(owner, pooler, name, text):
+@pytest.mark.parametrize("again", [False, True], ids=["", "described again"])
+def test_parameters_keep_the_types_that_their_client_was_told(owner, pooler, again, name, text):
     def run_with(client, name, value):
         given = struct.pack("!hhhi", 1, 1, 1, len(value)) + value + struct.pack("!h", 0)
-        return client.ask(message(b"B", b"\0" + name.encode() + b"\0" + given), EXECUTE, SYNC)
+        # The values are written before the answer to the Describe comes.
+        asked = [describe(name)] if again else []
+        return client.ask(*asked, message(b"B", b"\0" + name.encode() + b"\0" + given), EXECUTE, SYNC)
 
     with Raw(pooler.port) as client, Raw(pooler.port) as late:
         prepare(client, text, name)

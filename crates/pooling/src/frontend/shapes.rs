@@ -25,24 +25,37 @@ use crate::model::shape::{Fit, Shape};
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
+use wire::Header;
 use wire::backend::Report;
 use wire::frame::HEADER;
-use wire::frontend::{self, Bind, tag};
+use wire::frontend::{self, Bind, Target, tag};
 use wire::sqlstate;
 
 /// The error for a client whose statement has another shape than it was told.
 pub const CHANGED: Error = Error::StatementChanged;
 
-/// Whether a client on a connection of its own has to wait at a Bind until the server has described its copy of the
-/// statement.
-pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
-    let Some(names) = frontend::bind(left.get(HEADER..).unwrap_or_default()) else { return false };
+/// Whether a client on a connection of its own has to wait at a Bind or a Describe until the server has described its copy
+/// of the statement. (At a Describe, since values by the types that the client knows may stand behind it already.)
+pub fn awaits_shape(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> bool {
+    let body = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
+    let name = match head.tag {
+        tag::BIND => frontend::bind(body).map(|names| names.statement),
+        tag::DESCRIBE => match frontend::target(head.tag, body) {
+            Ok(Target::Statement(name)) => Some(name),
+            _ => None,
+        },
+        _ => None,
+    };
+    name.is_some_and(|name| is_to_be_described(core, key, name))
+}
+
+fn is_to_be_described(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
     let Some(client) = core.clients.get(key) else { return false };
-    let held = client.prepared.held(names.statement);
+    let held = client.prepared.held(name);
     if !held.is_some_and(|held| held.shape().is_known()) || !statements::renames(core, key) {
         return false;
     }
-    statements::read_anew(core, key, names.statement);
+    statements::read_anew(core, key, name);
     let (now, limit) = (core.now, core.config.settings.kept_statements());
     let Some((client, server)) = core.pair(key) else { return false };
     // Behind an error the server answers nothing of the unit any more.
@@ -51,11 +64,11 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, left: &[u8]) -> bool {
     }
     statements::begin(client, server, now);
     client.input.unsynced = true;
-    let there = statements::on_server(client, server, names.statement, true, limit);
+    let there = statements::on_server(client, server, name, true, limit);
     if there.fit != Fit::Unknown {
         return there.fit == Fit::Parameters
-            && statements::keep_types(core, key, names.statement)
-            && awaits_shape(core, key, left);
+            && statements::keep_types(core, key, name)
+            && is_to_be_described(core, key, name);
     }
     if !server.exchange.requests.has(Mark::Check) {
         ask(server, &there);

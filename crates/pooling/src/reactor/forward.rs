@@ -120,7 +120,7 @@ fn to_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Resu
         hub::waits(core, key);
         return Ok(Step::Stop);
     }
-    if head.tag == tag::BIND && shapes::awaits_shape(core, key, left) {
+    if matches!(head.tag, tag::BIND | tag::DESCRIBE) && shapes::awaits_shape(core, key, head, left) {
         return Ok(Step::Stop);
     }
     Ok(Step::Took(messages::pass_message(core, key, head, left)?))
