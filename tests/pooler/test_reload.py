@@ -39,6 +39,20 @@ def test_a_changed_file_is_read_again_by_itself(server):
         assert client.sql("COMMIT") == "C:COMMIT Z:I"
 
 
+def test_a_pool_that_becomes_smaller_closes_its_connections_as_they_become_free(server):
+    with Pooler(server, default_pool_size=4) as pooler, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(Raw(pooler.port)) for _ in range(4)]
+        for client in clients:
+            assert client.sql("BEGIN") == "C:BEGIN Z:T"
+        assert clients[0].sql("COMMIT") == "C:COMMIT Z:I"
+        pooler.reload(default_pool_size=1)
+        # The last one stays.
+        for client, left in zip(clients, (3, 2, 1, 1), strict=True):
+            if client is not clients[0]:
+                assert client.sql("COMMIT") == "C:COMMIT Z:I"
+            wait_until(lambda left=left: len(pooler.show("SERVERS")) == left)
+
+
 def test_the_users_file_and_included_files_are_watched_too(server):
     with Pooler(server, users={"postgres": "one"}, auth_type="plain", autoreload="0.2") as pooler:
         assert pooler.psql("SELECT 1", password="one") == "1"
