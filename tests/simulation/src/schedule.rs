@@ -130,8 +130,9 @@ pub fn of_seed(seed: u64, count: usize) -> (Setup, Vec<Step>) {
         setup.reports_standby = dice.below(4) > 0;
     }
     if setup.session_mode {
-        // Else clients would wait for others to leave. Who comes while another leaves may be sent to a full worker.
-        setup.pool_size = setup.clients * setup.members;
+        // Else clients would wait for others to leave. Who comes while another leaves may be sent to a full worker, and the
+        // database may be given all workers.
+        setup.pool_size = setup.clients * setup.workers;
     }
     if seed % 8 == 3 && setup.servers == 1 && !setup.session_mode {
         share_limits(&mut dice, &mut setup);
