@@ -41,10 +41,23 @@ CREATE TABLE howdah_shards.map (
     version bigint NOT NULL DEFAULT 0,
     digest text,
     lease interval NOT NULL DEFAULT '5 seconds' CHECK (lease > '0'),
+    -- How shards reach the hub.
+    hub text,
     shards_made int NOT NULL DEFAULT 0,
     colocations_made int NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE howdah_shards.map IS 'The version of the map, its lease, and counters whose values are not given twice.';
+
+CREATE TABLE howdah_shards.jobs (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind text NOT NULL,
+    what jsonb NOT NULL,
+    -- Who does it: see howdah_shards._owner.
+    owner text NOT NULL,
+    decided boolean NOT NULL DEFAULT false,
+    started timestamptz NOT NULL DEFAULT pg_catalog.now()
+);
+COMMENT ON TABLE howdah_shards.jobs IS 'What takes several transactions and has not ended: decided is what is to be completed, the rest to be undone.';
 
 SELECT pg_catalog.pg_extension_config_dump('howdah_shards.tables', '');
 SELECT pg_catalog.pg_extension_config_dump('howdah_shards.map', '');
@@ -65,8 +78,8 @@ JOIN pg_catalog.pg_inherits i ON i.inhparent = t.relation
 JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
 JOIN pg_catalog.pg_foreign_table f ON f.ftrelid = c.oid
 JOIN howdah_shards._shards s ON s.oid = f.ftserver
-CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(pg_catalog.pg_get_expr(c.relpartbound, c.oid),
-    'modulus (\d+), remainder (\d+)') AS bound) b
+-- As it is stored: pg_get_expr would know nothing of a partition that was dropped after the query's snapshot.
+CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(c.relpartbound::text, ':modulus (\d+) :remainder (\d+)') AS bound) b
 WHERE t.kind = 'sharded';
 
 CREATE VIEW howdah_shards.routes AS
@@ -191,7 +204,7 @@ $$;
 -- Settings of the connections to shards: names in definitions are written in full when nothing but pg_catalog is in the path.
 CREATE FUNCTION howdah_shards._options() RETURNS text
 LANGUAGE sql IMMUTABLE
-AS $$ SELECT ' application_name=howdah_shards options=''-csearch_path=pg_catalog -cclient_min_messages=warning -clock_timeout=10s''' $$;
+AS $$ SELECT ' application_name=howdah_shards options=''-csearch_path=pg_catalog -cclient_min_messages=warning -clock_timeout=300ms''' $$;
 
 -- The rows of a query on a shard, as JSON.
 CREATE FUNCTION howdah_shards._ask(shard text, query text, conninfo text DEFAULT NULL) RETURNS SETOF jsonb
@@ -210,20 +223,52 @@ EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
 END
 $$;
 
--- Runs statements on a shard, as one transaction unless they say otherwise themselves.
+-- Runs statements on a shard, as one transaction unless they say otherwise themselves. The hub's statements lock a slot and then
+-- its table (a check of the hash partition opens it), those of clients of the shard the table and then the slot: a change of both
+-- is in the way of one or the other. So it waits for locks less than deadlock_timeout, and tries again for some seconds.
 CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     said text;
 BEGIN
-    EXECUTE format('SELECT %s($1, $2)', howdah_shards._dblink('dblink_exec'))
-        USING howdah_shards._conninfo(shard) || howdah_shards._options(),
-            CASE WHEN locked THEN E'DO $_$ BEGIN PERFORM pg_advisory_xact_lock(7237130); END $_$;\n' ELSE '' END || statements;
-EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
-    GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
-    RAISE EXCEPTION 'shard "%" does not answer', shard USING ERRCODE = 'sqlclient_unable_to_establish_sqlconnection',
-        DETAIL = said, HINT = 'Check its address and the user mapping on the hub, and repeat the call.';
+    FOR attempt IN 1..30 LOOP
+        BEGIN
+            EXECUTE format('SELECT %s($1, $2)', howdah_shards._dblink('dblink_exec'))
+                USING howdah_shards._conninfo(shard) || howdah_shards._options(),
+                    CASE WHEN locked THEN E'DO $_$ BEGIN PERFORM pg_advisory_xact_lock(7237130); END $_$;\n' ELSE '' END || statements;
+            RETURN;
+        EXCEPTION
+            WHEN lock_not_available OR deadlock_detected THEN
+                IF attempt = 30 THEN
+                    RAISE;
+                END IF;
+                PERFORM pg_sleep(0.05 + random() * 0.1);
+            WHEN sqlclient_unable_to_establish_sqlconnection THEN
+                GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
+                RAISE EXCEPTION 'shard "%" does not answer', shard USING ERRCODE = 'sqlclient_unable_to_establish_sqlconnection',
+                    DETAIL = said, HINT = 'Check its address and the user mapping on the hub, and repeat the call.';
+        END;
+    END LOOP;
+END
+$$;
+
+-- Locks tables of the hub against everybody, as patiently.
+CREATE FUNCTION howdah_shards._lock(tables text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '300ms'
+AS $$
+BEGIN
+    FOR attempt IN 1..30 LOOP
+        BEGIN
+            EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', tables);
+            RETURN;
+        EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
+            IF attempt = 30 THEN
+                RAISE;
+            END IF;
+            PERFORM pg_sleep(0.05 + random() * 0.1);
+        END;
+    END LOOP;
 END
 $$;
 
@@ -258,12 +303,37 @@ BEGIN
 END
 $$;
 
--- What every call that changes something begins with: one at a time.
+-- The statement that this session runs, as jobs know it.
+CREATE FUNCTION howdah_shards._owner() RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$ SELECT format('%s/%s', a.pid, extract(epoch FROM a.query_start)) FROM pg_stat_get_activity(pg_backend_pid()) a $$;
+
+-- Whether the statement of a job still runs, in another session.
+CREATE FUNCTION howdah_shards._runs_elsewhere(owner text) RETURNS boolean
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$
+    SELECT EXISTS (SELECT FROM pg_stat_activity a WHERE a.pid <> pg_backend_pid() AND a.state = 'active'
+        AND format('%s/%s', a.pid, extract(epoch FROM a.query_start)) = owner)
+$$;
+
+-- What every call that changes something begins with: one at a time, and none after one that was not finished.
 CREATE FUNCTION howdah_shards._begin() RETURNS void
 LANGUAGE plpgsql
 AS $$
+DECLARE
+    j howdah_shards.jobs;
 BEGIN
     LOCK TABLE howdah_shards.tables IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    FOR j IN SELECT * FROM howdah_shards.jobs LOOP
+        IF howdah_shards._runs_elsewhere(j.owner) THEN
+            RAISE EXCEPTION '% runs in another session', j.what->>'call' USING ERRCODE = 'object_in_use',
+                HINT = 'Repeat the call when it has ended.';
+        ELSIF j.owner <> howdah_shards._owner() THEN
+            RAISE EXCEPTION '% was not finished', j.what->>'call' USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = 'CALL howdah_shards.recover() undoes it, or completes it if it was decided.';
+        END IF;
+    END LOOP;
 END
 $$;
 
@@ -384,8 +454,8 @@ AS $$
             role, statement)) END
 $$;
 
--- The statements that make a sharded table without slots. `number` is the shard's, 0 the hub's, whose table has no more
--- than its rows need; `base` is where the ids of each column with a sequence begin, by the column's name.
+-- The statements that make a sharded table without slots, or a plain one if key is null. `number` is the shard's, 0 the
+-- hub's; `base` is where the ids of each column with a sequence begin, by the column's name.
 CREATE FUNCTION howdah_shards._table_statements(parts howdah_shards.part[], name text, key text, number int, base jsonb)
 RETURNS SETOF text
 LANGUAGE plpgsql SET search_path = pg_catalog
@@ -393,13 +463,16 @@ AS $$
 DECLARE
     p howdah_shards.part;
     q jsonb;
+    step int;
     numbers text;
 BEGIN
-    RETURN NEXT format('CREATE TABLE %s (%s) PARTITION BY HASH (%I)', name,
-        (SELECT string_agg(x.statement, ', ' ORDER BY x.ord) FROM unnest(parts) x WHERE x.part = 'column'), key);
+    RETURN NEXT format('CREATE TABLE %s (%s)%s', name,
+        (SELECT string_agg(x.statement, ', ' ORDER BY x.ord) FROM unnest(parts) x WHERE x.part = 'column'),
+        CASE WHEN key IS NOT NULL THEN format(' PARTITION BY HASH (%I)', key) END);
     FOR p IN SELECT * FROM unnest(parts) x WHERE x.part = 'sequence' ORDER BY x.ord LOOP
         q := p.statement::jsonb;
-        numbers := format('INCREMENT BY %s START WITH %s', howdah_shards._stride(q->>'type'), (base->>p.name)::bigint + number);
+        step := CASE WHEN key IS NULL THEN 1 ELSE howdah_shards._stride(q->>'type') END;
+        numbers := format('INCREMENT BY %s START WITH %s', step, (base->>p.name)::bigint + number);
         IF q->>'identity' <> '' THEN
             RETURN NEXT format('ALTER TABLE %s ALTER %I ADD GENERATED %s AS IDENTITY (SEQUENCE NAME %I.%I %s)', name, p.name,
                 -- The hub sends its ids to the partitions of the shards, which from 17 on would refuse them.
@@ -410,7 +483,7 @@ BEGIN
                 numbers, name, p.name);
         ELSE
             RETURN NEXT format('ALTER SEQUENCE %I.%I INCREMENT BY %s RESTART WITH %s OWNED BY %s.%I', q->>'schema', q->>'name',
-                howdah_shards._stride(q->>'type'), base->>p.name, name, p.name);
+                step, base->>p.name, name, p.name);
         END IF;
     END LOOP;
     RETURN QUERY SELECT x.statement FROM unnest(parts) x WHERE x.part IN ('default', 'check') ORDER BY x.part DESC, x.ord;
@@ -420,11 +493,11 @@ END
 $$;
 
 -- What only the shards' tables have: the second part of their statements, after the slots.
-CREATE FUNCTION howdah_shards._shard_statements(parts howdah_shards.part[]) RETURNS SETOF text
+CREATE FUNCTION howdah_shards._shard_statements(parts howdah_shards.part[],
+    kinds text[] DEFAULT ARRAY['constraint', 'index', 'statistics', 'foreign key', 'trigger']) RETURNS SETOF text
 LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
 AS $$
-    SELECT x.statement FROM unnest(parts) x,
-        array_position(ARRAY['constraint', 'index', 'statistics', 'foreign key', 'trigger'], x.part) AS place
+    SELECT x.statement FROM unnest(parts) x, array_position(kinds, x.part) AS place
     WHERE place IS NOT NULL ORDER BY place, x.ord
 $$;
 
@@ -438,6 +511,14 @@ AS $$
 $$;
 
 -- Shards.
+
+-- This hub, and this transaction of it: what says later whether what it made on a shard counts.
+CREATE FUNCTION howdah_shards._transaction() RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$
+    SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()), d.oid, pg_current_xact_id())
+    FROM pg_database d WHERE d.datname = current_database()
+$$;
 
 -- The settings of a libpq connection string.
 CREATE FUNCTION howdah_shards._settings(conninfo text) RETURNS TABLE (name text, value text)
@@ -563,10 +644,9 @@ BEGIN
     END IF;
     steps := steps || (shard, howdah_shards._home())::howdah_shards.step;
     -- DDL for all shards finds the sharded tables on each of them.
-    steps := steps || coalesce((SELECT array_agg((shard, n.statement)::howdah_shards.step ORDER BY t.relation, n.ord)
+    steps := steps || coalesce((SELECT array_agg((shard, n.statement)::howdah_shards.step ORDER BY n.phase, t.relation, n.ord)
         FROM howdah_shards.tables t
-        CROSS JOIN LATERAL howdah_shards._new_home(t.relation, shard, number) WITH ORDINALITY n(statement, ord)
-        WHERE t.kind = 'sharded'), '{}');
+        CROSS JOIN LATERAL howdah_shards._new_home(t.relation, t.kind, shard, number) WITH ORDINALITY n(phase, statement, ord)), '{}');
     IF NOT dry_run THEN
         PERFORM howdah_shards._run(steps);
     END IF;
@@ -582,12 +662,79 @@ returned otherwise too. A repeat completes what is missing. Other roles need use
 answer; 0A000 older than 14; 25006 a standby; 42P21 another encoding or collation than the hub''s; 42501 no right to create
 schemas there; 42710 the name or the database is taken; 22023 conninfo is not understood, or is the hub itself; 42602 the name.';
 
--- The schema of ours on a shard: what was made there for the hub, and by which transaction of the hub.
+-- The schema of ours on a shard: the tables that were made there for the hub, by which transaction of the hub; the runs of DDL
+-- that were done; the trigger of a slot that moves away; and what has slots follow the rights of their tables, since the hub
+-- reads and writes the slots themselves.
 CREATE FUNCTION howdah_shards._home() RETURNS text
 LANGUAGE sql IMMUTABLE
 AS $f$ SELECT $q$CREATE SCHEMA IF NOT EXISTS howdah_shard;
-CREATE TABLE IF NOT EXISTS howdah_shard.made (name text PRIMARY KEY, transaction text NOT NULL);
-COMMENT ON TABLE howdah_shard.made IS 'Tables that the hub of howdah_shards has made here, and its transaction that did'$q$ $f$;
+GRANT USAGE ON SCHEMA howdah_shard TO PUBLIC;
+CREATE TABLE IF NOT EXISTS howdah_shard.made (relation regclass PRIMARY KEY, transaction text NOT NULL);
+COMMENT ON TABLE howdah_shard.made IS 'Tables that the hub of howdah_shards has made here, and its transaction that did';
+CREATE TABLE IF NOT EXISTS howdah_shard.runs (id text PRIMARY KEY);
+COMMENT ON TABLE howdah_shard.runs IS 'Runs of DDL of the hub''s run_on_shards that were done here';
+CREATE OR REPLACE FUNCTION howdah_shard.moved() RETURNS trigger LANGUAGE plpgsql AS $b$
+BEGIN
+    RAISE EXCEPTION 'table % is moving to another server', TG_TABLE_NAME USING ERRCODE = 'serialization_failure',
+        CONSTRAINT = 'howdah_shards_moved', HINT = 'Repeat the transaction: by then the map says where.';
+END
+$b$;
+CREATE OR REPLACE FUNCTION howdah_shard.copied() RETURNS trigger LANGUAGE plpgsql AS $b$
+BEGIN
+    RAISE EXCEPTION 'table % is a copy of the hub''s', TG_TABLE_NAME USING ERRCODE = 'read_only_sql_transaction',
+        HINT = 'Write to it on the hub, from where the shards get it.';
+END
+$b$;
+CREATE OR REPLACE FUNCTION howdah_shard.follow() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog AS $b$
+DECLARE
+    r record;
+    g record;
+BEGIN
+    DELETE FROM howdah_shard.made m WHERE NOT EXISTS (SELECT FROM pg_class c WHERE c.oid = m.relation);
+    FOR r IN
+        SELECT c.oid AS slot, p.oid AS parent, c.oid::regclass AS name, c.relowner <> p.relowner AS other_owner,
+            p.relowner, pg_get_userbyid(p.relowner) AS owner
+        FROM howdah_shard.made m JOIN pg_class p ON p.oid = m.relation JOIN pg_inherits i ON i.inhparent = p.oid
+        JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE c.relowner <> p.relowner OR c.relacl IS DISTINCT FROM p.relacl OR EXISTS (
+            SELECT FROM pg_attribute a JOIN pg_attribute b ON b.attrelid = p.oid AND b.attname = a.attname
+            WHERE a.attrelid = c.oid AND a.attacl IS DISTINCT FROM b.attacl)
+    LOOP
+        IF r.other_owner THEN
+            EXECUTE format('ALTER TABLE %s OWNER TO %I', r.name, r.owner);
+        END IF;
+        FOR g IN
+            SELECT 1 AS step, 'REVOKE ALL' AS what, 'FROM' AS word, x.grantee, false AS is_grantable
+            FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = r.slot AND x.grantee <> r.relowner
+            UNION
+            SELECT 1, format('REVOKE ALL (%I)', a.attname), 'FROM', x.grantee, false
+            FROM pg_attribute a, aclexplode(a.attacl) x WHERE a.attrelid = r.slot
+            UNION
+            SELECT 2, 'GRANT ' || x.privilege_type, 'TO', x.grantee, x.is_grantable
+            FROM pg_class c, aclexplode(c.relacl) x WHERE c.oid = r.parent AND x.grantee <> r.relowner
+            UNION
+            SELECT 2, format('GRANT %s (%I)', x.privilege_type, a.attname), 'TO', x.grantee, x.is_grantable
+            FROM pg_attribute a, aclexplode(a.attacl) x WHERE a.attrelid = r.parent
+            ORDER BY 1
+        LOOP
+            EXECUTE format('%s ON %s %s %s %s', g.what, r.name, g.word,
+                CASE WHEN g.grantee = 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(g.grantee)) END,
+                CASE WHEN g.is_grantable THEN 'WITH GRANT OPTION' END);
+        END LOOP;
+    END LOOP;
+END
+$b$;
+REVOKE ALL ON FUNCTION howdah_shard.follow() FROM PUBLIC$q$ $f$;
+
+-- The statement that has slots follow their tables' rights.
+CREATE FUNCTION howdah_shards._follow() RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT 'DO ''BEGIN PERFORM howdah_shard.follow(); END''' $$;
+
+-- The statement by which a shard notes that a table was made for the hub by this transaction.
+CREATE FUNCTION howdah_shards._note_made(name text) RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$ SELECT format('INSERT INTO howdah_shard.made VALUES (%L, %L)', name, howdah_shards._transaction()) $$;
 
 CREATE VIEW howdah_shards.shards AS
 SELECT s.shard, s.number,
@@ -626,20 +773,25 @@ COMMENT ON VIEW howdah_shards.placements IS
 'The slots of the sharded tables, their shards, and how many rows (an estimate of the shard''s) and bytes (with indexes) they
 have; these are null while a shard does not answer. It asks all shards.';
 
--- The statements that make an existing sharded table on a new shard, none if the table is there.
-CREATE FUNCTION howdah_shards._new_home(relation regclass, shard text, number int) RETURNS SETOF text
+-- The statements that make an existing table on a new shard, none if it is there: first the tables, then what refers to others.
+CREATE FUNCTION howdah_shards._new_home(relation regclass, kind text, shard text, number int) RETURNS TABLE (phase int, statement text)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
+#variable_conflict use_variable
 DECLARE
     r record;
     parts howdah_shards.part[];
     base jsonb;
 BEGIN
     SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname) AS name, a.attname INTO r
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_partitioned_table p ON p.partrelid = c.oid
-    JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.partattrs[0] WHERE c.oid = relation;
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace LEFT JOIN pg_partitioned_table p ON p.partrelid = c.oid
+    LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = p.partattrs[0] WHERE c.oid = relation;
     IF EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = _new_home.shard)
         AND EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one WHERE to_regclass(%L) IS NOT NULL', r.name))) THEN
+        RETURN;
+    END IF;
+    IF kind = 'reference' THEN
+        RETURN QUERY SELECT 0, x FROM howdah_shards._copy_statements(relation) x;
         RETURN;
     END IF;
     SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts
@@ -649,11 +801,33 @@ BEGIN
     SELECT coalesce(jsonb_object_agg(x.name, (x.statement::jsonb->>'start')::bigint / howdah_shards._stride(x.statement::jsonb->>'type')
         * howdah_shards._stride(x.statement::jsonb->>'type')), '{}') INTO base
     FROM unnest(parts) x WHERE x.part = 'sequence';
-    RETURN NEXT format('CREATE SCHEMA IF NOT EXISTS %I', r.nspname);
-    RETURN QUERY SELECT howdah_shards._table_statements(parts, r.name, r.attname, number, base);
-    RETURN QUERY SELECT howdah_shards._shard_statements(parts);
-    RETURN NEXT format('INSERT INTO howdah_shard.made VALUES (%L, %L) ON CONFLICT (name) DO UPDATE SET transaction = excluded.transaction',
-        r.name, pg_current_xact_id()::text);
+    RETURN QUERY SELECT 1, format('CREATE SCHEMA IF NOT EXISTS %I', r.nspname);
+    RETURN QUERY SELECT 1, x FROM howdah_shards._table_statements(parts, r.name, r.attname, number, base) x;
+    RETURN QUERY SELECT 1, x FROM howdah_shards._shard_statements(parts, ARRAY['constraint', 'index', 'statistics']) x;
+    RETURN QUERY SELECT 1, howdah_shards._note_made(r.name);
+    RETURN QUERY SELECT 2, x FROM howdah_shards._shard_statements(parts, ARRAY['foreign key', 'trigger']) x;
+END
+$$;
+
+-- The statements that make the copy of a reference table on a shard, without its rows.
+CREATE FUNCTION howdah_shards._copy_statements(relation regclass) RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t record;
+    parts howdah_shards.part[];
+BEGIN
+    SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname) AS name INTO t
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+    SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts FROM howdah_shards._parts(NULL, t.nspname, t.relname) p;
+    RETURN NEXT format('CREATE SCHEMA IF NOT EXISTS %I', t.nspname);
+    RETURN NEXT format('CREATE TABLE %s (%s)', t.name,
+        (SELECT string_agg(x.statement, ', ' ORDER BY x.ord) FROM unnest(parts) x WHERE x.part = 'column'));
+    RETURN QUERY SELECT howdah_shards._shard_statements(parts, ARRAY['constraint', 'index', 'statistics', 'comment']);
+    RETURN QUERY SELECT howdah_shards._if_role(x.name, x.statement) FROM unnest(parts) x WHERE x.part = 'right' ORDER BY x.ord;
+    RETURN NEXT format('CREATE TRIGGER howdah_shards_copied BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+        'FOR EACH STATEMENT EXECUTE FUNCTION howdah_shard.copied()', t.name);
+    RETURN NEXT format('INSERT INTO howdah_shard.made VALUES (%L, ''copy'')', t.name);
 END
 $$;
 
@@ -666,14 +840,6 @@ AS $$
     SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation
 $$;
 
--- This hub, and this transaction of it: what says later whether what it made on a shard counts.
-CREATE FUNCTION howdah_shards._transaction() RETURNS text
-LANGUAGE sql VOLATILE SET search_path = pg_catalog
-AS $$
-    SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()), d.oid, pg_current_xact_id())
-    FROM pg_database d WHERE d.datname = current_database()
-$$;
-
 -- Raises unless the name is free on a shard; gives the statement that removes what a failed call has left there, or null.
 CREATE FUNCTION howdah_shards._free_name(shard text, name text) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog
@@ -684,7 +850,7 @@ DECLARE
     found jsonb;
 BEGIN
     SELECT a INTO found FROM howdah_shards._ask(shard, format(
-        'SELECT (SELECT m.transaction FROM howdah_shard.made m WHERE m.name = %L) AS made, to_regclass(%1$L) IS NOT NULL AS taken',
+        'SELECT (SELECT m.transaction FROM howdah_shard.made m WHERE m.relation = to_regclass(%L)) AS made, to_regclass(%1$L) IS NOT NULL AS taken',
         name)) a;
     IF NOT (found->>'taken')::boolean THEN
         RETURN NULL;
@@ -840,7 +1006,7 @@ END
 $$;
 
 -- Raises if a shard lacks a type or a function that the table's definition names, or has another enumeration.
-CREATE FUNCTION howdah_shards._check_shard(relation regclass, shard text) RETURNS void
+CREATE FUNCTION howdah_shards._check_shard(relation regclass, shard text, with_triggers boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog
 AS $$
 DECLARE
@@ -863,6 +1029,9 @@ BEGIN
                 HINT = 'Have the same values in the same order: ALTER TYPE ... ADD VALUE.';
         END IF;
     END LOOP;
+    IF NOT with_triggers THEN
+        RETURN;
+    END IF;
     FOR o IN
         SELECT DISTINCT g.tgfoid::regprocedure::text AS name FROM pg_trigger g WHERE g.tgrelid = relation AND NOT g.tgisinternal
     LOOP
@@ -927,7 +1096,7 @@ BEGIN
         RETURN;
     END IF;
     IF NOT dry_run THEN
-        EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', t.name);
+        PERFORM howdah_shards._lock(t.name);
     END IF;
     PERFORM howdah_shards._check_table(rel, key, colocate_with);
     IF colocate_with IS NULL THEN
@@ -968,6 +1137,7 @@ BEGIN
 
     FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
         PERFORM howdah_shards._check_shard(rel, s.shard);
+        PERFORM howdah_shards._check_references(s.shard);
         SELECT steps || array_agg((s.shard, y.statement)::howdah_shards.step ORDER BY y.phase, y.ord) INTO steps FROM (
             SELECT 1 AS phase, 1::bigint AS ord, howdah_shards._free_name(s.shard, t.name) AS statement
             UNION ALL
@@ -981,8 +1151,9 @@ BEGIN
             UNION ALL
             SELECT 5, x.ord, x.x FROM howdah_shards._shard_statements(parts) WITH ORDINALITY x(x, ord)
             UNION ALL
-            SELECT 6, 1, format('INSERT INTO howdah_shard.made VALUES (%L, %L) ON CONFLICT (name) DO UPDATE SET transaction = excluded.transaction',
-                t.name, howdah_shards._transaction())
+            SELECT 6, 1, howdah_shards._note_made(t.name)
+            UNION ALL
+            SELECT 7, 1, howdah_shards._follow()
         ) y WHERE y.statement IS NOT NULL;
     END LOOP;
 
@@ -1055,6 +1226,979 @@ AS $$
         WHERE s.srvname = shard AND x.option_name = 'options') AS was) o
 $$;
 
+-- What takes several transactions: procedures. Each first notes what it is about to do in howdah_shards.jobs.
+
+CREATE FUNCTION howdah_shards._new_job(kind text, what jsonb) RETURNS bigint
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$ INSERT INTO howdah_shards.jobs (kind, what, owner) VALUES (kind, what, howdah_shards._owner()) RETURNING id $$;
+
+-- The name of a job's objects on other servers.
+CREATE FUNCTION howdah_shards._job_name(job bigint) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT format('howdah_shards_%s_%s_%s', (SELECT system_identifier FROM pg_control_system()), d.oid, job)
+    FROM pg_database d WHERE d.datname = current_database()
+$$;
+
+-- Runs a statement about a job; gives the error, if there was one.
+CREATE FUNCTION howdah_shards._attempt(statement text, j howdah_shards.jobs, OUT state text, OUT message text, OUT detail text, OUT hint text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    ignored record;
+BEGIN
+    FOR ignored IN EXECUTE statement USING j LOOP END LOOP;
+EXCEPTION WHEN OTHERS OR query_canceled THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    hint := coalesce(nullif(hint, ''), 'Nothing was changed: mend that and repeat the call.');
+END
+$$;
+
+CREATE PROCEDURE howdah_shards.recover()
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    j howdah_shards.jobs;
+    pause interval;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    LOOP
+        LOCK TABLE howdah_shards.tables IN SHARE ROW EXCLUSIVE MODE;
+        SELECT * INTO j FROM howdah_shards.jobs ORDER BY id LIMIT 1;
+        EXIT WHEN j IS NULL;
+        IF howdah_shards._runs_elsewhere(j.owner) THEN
+            RAISE EXCEPTION '% runs in another session', j.what->>'call' USING ERRCODE = 'object_in_use',
+                HINT = 'Repeat the call when it has ended.';
+        END IF;
+        UPDATE howdah_shards.jobs SET owner = howdah_shards._owner() WHERE id = j.id;
+        pause := CASE WHEN j.decided AND j.kind IN ('move', 'undistribute') THEN howdah_shards.lease() END;
+        COMMIT;
+        IF pause IS NOT NULL THEN
+            -- Routers may still read by the old map.
+            PERFORM pg_catalog.pg_sleep(extract(epoch FROM pause));
+        END IF;
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        PERFORM howdah_shards._settle(j.id);
+        COMMIT;
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    END LOOP;
+    COMMIT;
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.recover() IS
+'Ends what a call has left in howdah_shards.jobs when its session or a server died: completes what was decided, undoes the rest.
+The other procedures do so first, too. Errors: 55006 the call still runs; 08001 a shard does not answer: repeat it later.';
+
+-- Completes a job that is decided, undoes one that is not, and forgets it.
+CREATE FUNCTION howdah_shards._settle(job bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    j howdah_shards.jobs;
+BEGIN
+    SELECT * INTO STRICT j FROM howdah_shards.jobs WHERE id = job;
+    CASE j.kind
+        WHEN 'run' THEN PERFORM howdah_shards._settle_run(j);
+        WHEN 'ordered run' THEN PERFORM howdah_shards._ordered_run(j);
+        WHEN 'move' THEN PERFORM howdah_shards._settle_move(j);
+        WHEN 'undistribute' THEN PERFORM howdah_shards._settle_undistribute(j);
+        WHEN 'reference' THEN NULL; -- What it has made is taken up by the repeat.
+        WHEN 'unreference' THEN PERFORM howdah_shards._settle_unreference(j);
+    END CASE;
+    DELETE FROM howdah_shards.jobs WHERE id = job;
+END
+$$;
+
+CREATE FUNCTION howdah_shards.forget_job(job bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    DELETE FROM howdah_shards.jobs WHERE id = job AND kind = 'ordered run';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'job % is none that can be forgotten', job USING ERRCODE = 'undefined_object',
+            HINT = 'Only a run of DDL without two-phase commit can: SELECT * FROM howdah_shards.jobs. CALL howdah_shards.recover() ends the others.';
+    END IF;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.forget_job(bigint) IS
+'Gives up a run of DDL that can be completed on no shard, without two-phase commit: the shards that did it keep it.
+Error 42704: there is no such run.';
+
+-- DDL.
+
+CREATE PROCEDURE howdah_shards.run_on_shards(ddl text, hub boolean DEFAULT true, two_phase boolean DEFAULT NULL,
+    dry_run boolean DEFAULT false, INOUT report text[] DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    path text := pg_catalog.current_setting('search_path');
+    shards text[];
+    without text[];
+    job bigint;
+    j howdah_shards.jobs;
+    said record;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF ddl IS NULL OR ddl !~ '\S' THEN
+        RAISE EXCEPTION 'ddl is empty' USING ERRCODE = 'null_value_not_allowed',
+            HINT = 'CALL howdah_shards.run_on_shards(''ALTER TABLE orders ADD COLUMN note text'').';
+    END IF;
+    IF NOT dry_run THEN
+        CALL howdah_shards.recover();
+        PERFORM howdah_shards._begin();
+    END IF;
+    SELECT array_agg(s.shard ORDER BY s.number), array_agg(s.shard ORDER BY s.number) FILTER (WHERE (f->>'prepared')::int = 0)
+    INTO shards, without
+    FROM howdah_shards._shards s, howdah_shards._ask(s.shard, howdah_shards._facts_query()) f;
+    IF shards IS NULL THEN
+        RAISE EXCEPTION 'there is no shard' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.add_shard(...) first.';
+    ELSIF two_phase AND without IS NOT NULL THEN
+        RAISE EXCEPTION 'shard "%" has max_prepared_transactions = 0', without[1] USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Raise it there and restart the server, or leave two_phase out.';
+    END IF;
+    two_phase := coalesce(two_phase, without IS NULL);
+    IF dry_run THEN
+        report := CASE WHEN hub THEN ARRAY['hub: ' || ddl] ELSE '{}' END || ARRAY(SELECT s || ': ' || ddl FROM unnest(shards) s);
+        RETURN;
+    END IF;
+    job := howdah_shards._new_job(CASE WHEN two_phase THEN 'run' ELSE 'ordered run' END, jsonb_build_object(
+        'call', 'run_on_shards', 'ddl', ddl, 'path', path, 'hub', hub, 'shards', shards));
+    COMMIT;
+    PERFORM howdah_shards._begin();
+    SELECT * INTO j FROM howdah_shards.jobs WHERE id = job;
+    IF NOT two_phase THEN
+        PERFORM howdah_shards._ordered_run(j);
+        DELETE FROM howdah_shards.jobs WHERE id = job;
+        COMMIT;
+    ELSE
+        said := howdah_shards._prepare_run(j);
+        COMMIT;
+        PERFORM howdah_shards._begin();
+        PERFORM howdah_shards._settle(job);
+        COMMIT;
+        IF said.message IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = said.state, MESSAGE = said.message, DETAIL = said.detail, HINT = said.hint;
+        END IF;
+    END IF;
+    report := CASE WHEN hub THEN ARRAY['hub: done'] ELSE '{}' END || ARRAY(SELECT s || ': done' FROM unnest(shards) s);
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.run_on_shards(text, boolean, boolean, boolean, text[]) IS
+'Runs statements on all shards, and on the hub too unless hub is false: where it has nothing to change, or cannot, as for indexes and
+foreign keys of sharded tables, whose partitions are foreign there. Names are looked up by the caller''s search_path on all
+servers. With two-phase commit, which is used if all shards have max_prepared_transactions above 0, all do it or none. With
+two_phase => false, or without, each shard commits by itself, the hub last: if one fails the error says which did it, and
+howdah_shards.recover() goes on with the others. Slots get the rights of their tables. Each ALTER, CREATE or DROP that
+PostgreSQL allows in a transaction can be run. With dry_run, report has what would run where. Errors: those of the statements,
+with the server that raised them; 22004 ddl is empty; 55000 no shard, or no two-phase commit; 08001 a shard does not answer.';
+
+-- What a shard runs, and the hub.
+CREATE FUNCTION howdah_shards._ddl_of(j howdah_shards.jobs) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT format(E'SET LOCAL search_path = %s;\n%s\n;SET LOCAL search_path = pg_catalog;\n%s',
+        coalesce(nullif(j.what->>'path', ''), ''''''), j.what->>'ddl', howdah_shards._follow())
+$$;
+
+CREATE FUNCTION howdah_shards._run_on_hub(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql
+AS $$
+BEGIN
+    IF (j.what->>'hub')::boolean THEN
+        PERFORM pg_catalog.set_config('search_path', j.what->>'path', true);
+        EXECUTE j.what->>'ddl';
+        PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+        PERFORM howdah_shards._note_change();
+    END IF;
+END
+$$;
+
+-- Runs the DDL on the hub and prepares it on the shards; the hub's commit decides. Gives the error, if there was one.
+CREATE FUNCTION howdah_shards._prepare_run(j howdah_shards.jobs, OUT state text, OUT message text, OUT detail text, OUT hint text)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    place text := 'hub';
+BEGIN
+    PERFORM howdah_shards._run_on_hub(j);
+    FOR place IN SELECT pg_catalog.jsonb_array_elements_text(j.what->'shards') LOOP
+        PERFORM howdah_shards._exec(place, pg_catalog.format(E'BEGIN;\n%s;\nPREPARE TRANSACTION %L', howdah_shards._ddl_of(j),
+            howdah_shards._job_name(j.id)));
+    END LOOP;
+    UPDATE howdah_shards.jobs SET decided = true WHERE id = j.id;
+EXCEPTION WHEN OTHERS OR query_canceled THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    message := pg_catalog.format('%s (on %s)', message, place);
+    IF hint = '' THEN
+        hint := CASE WHEN place = 'hub' THEN 'Nothing was changed. If the statement is not for the hub: hub => false.'
+            ELSE 'Nothing was changed on any server.' END;
+    END IF;
+END
+$$;
+
+-- Commits or rolls back what is prepared on the shards.
+CREATE FUNCTION howdah_shards._settle_run(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shard text;
+    gid text := howdah_shards._job_name(j.id);
+BEGIN
+    FOR shard IN SELECT jsonb_array_elements_text(j.what->'shards') LOOP
+        -- The statements of a hub that died may still run there, and be prepared only then.
+        PERFORM howdah_shards._exec(shard, format('DO %L', format('BEGIN FOR i IN 1..600 LOOP EXIT WHEN EXISTS (SELECT FROM '
+            'pg_catalog.pg_prepared_xacts WHERE gid = %L) OR pg_catalog.pg_try_advisory_xact_lock(7237130); '
+            'PERFORM pg_catalog.pg_sleep(0.05); END LOOP; END', gid)), false);
+        IF EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_prepared_xacts WHERE gid = %L', gid))) THEN
+            PERFORM howdah_shards._exec(shard, format('%s PREPARED %L', CASE WHEN j.decided THEN 'COMMIT' ELSE 'ROLLBACK' END, gid), false);
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Runs the DDL on one server after another, where it was not run before.
+CREATE FUNCTION howdah_shards._ordered_run(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    place text := 'hub';
+    done text[] := '{}';
+    run text := pg_catalog.quote_literal(howdah_shards._job_name(j.id));
+    state text;
+    message text;
+    hint text;
+BEGIN
+    PERFORM howdah_shards._run_on_hub(j);
+    FOR place IN SELECT pg_catalog.jsonb_array_elements_text(j.what->'shards') LOOP
+        -- Whoever holds the lock may be about to do it.
+        PERFORM howdah_shards._exec(place, '');
+        IF NOT EXISTS (SELECT FROM howdah_shards._ask(place, 'SELECT 1 AS one FROM howdah_shard.runs WHERE id = ' || run)) THEN
+            PERFORM howdah_shards._exec(place, pg_catalog.concat(howdah_shards._ddl_of(j), E';\nDELETE FROM howdah_shard.runs;\n'
+                'INSERT INTO howdah_shard.runs VALUES (', run, ')'));
+        END IF;
+        done := done || place;
+    END LOOP;
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+    IF done = '{}' THEN
+        -- No shard did it, and the hub rolls it back.
+        hint := coalesce(nullif(hint, ''), 'Nothing was changed on any server.') || pg_catalog.format(
+            ' SELECT howdah_shards.forget_job(%s) before another call.', j.id);
+    ELSE
+        hint := pg_catalog.format('Mend that and CALL howdah_shards.recover(), which goes on with the others; or give it up: '
+            'SELECT howdah_shards.forget_job(%s).', j.id);
+    END IF;
+    RAISE EXCEPTION USING ERRCODE = state, MESSAGE = pg_catalog.format('%s (on %s)', message, place), HINT = hint,
+        DETAIL = pg_catalog.format('Done on: %s.', coalesce(nullif(pg_catalog.array_to_string(done, ', '), ''), 'no server'));
+END
+$$;
+
+-- Moving.
+
+-- The statements that refuse writes to a table on a shard from then on, and those that allow them again.
+CREATE FUNCTION howdah_shards._fence(name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT howdah_shards._unfence(name) || format('; CREATE TRIGGER howdah_shards_moved BEFORE INSERT OR UPDATE OR DELETE ON %s '
+        'FOR EACH ROW EXECUTE FUNCTION howdah_shard.moved(); CREATE TRIGGER howdah_shards_moved_too BEFORE TRUNCATE ON %1$s '
+        'FOR EACH STATEMENT EXECUTE FUNCTION howdah_shard.moved()', name)
+$$;
+
+CREATE FUNCTION howdah_shards._unfence(name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$
+    SELECT format('DROP TRIGGER IF EXISTS howdah_shards_moved ON %s; DROP TRIGGER IF EXISTS howdah_shards_moved_too ON %1$s', name)
+$$;
+
+-- The tables whose slots are together, those first that foreign keys of others refer to.
+CREATE FUNCTION howdah_shards._together(number int, shard text) RETURNS TABLE (relation regclass, schema_name text, table_name text, ord bigint)
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    WITH RECURSIVE t AS (
+        SELECT x.relation, n.nspname::text AS s, c.relname::text AS r FROM howdah_shards.tables x
+        JOIN pg_class c ON c.oid = x.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+        WHERE x.colocation = number AND x.kind = 'sharded'
+    ), k AS (
+        SELECT a->>'referring' AS referring, a->>'referred' AS referred FROM howdah_shards._ask(shard,
+            'SELECT DISTINCT conrelid::regclass AS referring, confrelid::regclass AS referred FROM pg_catalog.pg_constraint
+             WHERE contype = ''f'' AND conrelid <> confrelid AND conparentid = 0') a
+    ), d AS (
+        SELECT t.*, 0 AS depth FROM t
+        UNION
+        SELECT t.*, d.depth + 1 FROM d JOIN k ON k.referred = format('%I.%I', d.s, d.r)
+        JOIN t ON format('%I.%I', t.s, t.r) = k.referring WHERE d.depth < 50
+    )
+    SELECT d.relation, d.s, d.r, row_number() OVER (ORDER BY max(d.depth), d.relation) FROM d GROUP BY 1, 2, 3
+$$;
+
+CREATE PROCEDURE howdah_shards.move_slot(relation regclass, slot int, to_shard text, dry_run boolean DEFAULT false,
+    INOUT report text[] DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    l record;
+    job bigint;
+    j howdah_shards.jobs;
+    said record;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF NOT dry_run THEN
+        CALL howdah_shards.recover();
+        PERFORM howdah_shards._begin();
+    END IF;
+    SELECT s.* INTO l FROM howdah_shards._slots s WHERE s.relation = move_slot.relation AND s.slot = move_slot.slot;
+    IF l IS NULL THEN
+        RAISE EXCEPTION 'there is no slot % of a sharded table %', move_slot.slot, move_slot.relation
+            USING ERRCODE = 'undefined_object', HINT = 'SELECT * FROM howdah_shards.placements.';
+    ELSIF NOT EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = to_shard) THEN
+        RAISE EXCEPTION 'there is no shard "%"', to_shard USING ERRCODE = 'undefined_object',
+            HINT = 'SELECT * FROM howdah_shards.shards.';
+    ELSIF l.shard = to_shard THEN
+        report := ARRAY[format('slot %s is on %s', move_slot.slot, to_shard)];
+        RETURN;
+    ELSIF (SELECT f->>'wal_level' FROM howdah_shards._ask(l.shard, howdah_shards._facts_query()) f) <> 'logical' THEN
+        RAISE EXCEPTION 'shard "%" does not have wal_level = logical', l.shard USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Slots are moved by logical replication: set it there and restart the server.';
+    END IF;
+    PERFORM howdah_shards._check_references(to_shard);
+    j.id := 0;
+    j.what := jsonb_build_object('call', 'move_slot', 'slot', l.slot, 'modulus', l.modulus, 'source', l.shard, 'target', to_shard,
+        'tables', (SELECT jsonb_agg(to_jsonb(g) || jsonb_build_object('parent', format('%I.%I', g.schema_name, g.table_name),
+                'slot_name', s.slot_name, 'name', format('%I.%I', g.schema_name, s.slot_name)) ORDER BY g.ord)
+            FROM howdah_shards._together(l.colocation, l.shard) g
+            JOIN howdah_shards._slots s ON s.relation = g.relation AND s.slot = l.slot));
+    IF dry_run THEN
+        report := ARRAY(SELECT format('%s: %s', x.server, x.statement) FROM howdah_shards._move_copy(j) x)
+            || ARRAY(SELECT format('%s: %s', l.shard, howdah_shards._fence(t->>'name')) FROM jsonb_array_elements(j.what->'tables') t)
+            || ARRAY(SELECT format('%s: %s', to_shard, x) FROM howdah_shards._move_attach(j) x)
+            || ARRAY(SELECT format('hub: %s', x) FROM howdah_shards._move_map(j) x)
+            || ARRAY(SELECT format('%s: %s', l.shard, x) FROM howdah_shards._move_drop(j) x);
+        RETURN;
+    END IF;
+    job := howdah_shards._new_job('move', j.what);
+    COMMIT;
+
+    -- A copy at the target, which follows.
+    PERFORM howdah_shards._begin();
+    SELECT * INTO j FROM howdah_shards.jobs WHERE id = job;
+    said := howdah_shards._attempt('SELECT howdah_shards._exec(s.server, s.statement) FROM howdah_shards._move_copy($1) s', j);
+    COMMIT;
+    WHILE said.message IS NULL LOOP
+        PERFORM howdah_shards._begin();
+        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._ask(to_shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription_rel r
+            JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %L AND r.srsubstate <> ''r''',
+            howdah_shards._job_name(job))));
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(0.1);
+    END LOOP;
+
+    IF said.message IS NULL THEN
+        said := howdah_shards._attempt('SELECT howdah_shards._move_switch($1)', j);
+        COMMIT;
+    END IF;
+    IF said.message IS NULL THEN
+        -- The old place goes when no router reads by the old map.
+        PERFORM pg_catalog.pg_sleep(extract(epoch FROM howdah_shards.lease()));
+    END IF;
+    PERFORM howdah_shards._begin();
+    PERFORM howdah_shards._settle(job);
+    COMMIT;
+    IF said.message IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = said.state, MESSAGE = said.message, DETAIL = said.detail, HINT = said.hint;
+    END IF;
+    report := ARRAY[format('slot %s of %s: %s -> %s', j.what->>'slot', (SELECT string_agg(t->>'parent', ', ')
+        FROM jsonb_array_elements(j.what->'tables') t), j.what->>'source', to_shard)];
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.move_slot(regclass, int, text, boolean, text[]) IS
+'Moves a slot of a sharded table, and the same slot of the tables that are colocated with it, to another shard. 1. The target gets
+a copy by logical replication, while the slot is read and written as before. 2. The switch, which takes a moment: the hub''s
+table is locked, writes to the old place end and are refused from then on (40001, constraint howdah_shards_moved: repeat the
+transaction), the target catches up, and the map gets a new version. 3. After howdah_shards.lease() the old place is dropped;
+until then a router with the old map may read it as it was at the switch. If a server or the session dies, the next call of any
+procedure here (or howdah_shards.recover()) undoes what was before the switch, completes what was after it; writes to the
+slot are refused until then if it died within the switch. The shards'' user has to be one that may make subscriptions, with
+REPLICATION, and the target has to reach the source by the address that the hub has for it. With dry_run, report has the
+statements. Errors: 42704 no such slot or shard; 55000 wal_level, or a reference table is missing at the target; 55P03 the hub''s
+table or the slot is in use for long; 55006 another call runs; 08001 a shard does not answer.';
+
+-- 1: a table like the others' slots, unattached, a publication of the slot, and a subscription to it.
+CREATE FUNCTION howdah_shards._move_copy(j howdah_shards.jobs) RETURNS SETOF howdah_shards.step
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t jsonb;
+    name text := howdah_shards._job_name(j.id);
+    options text;
+BEGIN
+    FOR t IN SELECT jsonb_array_elements(j.what->'tables') LOOP
+        SELECT a->>'o' INTO options FROM howdah_shards._ask(j.what->>'source',
+            format('SELECT array_to_string(reloptions, '', '') AS o FROM pg_catalog.pg_class WHERE oid = %L::regclass', t->>'name')) a;
+        RETURN NEXT (j.what->>'target', format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES '
+            'INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)%s', t->>'name', t->>'parent', ' WITH (' || options || ')'));
+        -- Without a primary key, rows are known by all of their columns.
+        IF NOT EXISTS (SELECT FROM howdah_shards._ask(j.what->>'source', format(
+            'SELECT 1 AS one FROM pg_catalog.pg_index WHERE indrelid = %L::regclass AND indisprimary', t->>'name'))) THEN
+            RETURN NEXT (j.what->>'source', format('ALTER TABLE %s REPLICA IDENTITY FULL', t->>'name'));
+            RETURN NEXT (j.what->>'target', format('ALTER TABLE %s REPLICA IDENTITY FULL', t->>'name'));
+        END IF;
+    END LOOP;
+    RETURN NEXT (j.what->>'source', format('CREATE PUBLICATION %I FOR TABLE %s', name,
+        (SELECT string_agg('ONLY ' || (x->>'name'), ', ') FROM jsonb_array_elements(j.what->'tables') x)));
+    RETURN NEXT (j.what->>'source', format('DO %L', format(
+        'BEGIN PERFORM pg_catalog.pg_create_logical_replication_slot(%L, ''pgoutput''); END', name)));
+    RETURN NEXT (j.what->>'target', format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %1$I WITH (create_slot = false, slot_name = %1$L)',
+        name, CASE WHEN j.id = 0 THEN '...' ELSE howdah_shards._conninfo(j.what->>'source') END));
+END
+$$;
+
+-- 2: what ends the subscription and attaches the copy.
+CREATE FUNCTION howdah_shards._move_attach(j howdah_shards.jobs) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT howdah_shards._end_subscription(j.id)
+    UNION ALL
+    SELECT format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES WITH (MODULUS %s, REMAINDER %s)', t->>'parent', t->>'name',
+        j.what->>'modulus', j.what->>'slot')
+    FROM jsonb_array_elements(j.what->'tables') t
+    UNION ALL
+    SELECT howdah_shards._follow()
+$$;
+
+CREATE FUNCTION howdah_shards._end_subscription(job bigint) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT format('ALTER SUBSCRIPTION %I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I',
+        howdah_shards._job_name(job))
+$$;
+
+-- The hub's part of it.
+CREATE FUNCTION howdah_shards._move_map(j howdah_shards.jobs) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT x FROM jsonb_array_elements(j.what->'tables') t, unnest(ARRAY[format('DROP FOREIGN TABLE %s', t->>'name'),
+        howdah_shards._foreign_slot(t->>'schema_name', t->>'table_name', t->>'slot_name', (j.what->>'modulus')::int,
+            (j.what->>'slot')::int, j.what->>'target')]) x
+$$;
+
+CREATE FUNCTION howdah_shards._move_switch(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    source text := j.what->>'source';
+    target text := j.what->>'target';
+    name text := howdah_shards._job_name(j.id);
+    written text;
+    statement text;
+BEGIN
+    PERFORM howdah_shards._lock((SELECT string_agg(t->>'parent', ', ') FROM jsonb_array_elements(j.what->'tables') t));
+    PERFORM howdah_shards._exec(source, (SELECT string_agg(howdah_shards._fence(t->>'name'), '; ')
+        FROM jsonb_array_elements(j.what->'tables') t));
+    SELECT a->>'lsn' INTO written FROM howdah_shards._ask(source, 'SELECT pg_catalog.pg_current_wal_lsn() AS lsn') a;
+    FOR attempt IN 1..1500 LOOP
+        EXIT WHEN (SELECT (a->>'there')::boolean FROM howdah_shards._ask(source, format('SELECT confirmed_flush_lsn >= %L::pg_lsn AS there
+            FROM pg_catalog.pg_replication_slots WHERE slot_name = %L', written, name)) a);
+        IF attempt = 1500 THEN
+            RAISE EXCEPTION 'shard "%" does not catch up with shard "%"', target, source
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'Its log says why. Repeat the call.';
+        END IF;
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+    PERFORM howdah_shards._exec(target, (SELECT string_agg(x, E';\n' ORDER BY ord) FROM howdah_shards._move_attach(j) WITH ORDINALITY x(x, ord)));
+    FOR statement IN SELECT howdah_shards._move_map(j) LOOP
+        EXECUTE statement;
+    END LOOP;
+    UPDATE howdah_shards.jobs SET decided = true WHERE id = j.id;
+    PERFORM howdah_shards._note_change();
+END
+$$;
+
+-- 3: what drops the old place.
+CREATE FUNCTION howdah_shards._move_drop(j howdah_shards.jobs) RETURNS SETOF text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT howdah_shards._drop_slot_table(t->>'parent', t->>'name')
+    FROM jsonb_array_elements(j.what->'tables') WITH ORDINALITY x(t, ord) ORDER BY ord DESC
+$$;
+
+-- The statement that drops a slot's table if it is there, attached or not.
+CREATE FUNCTION howdah_shards._drop_slot_table(parent text, name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $f$
+    SELECT format('DO %L', format($q$BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_inherits WHERE inhrelid = pg_catalog.to_regclass(%2$L)) THEN
+        ALTER TABLE %1$s DETACH PARTITION %2$s;
+    END IF;
+    DROP TABLE IF EXISTS %2$s;
+END$q$, parent, name))
+$f$;
+
+CREATE FUNCTION howdah_shards._settle_move(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := howdah_shards._job_name(j.id);
+BEGIN
+    IF NOT j.decided THEN
+        IF EXISTS (SELECT FROM howdah_shards._ask(j.what->>'target', format('SELECT 1 AS one FROM pg_catalog.pg_subscription
+            WHERE subname = %L', name))) THEN
+            PERFORM howdah_shards._exec(j.what->>'target', howdah_shards._end_subscription(j.id));
+        END IF;
+        PERFORM howdah_shards._exec(j.what->>'target', (SELECT string_agg(x, E';\n' ORDER BY ord)
+            FROM howdah_shards._move_drop(j) WITH ORDINALITY x(x, ord)));
+        PERFORM howdah_shards._exec(j.what->>'source', (SELECT string_agg(howdah_shards._unfence(t->>'name'), '; ')
+            FROM jsonb_array_elements(j.what->'tables') t));
+    ELSE
+        PERFORM howdah_shards._exec(j.what->>'source', (SELECT string_agg(x, E';\n' ORDER BY ord)
+            FROM howdah_shards._move_drop(j) WITH ORDINALITY x(x, ord)));
+    END IF;
+    PERFORM howdah_shards._exec(j.what->>'source', format('DROP PUBLICATION IF EXISTS %I', name));
+    -- The sender of a subscription that was dropped may need a moment to go.
+    PERFORM howdah_shards._exec(j.what->>'source', format('DO %L', format('BEGIN FOR i IN 1..200 LOOP EXIT WHEN NOT EXISTS (SELECT FROM '
+        'pg_catalog.pg_replication_slots WHERE slot_name = %1$L AND active); PERFORM pg_catalog.pg_sleep(0.05); END LOOP; '
+        'PERFORM pg_catalog.pg_drop_replication_slot(slot_name) FROM pg_catalog.pg_replication_slots WHERE slot_name = %1$L; END', name)));
+END
+$$;
+
+CREATE FUNCTION howdah_shards.rebalance() RETURNS TABLE (relation regclass, slot int, from_shard text, to_shard text, statement text)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    g record;
+    placed jsonb;
+    fullest record;
+    emptiest record;
+BEGIN
+    FOR g IN SELECT min(t.relation::oid)::regclass AS relation FROM howdah_shards.tables t WHERE t.kind = 'sharded' GROUP BY t.colocation LOOP
+        SELECT jsonb_object_agg(s.shard, s.slots) INTO placed FROM (
+            SELECT h.shard, coalesce(jsonb_agg(l.slot ORDER BY l.slot) FILTER (WHERE l.slot IS NOT NULL), '[]') AS slots
+            FROM howdah_shards._shards h LEFT JOIN howdah_shards._slots l ON l.shard = h.shard AND l.relation = g.relation
+            GROUP BY h.shard) s;
+        LOOP
+            SELECT key, value INTO fullest FROM jsonb_each(placed) ORDER BY jsonb_array_length(value) DESC, key LIMIT 1;
+            SELECT key, value INTO emptiest FROM jsonb_each(placed) ORDER BY jsonb_array_length(value), key LIMIT 1;
+            EXIT WHEN jsonb_array_length(fullest.value) - jsonb_array_length(emptiest.value) < 2;
+            RETURN QUERY SELECT g.relation, (fullest.value->>-1)::int, fullest.key, emptiest.key,
+                format('CALL howdah_shards.move_slot(%L, %s, %L)', g.relation, fullest.value->>-1, emptiest.key);
+            placed := placed || jsonb_build_object(fullest.key, fullest.value - (-1), emptiest.key, emptiest.value || (fullest.value->-1));
+        END LOOP;
+    END LOOP;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.rebalance() IS
+'The moves after which each shard has as many slots of each group of colocated tables as the others, or one more or less. It
+moves nothing: run the statements, in psql by \gexec.';
+
+-- Back.
+
+CREATE PROCEDURE howdah_shards.undistribute_table(relation regclass, dry_run boolean DEFAULT false, INOUT report text[] DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    what jsonb;
+    job bigint;
+    j howdah_shards.jobs;
+    said record;
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF NOT dry_run THEN
+        CALL howdah_shards.recover();
+        PERFORM howdah_shards._begin();
+    END IF;
+    IF NOT EXISTS (SELECT FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation) THEN
+        RAISE EXCEPTION '% is neither a sharded table nor a reference table', relation USING ERRCODE = 'wrong_object_type',
+            HINT = 'SELECT DISTINCT schema_name, table_name FROM howdah_shards.routes.';
+    ELSIF EXISTS (SELECT FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation AND t.kind = 'reference') THEN
+        what := jsonb_build_object('call', 'undistribute_table', 'name', howdah_shards._name(relation),
+            'shards', (SELECT jsonb_agg(s.shard ORDER BY s.number) FROM howdah_shards._shards s));
+        PERFORM howdah_shards._check_unreferenced(what);
+        report := ARRAY(SELECT format('%s: DROP TABLE %s', s, what->>'name') FROM jsonb_array_elements_text(what->'shards') s);
+        IF dry_run THEN
+            RETURN;
+        END IF;
+        job := howdah_shards._new_job('unreference', what);
+        UPDATE howdah_shards.jobs SET decided = true WHERE id = job;
+        EXECUTE format('ALTER PUBLICATION %I DROP TABLE %s', howdah_shards._reference_name(), what->>'name');
+        DELETE FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation;
+        PERFORM howdah_shards._note_change();
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(extract(epoch FROM howdah_shards.lease()));
+        PERFORM howdah_shards._begin();
+        PERFORM howdah_shards._settle(job);
+        COMMIT;
+        RETURN;
+    END IF;
+    what := jsonb_build_object('call', 'undistribute_table', 'relation', relation::oid, 'name', howdah_shards._name(relation),
+        'shards', (SELECT jsonb_agg(s.shard ORDER BY s.number) FROM howdah_shards._shards s),
+        'slots', (SELECT jsonb_agg(jsonb_build_object('shard', s.shard, 'name', howdah_shards._name(s.slot_relation)) ORDER BY s.slot)
+            FROM howdah_shards._slots s WHERE s.relation = undistribute_table.relation));
+    IF dry_run THEN
+        report := ARRAY(SELECT format('%s: %s', s->>'shard', howdah_shards._fence(s->>'name')) FROM jsonb_array_elements(what->'slots') s)
+            || ARRAY(SELECT format('hub: %s', x) FROM howdah_shards._undistribute_statements(what) x)
+            || ARRAY(SELECT format('%s: DROP TABLE %s', s, what->>'name') FROM jsonb_array_elements_text(what->'shards') s);
+        RETURN;
+    END IF;
+    PERFORM howdah_shards._undistribute_statements(what);
+    job := howdah_shards._new_job('undistribute', what);
+    COMMIT;
+    PERFORM howdah_shards._begin();
+    SELECT * INTO j FROM howdah_shards.jobs WHERE id = job;
+    said := howdah_shards._attempt('SELECT howdah_shards._undistribute($1)', j);
+    COMMIT;
+    IF said.message IS NULL THEN
+        PERFORM pg_catalog.pg_sleep(extract(epoch FROM howdah_shards.lease()));
+    END IF;
+    PERFORM howdah_shards._begin();
+    PERFORM howdah_shards._settle(job);
+    COMMIT;
+    IF said.message IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = said.state, MESSAGE = said.message, DETAIL = said.detail, HINT = said.hint;
+    END IF;
+    report := ARRAY[format('%s is a table of the hub', what->>'name')];
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.undistribute_table(regclass, boolean, text[]) IS
+'Makes a sharded table an ordinary one of the hub again, with its rows, indexes, constraints and triggers; or drops the copies of a
+reference table. Writes to it wait at
+the hub, and are refused on the shards (40001), until the rows are here; the shards'' tables are dropped after
+howdah_shards.lease(). If the session or a server dies, the next procedure undoes or completes it. With dry_run, report has
+the statements. Errors: 42809 neither sharded nor a reference table; 0A000 foreign keys between it and other sharded tables; 2BP01 views depend on it.';
+
+-- What the hub does. Raises if other sharded tables are in the way.
+CREATE FUNCTION howdah_shards._undistribute_statements(what jsonb) RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    name text := what->>'name';
+    old_name text;
+    shard text := what->'slots'->0->>'shard';
+    parts howdah_shards.part[];
+    base jsonb := '{}';
+    k jsonb;
+    q record;
+    top bigint;
+    t record;
+    columns text;
+BEGIN
+    SELECT n.nspname, c.relname INTO t FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = (what->>'relation')::oid;
+    FOR k IN SELECT howdah_shards._ask(shard, format('SELECT conname, conrelid::regclass AS a, confrelid::regclass AS b
+        FROM pg_catalog.pg_constraint WHERE contype = ''f'' AND conparentid = 0 AND conrelid <> confrelid
+        AND %L::regclass IN (conrelid, confrelid)', name)) LOOP
+        IF EXISTS (SELECT FROM howdah_shards.tables x WHERE x.kind = 'sharded'
+            AND howdah_shards._name(x.relation) = CASE WHEN k->>'a' = name THEN k->>'b' ELSE k->>'a' END) THEN
+            RAISE EXCEPTION 'foreign key "%" is between % and %', k->>'conname', k->>'a', k->>'b' USING ERRCODE = 'feature_not_supported',
+                HINT = format('CALL howdah_shards.run_on_shards(''ALTER TABLE %s DROP CONSTRAINT %I'', hub => false) first.', k->>'a', k->>'conname');
+        END IF;
+    END LOOP;
+    SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts FROM (
+        SELECT (h).* FROM howdah_shards._parts(NULL, t.nspname, t.relname) h
+        WHERE (h).part NOT IN ('constraint', 'index', 'statistics', 'foreign key', 'trigger')
+        UNION ALL
+        SELECT (h).* FROM howdah_shards._parts(shard, t.nspname, t.relname) h
+        WHERE (h).part IN ('constraint', 'index', 'statistics', 'foreign key', 'trigger')) p;
+    FOR q IN SELECT x.name, x.statement::jsonb AS j FROM unnest(parts) x WHERE x.part = 'sequence' LOOP
+        EXECUTE format('SELECT greatest((SELECT max(%I) FROM %s), last_value) FROM %I.%I', q.name, name, q.j->>'schema', q.j->>'name') INTO top;
+        SELECT greatest(top, max((a->>'last_value')::bigint)) INTO top FROM jsonb_array_elements_text(what->'shards') s,
+            howdah_shards._ask(s, format('SELECT last_value FROM %I.%I', q.j->>'schema', q.j->>'name')) a;
+        base := base || jsonb_build_object(q.name, top + 1);
+    END LOOP;
+    SELECT string_agg(format('%I', x.name), ', ' ORDER BY x.ord) INTO columns FROM unnest(parts) x
+    WHERE x.part = 'column' AND NOT EXISTS (SELECT FROM unnest(parts) g WHERE g.part = 'generated' AND g.name = x.name);
+    old_name := format('%I.%I', t.nspname, 'howdah_shards_old_' || (what->>'relation'));
+    RETURN NEXT format('ALTER TABLE %s RENAME TO %I', name, 'howdah_shards_old_' || (what->>'relation'));
+    RETURN QUERY SELECT CASE WHEN x.statement::jsonb->>'identity' <> '' THEN format('ALTER TABLE %s ALTER %I DROP IDENTITY', old_name, x.name)
+        ELSE format('ALTER SEQUENCE %I.%I OWNED BY NONE', x.statement::jsonb->>'schema', x.statement::jsonb->>'name') END
+        FROM unnest(parts) x WHERE x.part = 'sequence';
+    RETURN QUERY SELECT howdah_shards._table_statements(parts, name, NULL, 0, base);
+    RETURN NEXT format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %2$s FROM %s', name, columns, old_name);
+    RETURN NEXT format('DROP TABLE %s', old_name);
+    RETURN QUERY SELECT howdah_shards._shard_statements(parts);
+END
+$$;
+
+-- The switch, which the hub's commit decides.
+CREATE FUNCTION howdah_shards._undistribute(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s record;
+    statement text;
+BEGIN
+    PERFORM howdah_shards._lock(j.what->>'name');
+    FOR s IN SELECT x->>'shard' AS shard, string_agg(howdah_shards._fence(x->>'name'), '; ') AS statements
+        FROM jsonb_array_elements(j.what->'slots') x GROUP BY 1 LOOP
+        PERFORM howdah_shards._exec(s.shard, s.statements);
+    END LOOP;
+    FOR statement IN SELECT howdah_shards._undistribute_statements(j.what) LOOP
+        EXECUTE statement;
+    END LOOP;
+    UPDATE howdah_shards.jobs SET decided = true WHERE id = j.id;
+    PERFORM howdah_shards._note_change();
+END
+$$;
+
+CREATE FUNCTION howdah_shards._settle_undistribute(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    s record;
+BEGIN
+    IF j.decided THEN
+        PERFORM howdah_shards._exec(x, format('DROP TABLE IF EXISTS %s; %s', j.what->>'name', howdah_shards._follow()))
+        FROM jsonb_array_elements_text(j.what->'shards') x;
+    ELSE
+        FOR s IN SELECT x->>'shard' AS shard, string_agg(howdah_shards._unfence(x->>'name'), '; ') AS statements
+            FROM jsonb_array_elements(j.what->'slots') x GROUP BY 1 LOOP
+            PERFORM howdah_shards._exec(s.shard, s.statements);
+        END LOOP;
+    END IF;
+END
+$$;
+
+-- Raises if foreign keys on the shards refer to a reference table.
+CREATE FUNCTION howdah_shards._check_unreferenced(what jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    k jsonb;
+BEGIN
+    SELECT a INTO k FROM jsonb_array_elements_text(what->'shards') s, howdah_shards._ask(s, format('SELECT conname, conrelid::regclass AS a
+        FROM pg_catalog.pg_constraint WHERE contype = ''f'' AND conparentid = 0 AND conrelid <> confrelid AND confrelid = to_regclass(%L)',
+        what->>'name')) a LIMIT 1;
+    IF k IS NOT NULL THEN
+        RAISE EXCEPTION 'foreign key "%" of table % refers to %', k->>'conname', k->>'a', what->>'name'
+            USING ERRCODE = 'dependent_objects_still_exist',
+            HINT = format('CALL howdah_shards.run_on_shards(''ALTER TABLE %s DROP CONSTRAINT %I'', hub => false) first.', k->>'a', k->>'conname');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION howdah_shards._settle_unreference(j howdah_shards.jobs) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    shard text;
+BEGIN
+    FOR shard IN SELECT jsonb_array_elements_text(j.what->'shards') LOOP
+        IF howdah_shards._copy_state(shard, j.what->>'name') IS NOT NULL THEN
+            PERFORM howdah_shards._exec(shard, format('ALTER SUBSCRIPTION %I REFRESH PUBLICATION', howdah_shards._reference_name()), false);
+        END IF;
+        PERFORM howdah_shards._exec(shard, format('DROP TABLE IF EXISTS %s; %s', j.what->>'name', howdah_shards._follow()));
+    END LOOP;
+END
+$$;
+
+-- Drops a replication slot of the hub, if it is there, when its sender has gone.
+CREATE FUNCTION howdah_shards._drop_replication_slot(name text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    FOR i IN 1..200 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM pg_replication_slots s WHERE s.slot_name = name AND s.active);
+        PERFORM pg_sleep(0.05);
+    END LOOP;
+    PERFORM pg_drop_replication_slot(s.slot_name) FROM pg_replication_slots s WHERE s.slot_name = name;
+END
+$$;
+
+CREATE FUNCTION howdah_shards.drop_shard(name text, dry_run boolean DEFAULT false) RETURNS TABLE (server text, statement text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $f$
+#variable_conflict use_column
+DECLARE
+    shard alias FOR name;
+    held bigint;
+    steps howdah_shards.step[];
+BEGIN
+    PERFORM howdah_shards._begin();
+    IF NOT EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = drop_shard.name) THEN
+        RAISE EXCEPTION 'there is no shard "%"', shard USING ERRCODE = 'undefined_object', HINT = 'SELECT * FROM howdah_shards.shards.';
+    END IF;
+    SELECT count(*) INTO held FROM howdah_shards._slots s WHERE s.shard = drop_shard.name;
+    IF held > 0 THEN
+        RAISE EXCEPTION 'shard "%" has slots: %', shard, held USING ERRCODE = 'object_in_use',
+            HINT = 'Move them: SELECT format(''CALL howdah_shards.move_slot(%L, %s, %L)'', "table", slot, ''...'') FROM howdah_shards.placements.';
+    END IF;
+    -- The copies of reference tables, and the hub's slot for them.
+    IF EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L',
+        howdah_shards._reference_name()))) THEN
+        steps := ARRAY[(shard, format('ALTER SUBSCRIPTION %I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I',
+            howdah_shards._reference_name()))::howdah_shards.step];
+    END IF;
+    steps := steps || ARRAY[(NULL, format('SELECT howdah_shards._drop_replication_slot(%L)', howdah_shards._reference_name() || '_'
+        || (SELECT s.number FROM howdah_shards._shards s WHERE s.shard = drop_shard.name)))::howdah_shards.step];
+    steps := steps || ARRAY[(shard, $q$DO 'DECLARE r regclass; BEGIN FOR r IN SELECT m.relation FROM howdah_shard.made m JOIN pg_catalog.pg_class c ON c.oid = m.relation LOOP
+        EXECUTE pg_catalog.format(''DROP TABLE %s CASCADE'', r); END LOOP; DROP SCHEMA howdah_shard CASCADE; END'$q$)::howdah_shards.step,
+        (NULL, format('DROP SERVER %I CASCADE', shard))::howdah_shards.step];
+    IF NOT dry_run THEN
+        PERFORM howdah_shards._run(steps);
+        PERFORM howdah_shards._note_change();
+    END IF;
+    RETURN QUERY SELECT coalesce(x.server, 'hub'), x.statement FROM unnest(steps) x;
+END
+$f$;
+COMMENT ON FUNCTION howdah_shards.drop_shard(text, boolean) IS
+'Ends a shard that has no slots: drops its empty tables there, and the foreign server with its user mappings. With dry_run the
+statements are returned and not run. Errors: 42704 no such shard; 55006 it has slots; 08001 it does not answer (then DROP SERVER
+does the rest, since nothing of the hub''s is there).';
+
+-- Reference tables: the hub publishes them, and each shard has a copy.
+
+CREATE FUNCTION howdah_shards.set_hub(conninfo text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM howdah_shards._settings(conninfo) s WHERE s.name = 'dbname') THEN
+        RAISE EXCEPTION 'conninfo of the hub names no database' USING ERRCODE = 'invalid_parameter_value', HINT = 'Add dbname=...';
+    END IF;
+    INSERT INTO howdah_shards.map AS m (hub) VALUES (conninfo) ON CONFLICT (one) DO UPDATE SET hub = excluded.hub;
+END
+$$;
+COMMENT ON FUNCTION howdah_shards.set_hub(text) IS
+'Says how the shards reach the hub, for reference tables: settings and values of libpq, with a user that has REPLICATION and may
+read those tables. Subscriptions that exist keep theirs (ALTER SUBSCRIPTION ... CONNECTION). Error 22023: conninfo is not understood.';
+
+-- The state of a reference table's copy on a shard: r is ready, null is none.
+CREATE FUNCTION howdah_shards._copy_state(shard text, name text) RETURNS text
+LANGUAGE sql VOLATILE SET search_path = pg_catalog
+AS $$
+    SELECT a->>'state' FROM howdah_shards._ask(shard, format('SELECT r.srsubstate AS state FROM pg_catalog.pg_subscription_rel r
+        JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %L AND r.srrelid = to_regclass(%L)',
+        howdah_shards._reference_name(), name)) a
+$$;
+
+-- The name of the publication on the hub and of the subscriptions on the shards.
+CREATE FUNCTION howdah_shards._reference_name() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$ SELECT format('howdah_shards_%s_%s', (SELECT system_identifier FROM pg_control_system()), d.oid) FROM pg_database d WHERE d.datname = current_database() $$;
+
+-- Raises if a shard lacks the copy of a reference table.
+CREATE FUNCTION howdah_shards._check_references(shard text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    t howdah_shards.tables;
+BEGIN
+    FOR t IN SELECT * FROM howdah_shards.tables x WHERE x.kind = 'reference' LOOP
+        IF howdah_shards._copy_state(shard, howdah_shards._name(t.relation)) IS DISTINCT FROM 'r' THEN
+            RAISE EXCEPTION 'shard "%" has no copy of reference table %', shard, t.relation
+                USING ERRCODE = 'object_not_in_prerequisite_state',
+                HINT = format('CALL howdah_shards.reference_table(%L) makes those that are missing.', t.relation);
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE PROCEDURE howdah_shards.reference_table(relation regclass, dry_run boolean DEFAULT false, INOUT report text[] DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    t record;
+    k record;
+    s record;
+    job bigint;
+    made text;
+    publication text;
+    slot text;
+    steps howdah_shards.step[] := '{}';
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF NOT dry_run THEN
+        CALL howdah_shards.recover();
+        PERFORM howdah_shards._begin();
+    END IF;
+    SELECT c.relkind, c.relpersistence, n.nspname::text, c.relname::text, howdah_shards._name(c.oid) AS name INTO t
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = relation;
+    publication := howdah_shards._reference_name();
+    IF t IS NULL OR t.relkind <> 'r' OR t.relpersistence <> 'p' THEN
+        RAISE EXCEPTION '% is not an ordinary table', relation USING ERRCODE = 'wrong_object_type',
+            HINT = 'A reference table is an ordinary table of the hub; a sharded one becomes that by undistribute_table.';
+    ELSIF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary) THEN
+        RAISE EXCEPTION 'table % has no primary key', relation USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Its changes are replicated by it: ALTER TABLE ... ADD PRIMARY KEY.';
+    ELSIF current_setting('wal_level') <> 'logical' THEN
+        RAISE EXCEPTION 'the hub does not have wal_level = logical' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Reference tables are copied by logical replication: set it and restart the server.';
+    ELSIF (SELECT m.hub FROM howdah_shards.map m) IS NULL THEN
+        RAISE EXCEPTION 'the shards do not know how to reach the hub' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.set_hub(''host=... dbname=... user=... password=...'').';
+    ELSIF NOT EXISTS (SELECT FROM howdah_shards._shards) THEN
+        RAISE EXCEPTION 'there is no shard' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.add_shard(...) first.';
+    END IF;
+    FOR k IN SELECT f.conname, f.confrelid FROM pg_constraint f WHERE f.contype = 'f' AND f.conrelid = relation
+        AND f.confrelid <> relation AND NOT EXISTS (SELECT FROM howdah_shards.tables x WHERE x.relation = f.confrelid) LOOP
+        RAISE EXCEPTION 'foreign key "%" refers to %, which is no reference table', k.conname, k.confrelid::regclass
+            USING ERRCODE = 'feature_not_supported', HINT = 'Make that one a reference table first.';
+    END LOOP;
+    FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
+        PERFORM howdah_shards._check_shard(relation, s.shard, false);
+        CONTINUE WHEN howdah_shards._copy_state(s.shard, t.name) IS NOT NULL;
+        -- What add_shard or an earlier call has made is as it should be.
+        SELECT a->>'made' INTO made FROM howdah_shards._ask(s.shard, format('SELECT (SELECT m.transaction FROM howdah_shard.made m
+            WHERE m.relation = to_regclass(%L)) AS made, to_regclass(%1$L) AS taken', t.name)) a WHERE a->>'taken' IS NOT NULL;
+        IF FOUND AND made IS DISTINCT FROM 'copy' THEN
+            RAISE EXCEPTION 'there is a table % on shard "%"', t.name, s.shard USING ERRCODE = 'duplicate_table',
+                HINT = 'Save what is of use, and drop it there.';
+        END IF;
+        IF NOT FOUND THEN
+            steps := steps || (SELECT array_agg((s.shard, x)::howdah_shards.step ORDER BY ord)
+                FROM howdah_shards._copy_statements(relation) WITH ORDINALITY x(x, ord));
+        END IF;
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = publication) THEN
+        steps := steps || (NULL, format('CREATE PUBLICATION %I', publication))::howdah_shards.step;
+    END IF;
+    IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = publication AND r.prrelid = relation) THEN
+        steps := steps || (NULL, format('ALTER PUBLICATION %I ADD TABLE %s', publication, t.name))::howdah_shards.step;
+    END IF;
+    IF dry_run THEN
+        report := ARRAY(SELECT format('%s: %s', coalesce(x.server, 'hub'), x.statement) FROM unnest(steps) x)
+            || ARRAY(SELECT format('%s: CREATE SUBSCRIPTION %I ..., or ALTER SUBSCRIPTION ... REFRESH PUBLICATION', x.shard, publication)
+                FROM howdah_shards._shards x ORDER BY x.number);
+        RETURN;
+    END IF;
+    job := howdah_shards._new_job('reference', jsonb_build_object('call', 'reference_table'));
+    PERFORM howdah_shards._run(steps);
+    COMMIT;
+
+    FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
+        PERFORM howdah_shards._begin();
+        slot := publication || '_' || s.number;
+        IF NOT EXISTS (SELECT FROM howdah_shards._ask(s.shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L', publication))) THEN
+            PERFORM pg_drop_replication_slot(r.slot_name) FROM pg_replication_slots r WHERE r.slot_name = slot;
+            COMMIT;
+            PERFORM howdah_shards._begin();
+            PERFORM howdah_shards._exec(s.shard, format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %1$I WITH (slot_name = %3$L)',
+                publication, (SELECT m.hub FROM howdah_shards.map m), slot), false);
+        ELSIF howdah_shards._copy_state(s.shard, t.name) IS NULL THEN
+            PERFORM howdah_shards._exec(s.shard, format('ALTER SUBSCRIPTION %I REFRESH PUBLICATION', publication), false);
+        END IF;
+        COMMIT;
+    END LOOP;
+    LOOP
+        PERFORM howdah_shards._begin();
+        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._shards x WHERE howdah_shards._copy_state(x.shard, t.name) IS DISTINCT FROM 'r');
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(0.1);
+    END LOOP;
+    INSERT INTO howdah_shards.tables VALUES (relation, 'reference') ON CONFLICT DO NOTHING;
+    PERFORM howdah_shards._note_change();
+    DELETE FROM howdah_shards.jobs WHERE id = job;
+    COMMIT;
+    report := ARRAY[format('%s is on each shard', t.name)];
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.reference_table(regclass, boolean, text[]) IS
+'Gives each shard a copy of a table of the hub, which follows it by logical replication: for small tables that sharded ones are
+joined with, and refer to. It is written on the hub; the shards refuse writes to their copies (25006), and have its changes a
+moment later. Foreign keys of sharded tables to it are checked on the shards when rows of theirs are written; whoever deletes a
+row of the hub''s table has to see for himself that none refers to it. Repeat it after add_shard. howdah_shards.set_hub first.
+With dry_run, report has the statements. Errors: 42809 not an ordinary table; 55000 no primary key, wal_level of the hub, no
+set_hub, no shard; 0A000 a foreign key to another table; 42P07 a shard has such a table; 08001 a shard does not answer.';
+
 -- Rights: whoever routes may read the map; what changes something is for whom the owner grants it to.
 
 DO $$
@@ -1068,7 +2212,8 @@ BEGIN
 END
 $$;
 GRANT USAGE ON SCHEMA howdah_shards TO PUBLIC;
-GRANT SELECT ON howdah_shards.tables, howdah_shards.map, howdah_shards.routes, howdah_shards.shards, howdah_shards._shards,
+GRANT SELECT (version, lease) ON howdah_shards.map TO PUBLIC;
+GRANT SELECT ON howdah_shards.tables, howdah_shards.routes, howdah_shards.shards, howdah_shards._shards,
     howdah_shards._slots TO PUBLIC;
 
 CREATE EVENT TRIGGER howdah_shards_on_drop ON sql_drop EXECUTE FUNCTION howdah_shards._on_ddl();
