@@ -17,7 +17,7 @@ use pooling::catalog::{Servers, Way};
 use pooling::config::Config;
 use pooling::io::Network;
 use pooling::monitor::ClusterView;
-use pooling::replay::Freshness;
+use pooling::monitor::replay::Freshness;
 use pooling::shared::{Message, Shared};
 
 /// Between rounds while nobody waits, and at most between questions to a replica that is behind.

@@ -8,9 +8,9 @@
 //!   against it. [`reactor::work::work`] takes events and the time, and does all work that they cause.
 //! - [`io`] has the traits of sockets, TLS and the network, [`shared::Outside`] that of threads and files.
 //!   `howdah-pooler` implements them by the system, simulations in [`memory`], driven [`by_hand`].
-//! - [`config`] has the settings in force, [`admin`] the console, [`metrics`] the counts. [`monitor`], [`catalog`] and
-//!   [`replay`] have the results of other threads: the servers' roles, the databases' catalogs, the replicas' replay
-//!   positions.
+//! - [`config`] has the settings in force, [`admin`] the console, [`metrics`] the counts. [`monitor`] and
+//!   [`catalog`] have the results of other threads: the servers' roles, the replicas' replay positions, the databases'
+//!   catalogs.
 //!
 //! ARCHITECTURE.md follows a statement through the files.
 
@@ -43,7 +43,6 @@ pub mod permit;
 pub mod pipeline;
 pub mod pools;
 pub mod reactor;
-pub mod replay;
 pub mod resolve;
 pub mod router;
 pub mod seat;

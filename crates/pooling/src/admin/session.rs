@@ -10,29 +10,10 @@ use wire::frontend::{self, tag};
 use crate::admin::{extended, run};
 use crate::error::Error;
 use crate::pools::leave;
-use crate::state::{Core, sockets};
+use crate::state::Core;
 
 /// The length of the longest message to the console.
 const MAX_MESSAGE: usize = 65_536;
-
-/// Sends a console client the parameters that a server would report.
-pub fn greet_on_console(core: &mut Core, key: ClientKey) {
-    let Some(client) = core.clients.get_mut(key) else { return };
-    for (name, value) in [
-        ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/howdah")),
-        ("client_encoding", "UTF8"),
-        ("server_encoding", "UTF8"),
-        ("DateStyle", "ISO"),
-        ("TimeZone", "GMT"),
-        ("standard_conforming_strings", "on"),
-        ("is_superuser", "on"),
-    ] {
-        backend::write_parameter_status(client.io.out(), name, value);
-    }
-    backend::write_backend_key_data(client.io.out(), 0, &[0; 4]);
-    backend::write_ready_for_query(client.io.out(), Status::Idle);
-    sockets::flush_client(core, key);
-}
 
 /// Works on the messages of a console client.
 pub fn console_input(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {

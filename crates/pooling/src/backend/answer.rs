@@ -50,19 +50,7 @@ pub fn answer_input(core: &mut Core, key: ServerKey, left: &[u8]) -> Step {
             return Step::Took(left.len());
         }
     };
-    let ours = matches!(
-        server.exchange.requests.front(),
-        Some(
-            Request::Prelude
-                | Request::Restore { .. }
-                | Request::Align
-                | Request::Clean
-                | Request::Connect
-                | Request::Settle
-                | Request::Lookup
-                | Request::Role
-        )
-    );
+    let ours = server.exchange.requests.front().is_some_and(Request::is_ours);
     server.exchange.answered |= !ours;
     let Some(message) = left.get(..head.total()) else {
         return begin_long(core, key, head, left, ours);

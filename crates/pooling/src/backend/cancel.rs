@@ -23,10 +23,8 @@ use wire::startup::CancelKey;
 
 use crate::config::SslMode;
 use crate::error::Error;
-use crate::frontend::prepared;
 use crate::io::Io;
-use crate::pipeline::retry;
-use crate::pools::{checkin, connect, leave, pipelines};
+use crate::pools::{checkin, connect, leave, pipelines, prepared, retry};
 use crate::shared::Message;
 use crate::state::server::{Server, State};
 use crate::state::{Core, sockets};

@@ -10,15 +10,14 @@ use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
-use crate::backend::{aligned, cancel, hub, hub_asks, relay};
+use crate::backend::{aligned, cancel, hub, hub_asks};
 use crate::config::PoolMode;
 use crate::error::{Cause, Error, Severity};
 use crate::frontend::looked_up;
 use crate::frontend::replies::undo;
 use crate::monitor::Met;
-use crate::pipeline::retry;
 use crate::pools::close::{self, SERVER_CLOSED};
-use crate::pools::{checkin, connect, leave};
+use crate::pools::{checkin, connect, leave, relay, retry};
 use crate::router::{fingerprints, freshness, members};
 use crate::state::server::{Apart, Server, State};
 use crate::state::{Core, answering, tell};

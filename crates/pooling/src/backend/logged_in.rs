@@ -3,10 +3,10 @@
 use crate::model::keys::ServerKey;
 use crate::model::turn::After;
 
-use crate::backend::{hub, relay};
+use crate::backend::hub;
 use crate::io::Peer;
 use crate::log::{self, Level};
-use crate::pools::{align, grow, reroute, roles, welcome};
+use crate::pools::{align, grow, relay, reroute, roles, welcome};
 use crate::router::{fingerprints, freshness, members};
 use crate::state::Core;
 use crate::state::server::Apart;

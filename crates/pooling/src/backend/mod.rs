@@ -11,4 +11,3 @@ pub mod hub;
 pub mod hub_asks;
 pub mod logged_in;
 pub mod ready;
-pub mod relay;

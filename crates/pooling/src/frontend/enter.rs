@@ -11,13 +11,11 @@ use classify::parameter;
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
-use crate::admin::session;
-use crate::backend::relay;
 use crate::config::{self, AuthType};
 use crate::error::Error;
 use crate::frontend::verify;
 use crate::homes::{CONSOLE, Place};
-use crate::pools::{leave, upkeep, welcome};
+use crate::pools::{leave, relay, upkeep, welcome};
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, Identity, State};
@@ -56,11 +54,30 @@ pub fn enter(core: &mut Core, key: ClientKey) {
         let Some(client) = core.clients.get_mut(key) else { return };
         client.pass_to(State::Console);
         log_login(core, key);
-        return session::greet_on_console(core, key);
+        return greet_on_console(core, key);
     }
     if let Err(refusal) = enter_database(core, key, *proven) {
         leave::fatal(core, key, &refusal);
     }
+}
+
+/// Sends a console client the parameters that a server would report.
+fn greet_on_console(core: &mut Core, key: ClientKey) {
+    let Some(client) = core.clients.get_mut(key) else { return };
+    for (name, value) in [
+        ("server_version", concat!(env!("CARGO_PKG_VERSION"), "/howdah")),
+        ("client_encoding", "UTF8"),
+        ("server_encoding", "UTF8"),
+        ("DateStyle", "ISO"),
+        ("TimeZone", "GMT"),
+        ("standard_conforming_strings", "on"),
+        ("is_superuser", "on"),
+    ] {
+        backend::write_parameter_status(client.io.out(), name, value);
+    }
+    backend::write_backend_key_data(client.io.out(), 0, &[0; 4]);
+    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    sockets::flush_client(core, key);
 }
 
 /// Counts a client among those that are logged in, if it may be.

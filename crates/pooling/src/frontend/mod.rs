@@ -10,7 +10,6 @@ pub mod looked_up;
 pub mod lookup;
 pub mod messages;
 pub mod order;
-pub mod prepared;
 pub mod replies;
 pub mod shapes;
 pub mod startup;

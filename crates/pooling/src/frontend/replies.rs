@@ -10,7 +10,7 @@ use wire::backend::{self, tag};
 use wire::frame::HEADER;
 use wire::sqlstate;
 
-use crate::frontend::prepared::{self, Failed};
+use crate::pools::prepared::{self, Failed};
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server};
 

@@ -12,7 +12,6 @@
 use std::rc::Rc;
 
 use crate::error::{Error, Severity};
-use crate::frontend::prepared;
 use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::statements::{self, There};
 use crate::model::extent::{Said, Unit};
@@ -22,6 +21,7 @@ use crate::model::mark::Mark;
 use crate::model::portals::Portal;
 use crate::model::request::{Described, Request};
 use crate::model::shape::{Fit, Shape};
+use crate::pools::prepared;
 use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;

@@ -107,15 +107,11 @@ impl Request {
         matches!(self, Self::Query(..) | Self::Call { .. } | Self::Sync | Self::Restore { ends_unit: true })
     }
 
-    /// Whether the answer ends with a ReadyForQuery.
-    pub fn ends_unit(&self) -> bool {
+    /// Whether the request is a statement of the pooler's own.
+    pub fn is_ours(&self) -> bool {
         matches!(
             self,
-            Self::Query(..)
-                | Self::Call { .. }
-                | Self::Sync
-                | Self::HiddenSync
-                | Self::Prelude
+            Self::Prelude
                 | Self::Restore { .. }
                 | Self::Align
                 | Self::Clean
@@ -124,6 +120,11 @@ impl Request {
                 | Self::Lookup
                 | Self::Role
         )
+    }
+
+    /// Whether the answer ends with a ReadyForQuery.
+    pub fn ends_unit(&self) -> bool {
+        self.is_ours() || matches!(self, Self::Query(..) | Self::Call { .. } | Self::Sync | Self::HiddenSync)
     }
 
     /// Whether the request changes which statement its client has without a name.

@@ -13,7 +13,7 @@ use crate::config::{Config, Routing};
 use crate::io::Wake;
 use crate::log::{self, Level};
 use crate::monitor::address::Address;
-use crate::replay::{Bell, Freshness};
+use crate::monitor::replay::{Bell, Freshness};
 use crate::sync::lock;
 
 /// An event that a worker has met on a server.

@@ -8,6 +8,8 @@
 
 pub mod address;
 mod board;
+pub mod owed;
+pub mod replay;
 mod view;
 
 pub use address::Address;

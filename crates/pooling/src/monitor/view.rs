@@ -8,7 +8,7 @@ use super::board::Posted;
 use crate::config::Routing;
 use crate::monitor::address::Address;
 use crate::monitor::board::Board;
-use crate::replay::Freshness;
+use crate::monitor::replay::Freshness;
 
 /// The outcome of a look at the board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

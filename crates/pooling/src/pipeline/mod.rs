@@ -1,6 +1,4 @@
 //! Pipelining across clients: units of several clients on one server connection.
 
 pub mod receive;
-pub mod retry;
 pub mod send;
-pub mod spill;

@@ -13,8 +13,7 @@ use wire::sqlstate;
 
 use crate::frontend::replies::{emit_invented, shown_name, write_renamed};
 use crate::metrics::shapes::Shapes;
-use crate::pipeline::retry;
-use crate::pools::counts;
+use crate::pools::{counts, retry};
 use crate::router::{freshness, members};
 use crate::state::client::Client;
 use crate::state::cluster::{SERIALIZABLE, UNLOGGED};

@@ -3,7 +3,7 @@
 use crate::model::keys::{PoolKey, ServerKey};
 
 use crate::error::Cause;
-use crate::pipeline::retry;
+use crate::pools::retry;
 use crate::state::server::{Apart, State};
 use crate::state::{Core, sockets};
 

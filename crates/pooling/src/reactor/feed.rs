@@ -6,10 +6,9 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{Step, Turn};
 
 use crate::admin::session;
-use crate::backend::{answer, hub, relay};
+use crate::backend::{answer, hub};
 use crate::frontend::{challenge, startup};
-use crate::pipeline::spill;
-use crate::pools::connect;
+use crate::pools::{connect, relay, retry};
 use crate::reactor::forward;
 use crate::state::client::State;
 use crate::state::server::State as ServerState;
@@ -43,7 +42,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
         }
     }
     if let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) {
-        spill::spill(server, client, &mut core.schedule);
+        retry::spill(server, client, &mut core.schedule);
     }
     at.min(input.len())
 }

@@ -7,7 +7,7 @@ use crate::model::keys::ServerKey;
 use crate::model::pipeline::Pipeline;
 
 use crate::backend::cancel;
-use crate::pipeline::retry;
+use crate::pools::retry;
 use crate::state::Core;
 
 /// Looks for units at the head that take long, to be answered or to be read: the units behind them are retried

@@ -11,12 +11,12 @@ use wire::sqlstate;
 
 use crate::admin::show::a_second;
 use crate::admin::{obey, suspend};
-use crate::backend::{cancel, down, gone, hub, relay};
+use crate::backend::{cancel, down, gone, hub};
 use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
 use crate::frontend::{accept, looked_up};
 use crate::homes::CONSOLE;
-use crate::pools::{addresses, checks, close, depart, grow, leave, limits, reroute, upkeep, waiting, welcome};
+use crate::pools::{addresses, checks, close, depart, grow, leave, limits, relay, reroute, upkeep, waiting, welcome};
 use crate::reactor::ending;
 use crate::router::fingerprints;
 use crate::state::client::{Client, State as ClientState};

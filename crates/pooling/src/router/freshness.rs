@@ -8,7 +8,7 @@ use classify::{Consistency, Role};
 use wire::backend::Status;
 
 use crate::monitor::ClusterView;
-use crate::replay::NEVER;
+use crate::monitor::replay::NEVER;
 use crate::router::members::place_of;
 use crate::state::client::Client;
 use crate::state::pool::Pool;

@@ -16,7 +16,7 @@ use wire::startup::CancelKey;
 
 use crate::homes::Place;
 use crate::io::{Io, Peer};
-use crate::replay::Owed;
+use crate::monitor::owed::Owed;
 use crate::seat::Seat;
 use crate::state::login::{Login, Phase, Proven};
 use crate::state::traveller::{Bound, Deeds};

@@ -72,19 +72,6 @@ pub fn of_client(client: &Client) -> InHand {
 
 /// The unfinished work on a server connection.
 pub fn of_server(server: &Server) -> InHand {
-    let asks = |request: &Request| {
-        matches!(
-            request,
-            Request::Prelude
-                | Request::Restore { .. }
-                | Request::Align
-                | Request::Clean
-                | Request::Connect
-                | Request::Settle
-                | Request::Lookup
-                | Request::Role
-        )
-    };
     let pipeline = server.pipeline();
     let staged = pipeline.map_or(0, |pipeline| pipeline.stage.len());
     InHand {
@@ -95,7 +82,7 @@ pub fn of_server(server: &Server) -> InHand {
             State::Idle | State::Active(_) | State::Pipelined(_) | State::Relay | State::Hub
         ) || server.cancels.target.is_some()
             || server.cancels.under_way > 0
-            || server.exchange.requests.iter().any(asks),
+            || server.exchange.requests.iter().any(Request::is_ours),
     }
 }
 

@@ -8,7 +8,7 @@ use wire::startup::CancelKey;
 
 use crate::homes::Place;
 use crate::io::Io;
-use crate::replay::Owed;
+use crate::monitor::owed::Owed;
 use crate::seat::Seat;
 
 /// The counts of a client's work.

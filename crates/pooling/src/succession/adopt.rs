@@ -9,8 +9,8 @@ use crate::model::vars::{Tracked, Vars};
 use classify::parameter;
 use wire::startup::CancelKey;
 
+use crate::monitor::owed::Owed;
 use crate::pools::moves;
-use crate::replay::Owed;
 use crate::state::Core;
 use crate::state::adopted::{Adopted, CONSISTENCIES, Definition, ROLES, value_of};
 use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Deeds, Settings, Traveller};

@@ -1,4 +1,4 @@
-//! SHOW CLIENTS: a row for each client that is logged in.
+//! SHOW CLIENTS and SHOW SERVERS: a row for each client that is logged in, or for each server connection.
 
 use wire::backend::ColumnType::{Int8, Text};
 
@@ -70,7 +70,7 @@ pub fn own_row(view: &View<'_>, line: &Line) -> Row {
     row
 }
 
-/// The columns and rows under the console's own name.
+/// The columns and rows of clients under the console's own name.
 pub fn own() -> Table {
     (OWN_COLUMNS, |view| seen(view).map(|line| own_row(view, line)).collect())
 }
@@ -81,4 +81,13 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
 
 fn seen<'a>(view: &View<'a>) -> impl Iterator<Item = &'a Line> {
     view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().filter(|line| line.state != "login"))
+}
+
+/// The columns and rows of server connections under the console's own name.
+pub fn own_servers() -> Table {
+    (OWN_COLUMNS, |view| view.servers().map(|line| own_row(view, line)).collect())
+}
+
+pub fn servers(view: &View<'_>) -> Vec<Row> {
+    view.servers().map(|line| row(view, line)).collect()
 }

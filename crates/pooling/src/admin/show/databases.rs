@@ -28,7 +28,7 @@ pub const COLUMNS: Columns = &[
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     let mut names: Vec<&str> = view.config.databases.keys().map(String::as_str).collect();
-    for pool in view.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
+    for pool in view.pools() {
         if !names.contains(&pool.database.as_str()) {
             names.push(&pool.database);
         }
@@ -47,7 +47,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
 
 fn row(view: &View<'_>, name: &str, entry: &Database) -> Row {
     let settings = &view.config.settings;
-    let servers = view.snapshots.iter().flat_map(|snapshot| &snapshot.servers).filter(|line| line.database == name);
+    let servers = view.servers().filter(|line| line.database == name);
     let clients = view.snapshots.iter().flat_map(|snapshot| &snapshot.clients).filter(|line| line.database == name);
     let paused = lock(&view.shared.orders.paused);
     vec![

@@ -24,7 +24,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    let lines = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers));
+    let lines = view.lines();
     lines
         .map(|line| {
             let (own, other) = line.socket.descriptors;

@@ -16,7 +16,7 @@ pub fn rows(view: &View<'_>) -> Vec<Row> {
         ("databases", view.config.databases.len()),
         ("users", view.config.passwords.len()),
         ("peers", 0),
-        ("pools", pool_parts(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools)).len()),
+        ("pools", pool_parts(view.pools()).len()),
         ("peer_pools", 0),
         ("free_clients", 0),
         ("used_clients", sum(&|snapshot| snapshot.clients.len() - snapshot.login_clients)),

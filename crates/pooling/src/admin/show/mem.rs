@@ -9,7 +9,7 @@ pub const COLUMNS: Columns = &[("name", Text), ("size", Int8), ("used", Int8), (
 pub fn rows(view: &View<'_>) -> Vec<Row> {
     let clients: usize = view.snapshots.iter().map(|snapshot| snapshot.clients.len()).sum();
     let servers: usize = view.snapshots.iter().map(|snapshot| snapshot.servers.len()).sum();
-    let lines = view.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers));
+    let lines = view.lines();
     let held: usize = lines.map(|line| line.socket.held.0 + line.socket.held.1).sum();
     let row = |name: &str, size: usize, used: usize| {
         vec![text(name), number(size), number(used), number(0), number(size * used)]

@@ -17,7 +17,6 @@ mod pgcat;
 mod pools;
 mod prepared;
 mod replicas;
-mod servers;
 mod shapes;
 mod sockets;
 mod state;
@@ -66,7 +65,7 @@ macro_rules! shows {
                     Dialect::Howdah => match self {
                         Self::Clients => Some(clients::own()),
                         Self::Pools => Some(pools::own()),
-                        Self::Servers => Some(servers::own()),
+                        Self::Servers => Some(clients::own_servers()),
                         _ => None,
                     },
                 };
@@ -118,7 +117,7 @@ shows! {
     Pools "POOLS" true pools::COLUMNS, pools::rows;
     Prepared "PREPARED" true prepared::COLUMNS, prepared::rows;
     Replicas "REPLICAS" false replicas::COLUMNS, replicas::rows;
-    Servers "SERVERS" true servers::COLUMNS, servers::rows;
+    Servers "SERVERS" true clients::COLUMNS, clients::servers;
     Shapes "SHAPES" true shapes::COLUMNS, shapes::rows;
     Sockets "SOCKETS" true sockets::COLUMNS, sockets::rows;
     ActiveSockets "ACTIVE_SOCKETS" true sockets::COLUMNS, sockets::active;

@@ -54,7 +54,7 @@ fn pools(view: &View<'_>) -> Vec<Row> {
             number(pool.clients.longest_wait.subsec_micros()),
         ]
     };
-    whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools)).into_iter().map(row).collect()
+    whole_pools(view.pools()).into_iter().map(row).collect()
 }
 
 const CLIENTS: Columns = &[
@@ -119,7 +119,7 @@ const STATS: Columns = &[
 /// those of waiting, which are in microseconds.
 fn stats(view: &View<'_>) -> Vec<Row> {
     let seconds = u128::from(view.config.settings.stats_period.0.as_secs().max(1));
-    let pools = view.snapshots.iter().flat_map(|snapshot| &snapshot.pools);
+    let pools = view.pools();
     pools
         .filter(|pool| pool.part != Part::Clients)
         .map(|pool| {

@@ -45,7 +45,7 @@ pub fn own() -> Table {
 }
 
 fn own_rows(view: &View<'_>) -> Vec<Row> {
-    whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools))
+    whole_pools(view.pools())
         .into_iter()
         .map(|pool| {
             vec![

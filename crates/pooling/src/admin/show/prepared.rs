@@ -15,7 +15,7 @@ pub const COLUMNS: Columns = &[
 ];
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    whole_pools(view.snapshots.iter().flat_map(|snapshot| &snapshot.pools))
+    whole_pools(view.pools())
         .into_iter()
         .map(|pool| {
             vec![

@@ -50,17 +50,9 @@ fn row(view: &View<'_>, line: &Line) -> Row {
 }
 
 pub fn rows(view: &View<'_>) -> Vec<Row> {
-    view.snapshots
-        .iter()
-        .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers).map(|line| row(view, line)))
-        .collect()
+    view.lines().map(|line| row(view, line)).collect()
 }
 
 pub fn active(view: &View<'_>) -> Vec<Row> {
-    view.snapshots
-        .iter()
-        .flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers))
-        .filter(|line| line.socket.held != (0, 0))
-        .map(|line| row(view, line))
-        .collect()
+    view.lines().filter(|line| line.socket.held != (0, 0)).map(|line| row(view, line)).collect()
 }

@@ -52,7 +52,7 @@ pub const PLAIN_COLUMNS: Columns = &[
 /// Totals and the last period's counts, by database.
 pub fn by_database(view: &View<'_>) -> BTreeMap<String, (Totals, Totals)> {
     let mut sums: BTreeMap<String, (Totals, Totals)> = BTreeMap::new();
-    for pool in view.snapshots.iter().flat_map(|snapshot| &snapshot.pools) {
+    for pool in view.pools() {
         let entry = sums.entry(pool.database.clone()).or_default();
         *entry = (entry.0.plus(&pool.totals), entry.1.plus(&pool.period));
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use wire::backend::ColumnType;
 
-use crate::admin::seen::Snapshot;
+use crate::admin::seen::{Line, PoolSeen, Snapshot};
 use crate::config::Config;
 use crate::shared::Shared;
 
@@ -51,6 +51,23 @@ pub struct View<'a> {
     pub now: Instant,
     /// The time since 1970.
     pub date: Duration,
+}
+
+impl View<'_> {
+    /// The parts of pools, as the workers have them.
+    pub fn pools(&self) -> impl Iterator<Item = &PoolSeen> {
+        self.snapshots.iter().flat_map(|snapshot| &snapshot.pools)
+    }
+
+    /// The server connections of all workers.
+    pub fn servers(&self) -> impl Iterator<Item = &Line> {
+        self.snapshots.iter().flat_map(|snapshot| &snapshot.servers)
+    }
+
+    /// The clients and the server connections of all workers.
+    pub fn lines(&self) -> impl Iterator<Item = &Line> {
+        self.snapshots.iter().flat_map(|snapshot| snapshot.clients.iter().chain(&snapshot.servers))
+    }
 }
 
 /// A text.

@@ -7,7 +7,7 @@ use classify::{Consistency, Route};
 
 use crate::config::Routing;
 use crate::monitor::ClusterView;
-use crate::replay::NEVER;
+use crate::monitor::replay::NEVER;
 
 /// The commits that a session's reads must see.
 #[derive(Debug, Clone, Copy, Default)]

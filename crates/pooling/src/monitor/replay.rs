@@ -7,16 +7,12 @@
 //! a read if the session's stamp is not above this number: one comparison for a statement, no question. While there are
 //! no commits, the thread asks nothing. docs/design/servers.md has the reasons.
 
-mod owed;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use balancer::{MAX_SERVERS, Moment, ServerId};
 
 use crate::io::Wake;
-
-pub use owed::Owed;
 
 /// The delay of replicas of which nothing is known.
 const UNKNOWN: u64 = u64::MAX;

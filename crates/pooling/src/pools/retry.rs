@@ -6,12 +6,12 @@ use crate::model::turn::Turn;
 use wire::backend::{self, Status};
 
 use crate::error::{Cause, Error, Severity};
-use crate::frontend::prepared;
 use crate::monitor::Met;
-use crate::pipeline::spill;
-use crate::pools::{leave, pipelines};
+use crate::pools::{leave, pipelines, prepared};
 use crate::router::{freshness, members};
-use crate::state::{Core, answering, tell};
+use crate::state::client::Client;
+use crate::state::server::Server;
+use crate::state::{Core, Schedule, answering, tell};
 
 /// The most times that a unit is retried which was at the head when its server died.
 const ATTEMPTS: u8 = 1;
@@ -67,7 +67,7 @@ pub fn leave(core: &mut Core, key: ServerKey, cause: &Cause) {
     let Some((server, client)) = answering(&mut core.servers, &mut core.clients, key) else { return };
     // What follows comes behind all that the server has answered.
     if server.pipeline().is_some_and(|pipeline| pipeline.forwarded) {
-        spill::spill(server, client, &mut core.schedule);
+        spill(server, client, &mut core.schedule);
     }
     let in_message = server.exchange.passing.0 > 0;
     let member = core.pools.get(server.pool).and_then(|pool| pool.cluster_of.home);
@@ -163,5 +163,28 @@ pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
     let member = core.pools.get(pool).and_then(|pool| pool.cluster_of.home);
     if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client)) {
         client.route.tried.add(id);
+    }
+}
+
+/// The length of an answer beyond which a unit has its pipelined connection to itself until it ends.
+const LONGEST_ANSWER: usize = 65_536;
+
+/// Passes on an answer of a pipelined connection's unit that has grown too long to be kept; the pipelined connection is
+/// the unit's own until it ends.
+pub fn spill(server: &mut Server, client: Option<&mut Client>, schedule: &mut Schedule) {
+    let Some(pipeline) = server.pipeline_mut() else { return };
+    if pipeline.again {
+        return pipeline.drop_answer();
+    }
+    if !pipeline.forwarded && pipeline.stage.len() <= LONGEST_ANSWER {
+        return;
+    }
+    (pipeline.forwarded, pipeline.closed) = (true, true);
+    match pipeline.head().zip(client) {
+        Some((key, client)) => {
+            pipeline.pass_answer(client.io.out());
+            schedule.unflushed.push(Turn::Client(key));
+        }
+        None => pipeline.drop_answer(),
     }
 }
