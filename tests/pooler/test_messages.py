@@ -63,6 +63,13 @@ what forgets all in its unit leaves what stands behind it
 DEALLOCATE ALL by a Query within a unit
 > P s: SELECT 'new to the server' | Q DEALLOCATE ALL | P t: SELECT 2 | S || B t | E | S | B s | S
 < 1 C:DEALLOCATE ALL Z:I 1 Z:I || 2 D:2 C:SELECT 1 Z:I E:26000 Z:I
+DEALLOCATE ALL behind what the pooler answers itself
+> P s: SELECT 1 | S || C s | Q DEALLOCATE ALL | P s: SELECT 2 | B s | E | S || B s | E | S
+< 1 Z:I || 3 C:DEALLOCATE ALL Z:I 1 2 D:2 C:SELECT 1 Z:I || 2 D:2 C:SELECT 1 Z:I
+> P t: SELECT 2 | Q DEALLOCATE ALL | P t: SELECT 2 | S | B t | E | S || B t | E | S || B s | S
+< 1 C:DEALLOCATE ALL Z:I 1 Z:I 2 D:2 C:SELECT 1 Z:I || 2 D:2 C:SELECT 1 Z:I || E:26000 Z:I
+> C t | Q DISCARD ALL | P s: SELECT 2 | S | B s | E | S
+< 3 C:DISCARD ALL Z:I 1 Z:I 2 D:2 C:SELECT 1 Z:I
 names behind DEALLOCATE ALL in a block are free
 > P s: SELECT 'old' | B s | E | S || Q BEGIN || Q DEALLOCATE ALL; SELECT 1 | P s: SELECT 'new' | B s | E | S
 < 1 2 D:old C:SELECT 1 Z:I || C:BEGIN Z:T || C:DEALLOCATE ALL T D:1 C:SELECT 1 Z:T 1 2 D:new C:SELECT 1 Z:T

@@ -96,6 +96,10 @@ fn note(
     verdict: Option<Arc<Verdict>>,
     now: Instant,
 ) {
+    if matches!(head.tag, tag::QUERY | tag::FUNCTION_CALL) {
+        // It is a unit of its own where the server has got nothing before it: what the client says next is another one.
+        client.input.unsynced &= server.exchange.requests.are_within_unit();
+    }
     match head.tag {
         tag::QUERY => {
             begin(client, server, now);

@@ -43,8 +43,7 @@ impl Requests {
     /// Adds a request that was sent.
     pub fn push_back(&mut self, request: Request) {
         // A Query within a unit of the extended protocol: what it ends depends on the version of the server.
-        let is_within =
-            self.latest(Mark::Ends) < self.sent && matches!(request, Request::Query(..) | Request::Call { .. });
+        let is_within = self.are_within_unit() && matches!(request, Request::Query(..) | Request::Call { .. });
         // A Sync may end a block that such a Query has opened.
         let ends_block = matches!(request, Request::Sync) && self.latest(Mark::Alone) > 0 && !self.has(Mark::Alone);
         self.sent += 1;
@@ -105,6 +104,11 @@ impl Requests {
     /// Whether one of the requests of the unit that has not been ended has this mark.
     pub fn has_in_unit(&self, mark: Mark) -> bool {
         self.has(mark) && self.latest(mark) > self.latest(Mark::Ends)
+    }
+
+    /// Whether a unit has begun that no request has ended. What the pooler has answered at once has begun none.
+    pub fn are_within_unit(&self) -> bool {
+        self.latest(Mark::Ends) < self.sent
     }
 
     /// Whether one of the requests of a unit that has been ended has this mark.
