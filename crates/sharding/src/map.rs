@@ -1,0 +1,145 @@
+//! The map of sharded tables, as the hub's view `howdah_shards.routes` gives it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The types of keys by which the pooler can find a row's shard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyType {
+    /// smallint, integer or bigint.
+    Integer,
+    /// text or character varying, of a deterministic collation.
+    Text,
+    /// uuid
+    Uuid,
+    /// date
+    Date,
+    /// timestamp without time zone
+    Timestamp,
+    /// timestamp with time zone
+    TimestampTz,
+}
+
+impl KeyType {
+    /// The type of this name, as `format_type` writes it.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "smallint" | "integer" | "bigint" => Self::Integer,
+            "text" | "character varying" => Self::Text,
+            "uuid" => Self::Uuid,
+            "date" => Self::Date,
+            "timestamp without time zone" => Self::Timestamp,
+            "timestamp with time zone" => Self::TimestampTz,
+            _ => return None,
+        })
+    }
+}
+
+/// A table of which each shard has some partitions.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Table {
+    /// Its name.
+    pub name: Box<str>,
+    /// The name of its key.
+    pub key: Box<str>,
+    /// The type of its key.
+    pub key_type: KeyType,
+    /// The place of its key among its columns, the first in place 0.
+    pub place: usize,
+    /// The shard of each slot, by its number in [`Map::shards`].
+    pub slots: Vec<usize>,
+}
+
+/// A table that the map knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// It is distributed over the shards.
+    Sharded(Arc<Table>),
+    /// All shards have all of it, written by the hub.
+    Reference,
+}
+
+/// One version of the map.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Map {
+    /// The names of the shards.
+    pub shards: Vec<Box<str>>,
+    tables: HashMap<Box<str>, Vec<(Box<str>, Entry)>>,
+}
+
+/// A row of the map that cannot be used.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed(
+    /// What is wrong with it.
+    pub String,
+);
+
+/// A row of `howdah_shards.routes`: schema, table, kind, key, its type, its position, modulus, slot, shard; what is NULL
+/// is empty.
+pub type Row<'a> = [&'a str; 9];
+
+impl Map {
+    /// The query of [`Map::from_rows`].
+    pub const QUERY: &str = "SELECT schema_name, table_name, kind, coalesce(key_name, ''), coalesce(key_type, ''), \
+        coalesce(key_position::text, ''), coalesce(modulus::text, ''), coalesce(slot::text, ''), \
+        coalesce(shard, '') FROM howdah_shards.routes ORDER BY 1, 2, 8";
+
+    /// The map of these rows.
+    ///
+    /// # Errors
+    /// [`Malformed`] for a key of an unknown type, a slot without a shard or outside of its table's modulus.
+    pub fn from_rows<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Result<Self, Malformed> {
+        let mut map = Self::default();
+        let mut slots: HashMap<(&str, &str), (Row<'_>, Vec<Option<usize>>)> = HashMap::new();
+        for row @ [schema, table, kind, _, _, _, modulus, slot, shard] in rows {
+            if kind == "reference" {
+                map.tables.entry(table.into()).or_default().push((schema.into(), Entry::Reference));
+                continue;
+            }
+            let wrong = |what: &str| Malformed(format!("table {schema}.{table}: {what}"));
+            let modulus: usize = modulus.parse().map_err(|_| wrong("its modulus is no number"))?;
+            let slot: usize = slot.parse().map_err(|_| wrong("a slot is no number"))?;
+            let number = map.shards.iter().position(|known| **known == *shard).unwrap_or_else(|| {
+                map.shards.push(shard.into());
+                map.shards.len() - 1
+            });
+            let (_, of_table) =
+                slots.entry((schema, table)).or_insert_with(|| (row, vec![None; modulus.min(65_536)]));
+            *of_table.get_mut(slot).ok_or_else(|| wrong("a slot is outside of its modulus"))? = Some(number);
+        }
+        for ((schema, name), ([_, _, _, key, key_type, place, ..], of_table)) in slots {
+            let wrong = |what: &str| Malformed(format!("table {schema}.{name}: {what}"));
+            let table = Table {
+                name: name.into(),
+                key: key.into(),
+                key_type: KeyType::named(key_type).ok_or_else(|| wrong("the type of its key is not supported"))?,
+                place: place
+                    .parse()
+                    .ok()
+                    .and_then(|place: usize| place.checked_sub(1))
+                    .ok_or_else(|| wrong("the position of its key is no number from 1 on"))?,
+                slots: of_table
+                    .into_iter()
+                    .collect::<Option<_>>()
+                    .ok_or_else(|| wrong("a slot is on no shard"))?,
+            };
+            map.tables.entry(name.into()).or_default().push((schema.into(), Entry::Sharded(Arc::new(table))));
+        }
+        Ok(map)
+    }
+
+    /// The tables that a name may mean; without a schema in any schema.
+    pub fn tables(&self, schema: Option<&str>, name: &str) -> impl Iterator<Item = &Entry> {
+        self.tables
+            .get(name)
+            .into_iter()
+            .flatten()
+            .filter(move |(known, _)| schema.is_none_or(|schema| schema == known.as_ref()))
+            .map(|(_, entry)| entry)
+    }
+
+    /// Whether it has no tables.
+    pub fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+}

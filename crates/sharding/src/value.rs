@@ -1,0 +1,189 @@
+//! The values of keys: literals and parameters, and their slots.
+
+use crate::hash;
+use crate::map::{KeyType, Table};
+
+/// Where the value of a key stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// An integer.
+    Integer(i64),
+    /// A string without a type of its own, which is read as the key's type.
+    Untyped(String),
+    /// A string with a type.
+    Typed(KeyType, String),
+    /// A parameter.
+    Parameter {
+        /// Its number, from 1 on.
+        number: usize,
+        /// The type that a cast gives to it.
+        cast: Option<KeyType>,
+        /// Whether its type is that of its cast, or of the key, if the client declares none.
+        certain: bool,
+    },
+}
+
+/// The parameters of one execution.
+pub trait Parameters {
+    /// The type that the client has declared for a parameter, by its number from 1 on: the type's OID, or 0.
+    fn declared(&self, number: usize) -> u32;
+    /// Whether a parameter is in binary format, and its value unless it is NULL; none if it is missing.
+    fn value(&self, number: usize) -> Option<(bool, Option<&[u8]>)>;
+    /// Whether the client sends text as the servers store it: both in UTF-8.
+    fn is_utf8(&self) -> bool;
+}
+
+/// No parameters: a statement of the simple protocol.
+#[derive(Debug, Clone, Copy)]
+pub struct Literals {
+    /// Whether the client sends text as the servers store it: both in UTF-8.
+    pub is_utf8: bool,
+}
+
+impl Parameters for Literals {
+    fn declared(&self, _: usize) -> u32 {
+        0
+    }
+
+    fn value(&self, _: usize) -> Option<(bool, Option<&[u8]>)> {
+        None
+    }
+
+    fn is_utf8(&self) -> bool {
+        self.is_utf8
+    }
+}
+
+impl Source {
+    /// The shard of the row with this key, by its number in the map; none if that is not certain.
+    pub fn shard(&self, table: &Table, parameters: &impl Parameters) -> Option<usize> {
+        let hash = self.hash(table.key_type, parameters)?;
+        let slot = hash::slot(hash, table.slots.len() as u64);
+        table.slots.get(usize::try_from(slot).ok()?).copied()
+    }
+
+    fn hash(&self, key: KeyType, parameters: &impl Parameters) -> Option<u64> {
+        match self {
+            Self::Integer(value) => (key == KeyType::Integer).then(|| hash::integer(*value)),
+            Self::Untyped(text) => of_text(key, text.as_bytes(), parameters.is_utf8()),
+            Self::Typed(given, text) if *given == key => of_text(key, text.as_bytes(), parameters.is_utf8()),
+            Self::Typed(..) => None,
+            Self::Parameter { number, cast, certain } => {
+                let declared = parameters.declared(*number);
+                let given = match (declared, cast) {
+                    // The server takes the type of what the parameter is compared with, or of its cast.
+                    (0, _) if !certain => return None,
+                    (0, cast) => cast.unwrap_or(key),
+                    (declared, None) => of_oid(declared)?,
+                    (declared, Some(cast)) => of_oid(declared).filter(|given| given == cast)?,
+                };
+                let (binary, value) = parameters.value(*number)?;
+                let value = value.filter(|_| given == key)?;
+                if binary { of_binary(key, value, parameters.is_utf8()) } else {
+                    of_text(key, value, parameters.is_utf8())
+                }
+            }
+        }
+    }
+}
+
+/// The type of this OID, if keys are compared with it as with their own.
+fn of_oid(oid: u32) -> Option<KeyType> {
+    Some(match oid {
+        20 | 21 | 23 => KeyType::Integer,
+        25 | 1043 => KeyType::Text,
+        1082 => KeyType::Date,
+        1114 => KeyType::Timestamp,
+        1184 => KeyType::TimestampTz,
+        2950 => KeyType::Uuid,
+        _ => return None,
+    })
+}
+
+/// The hash of a value in binary format.
+fn of_binary(key: KeyType, value: &[u8], is_utf8: bool) -> Option<u64> {
+    let wide = || value.try_into().ok().map(i64::from_be_bytes);
+    let middle = || value.try_into().ok().map(i32::from_be_bytes).map(i64::from);
+    let narrow = || value.try_into().ok().map(i16::from_be_bytes).map(i64::from);
+    match key {
+        KeyType::Integer => wide().or_else(middle).or_else(narrow).map(hash::integer),
+        KeyType::Date => middle().map(hash::integer),
+        KeyType::Timestamp | KeyType::TimestampTz => wide().map(hash::integer),
+        KeyType::Uuid => (value.len() == 16).then(|| hash::bytes(value)),
+        KeyType::Text => of_text(key, value, is_utf8),
+    }
+}
+
+/// The hash of a value in text format, if it is written in a way that means the same in every session.
+fn of_text(key: KeyType, value: &[u8], is_utf8: bool) -> Option<u64> {
+    match key {
+        KeyType::Integer => decimal(value.trim_ascii()).map(hash::integer),
+        KeyType::Text => (is_utf8 || value.is_ascii()).then(|| hash::bytes(value)),
+        KeyType::Uuid => uuid(value).map(|uuid| hash::bytes(&uuid)),
+        KeyType::Date => date(value).map(hash::integer),
+        KeyType::Timestamp => timestamp(value).map(hash::integer),
+        // It depends on the session's time zone.
+        KeyType::TimestampTz => None,
+    }
+}
+
+/// A decimal number without digits that are grouped, which versions before 16 refuse.
+fn decimal(value: &[u8]) -> Option<i64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// A UUID in its usual form, or without hyphens.
+fn uuid(value: &[u8]) -> Option<[u8; 16]> {
+    let hyphens = [8, 13, 18, 23];
+    if value.len() != 32 && (value.len() != 36 || !hyphens.iter().all(|&place| value.get(place) == Some(&b'-'))) {
+        return None;
+    }
+    let mut digits = value.iter().enumerate().filter(|(place, _)| value.len() == 32 || !hyphens.contains(place));
+    let mut digit = || digits.next().and_then(|(_, &digit)| char::from(digit).to_digit(16));
+    let mut uuid = [0; 16];
+    for byte in &mut uuid {
+        *byte = u8::try_from(digit()? << 4 | digit()?).ok()?;
+    }
+    Some(uuid)
+}
+
+/// The digits of a field, all of them.
+fn number(value: &[u8]) -> Option<i64> {
+    if value.iter().all(u8::is_ascii_digit) { decimal(value) } else { None }
+}
+
+/// The days from 2000-01-01 to a date that is written `YYYY-MM-DD`, which every DateStyle reads alike.
+fn date(value: &[u8]) -> Option<i64> {
+    let [year @ .., b'-', m1, m2, b'-', d1, d2] = value else { return None };
+    if year.len() != 4 {
+        return None;
+    }
+    let (year, month, day) = (number(year)?, number(&[*m1, *m2])?, number(&[*d1, *d2])?);
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let days = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let month = usize::try_from(month - 1).ok()?;
+    if year < 1 || day < 1 || day > *days.get(month)? {
+        return None;
+    }
+    let before: i64 = days.iter().take(month).sum();
+    let years = year - 1;
+    // Day 730,119 of the Gregorian calendar is 2000-01-01.
+    Some(years * 365 + years / 4 - years / 100 + years / 400 + before + day - 1 - 730_119)
+}
+
+/// The microseconds from 2000-01-01 to a time that is written `YYYY-MM-DD HH:MM:SS`, with up to six more digits.
+fn timestamp(value: &[u8]) -> Option<i64> {
+    let (day, time) = value.split_at_checked(10)?;
+    let [b' ' | b'T', h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = time else { return None };
+    let (hour, minute, second) = (number(&[*h1, *h2])?, number(&[*m1, *m2])?, number(&[*s1, *s2])?);
+    let fraction = match rest {
+        [] => 0,
+        [b'.', digits @ ..] if (1..=6).contains(&digits.len()) => {
+            number(digits)? * 10_i64.pow(6 - u32::try_from(digits.len()).ok()?)
+        }
+        _ => return None,
+    };
+    let valid = hour < 24 && minute < 60 && second < 60;
+    valid.then_some(())?;
+    Some((date(day)? * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000 + fraction)
+}

@@ -1,0 +1,275 @@
+//! Statements and what they need to be of one shard. The slots are those that PostgreSQL's `satisfies_hash_partition` names.
+
+use classify::Catalog;
+use sharding::{KeyType, Literals, Map, Parameters, Reason, Source, Table, prove};
+
+const SLOTS: usize = 32;
+
+fn table(key_type: KeyType) -> Table {
+    Table { name: "t".into(), key: "k".into(), key_type, place: 0, slots: (0..SLOTS).collect() }
+}
+
+#[test]
+fn slots_are_those_of_postgresql() {
+    let utf8 = Literals { is_utf8: true };
+    for (key, text, slot) in [
+        (KeyType::Integer, "0", 16),
+        (KeyType::Integer, "1", 24),
+        (KeyType::Integer, "-1", 5),
+        (KeyType::Integer, " 42 ", 2),
+        (KeyType::Integer, "2147483648", 22),
+        (KeyType::Integer, "-2147483649", 31),
+        (KeyType::Integer, "9223372036854775807", 22),
+        (KeyType::Text, "", 6),
+        (KeyType::Text, "a", 30),
+        (KeyType::Text, "hello", 20),
+        (KeyType::Text, "twelve bytes", 22),
+        (KeyType::Text, "thirteen byte", 22),
+        (KeyType::Text, "häßlich", 31),
+        (KeyType::Text, "a text of more than twenty-four bytes", 21),
+        (KeyType::Uuid, "00000000-0000-0000-0000-000000000000", 5),
+        (KeyType::Uuid, "A0EEBC999C0B4EF8BB6D6BB9BD380A11", 16),
+        (KeyType::Date, "2000-01-01", 16),
+        (KeyType::Date, "2026-11-29", 19),
+        (KeyType::Date, "1999-12-31", 5),
+        (KeyType::Date, "1900-03-01", 13),
+        (KeyType::Date, "2024-02-29", 7),
+        (KeyType::Timestamp, "2000-01-01 00:00:00", 16),
+        (KeyType::Timestamp, "2026-11-29T12:34:56.789", 7),
+        (KeyType::Timestamp, "1969-12-31 23:59:59.000001", 20),
+    ] {
+        let source = Source::Untyped(text.to_owned());
+        assert_eq!(source.shard(&table(key), &utf8), Some(slot), "{key:?} {text}");
+    }
+    for (key, text) in [
+        (KeyType::Integer, "5.0"),
+        (KeyType::Integer, "0x10"),
+        (KeyType::Integer, "1_000"),
+        (KeyType::Integer, ""),
+        (KeyType::Uuid, "a0eebc99-9c0b4ef8-bb6d-6bb9-bd380a11"),
+        (KeyType::Uuid, "g0000000000000000000000000000000"),
+        (KeyType::Date, "29.11.2026"),
+        (KeyType::Date, "2023-02-29"),
+        (KeyType::Date, "2026-11-29 BC"),
+        (KeyType::Date, "infinity"),
+        (KeyType::Timestamp, "2026-11-29 12:34:56+01"),
+        (KeyType::Timestamp, "2026-11-29 24:00:00"),
+        (KeyType::Timestamp, "now"),
+        (KeyType::TimestampTz, "2026-11-29 12:34:56"),
+    ] {
+        assert_eq!(Source::Untyped(text.to_owned()).shard(&table(key), &utf8), None, "{key:?} {text}");
+    }
+    let latin = Literals { is_utf8: false };
+    assert_eq!(Source::Untyped("häßlich".to_owned()).shard(&table(KeyType::Text), &latin), None);
+    assert_eq!(Source::Untyped("hello".to_owned()).shard(&table(KeyType::Text), &latin), Some(20));
+}
+
+/// Tables a and b with the key k, an integer; d with a date; r on all shards; `local` and a view on the hub alone.
+fn known() -> (Map, Catalog) {
+    let numbers: Vec<String> = (0..SLOTS).map(|slot| slot.to_string()).collect();
+    let mut rows = vec![["public", "r", "reference", "", "", "", "", "", ""]];
+    for (table, key_type) in [("a", "bigint"), ("b", "integer"), ("d", "date"), ("z", "timestamp without time zone")] {
+        for slot in &numbers {
+            rows.push(["public", table, "sharded", "k", key_type, "1", "32", slot, slot]);
+        }
+    }
+    let mut catalog = vec![["version", "", "180001", "", ""], ["function", "public", "mine", "s", ""]];
+    for name in ["a", "b", "d", "z", "r", "local", "two"] {
+        catalog.push(["relation", "public", name, "plain", ""]);
+    }
+    catalog.push(["relation", "other", "two", "plain", ""]);
+    for (name, flag) in [("lower", "i"), ("count", "i"), ("now", "s"), ("random", "v"), ("nextval", "v"), ("sum", "i")] {
+        catalog.push(["function", "pg_catalog", name, flag, ""]);
+    }
+    catalog.push(["function", "public", "pure", "i", ""]);
+    (Map::from_rows(rows).unwrap(), Catalog::from_rows(catalog).unwrap())
+}
+
+/// The shard of a statement: its number, "hub", or the reason.
+fn route(sql: &str, parameters: &impl Parameters) -> String {
+    let (map, catalog) = known();
+    let proof = prove(sql, &map, &catalog);
+    match proof.shard(parameters) {
+        Ok(Some(shard)) => map.shards[shard].to_string(),
+        Ok(None) => "hub".to_owned(),
+        Err(reason) => format!("{}{reason:?}", if proof.writes { "refused: " } else { "" }),
+    }
+}
+
+#[test]
+fn statements_are_proved_by_their_keys() {
+    for sql in [
+        "SELECT * FROM a WHERE k = 42",
+        "SELECT * FROM public.a WHERE 42 = a.k AND v > 1",
+        "SELECT * FROM a WHERE public.a.k = '42'",
+        "SELECT * FROM a x WHERE x.k = 42::bigint AND (v = 1 OR true)",
+        "SELECT * FROM a x, b y WHERE x.k = 42 AND y.k = x.k",
+        "SELECT * FROM a JOIN b ON a.k = b.k WHERE b.k = 42",
+        "SELECT * FROM a JOIN b USING (k) WHERE k = 42",
+        "SELECT * FROM a LEFT JOIN b USING (k) WHERE k = 42",
+        "SELECT * FROM a LEFT JOIN b ON b.k = a.k WHERE a.k = 42",
+        "SELECT * FROM b RIGHT JOIN a ON b.k = a.k WHERE a.k = 42",
+        "SELECT * FROM a LEFT JOIN (b JOIN b c ON b.k = c.k) ON b.k = a.k WHERE a.k = 42",
+        "SELECT * FROM a FULL JOIN b ON a.v = b.v WHERE a.k = 42 AND b.k = 42",
+        "SELECT * FROM a WHERE k IN (42, 42)",
+        "SELECT * FROM a WHERE k = ANY (ARRAY[42])",
+        "SELECT * FROM a WHERE k = 42 AND EXISTS (SELECT FROM b WHERE b.k = a.k)",
+        "SELECT (SELECT count(*) FROM b WHERE b.k = x.k) FROM a x WHERE x.k = 42",
+        "SELECT * FROM (SELECT * FROM a WHERE k = 42) s JOIN r ON r.i = s.i",
+        "WITH s AS (SELECT * FROM a WHERE k = 42) SELECT * FROM s",
+        "WITH s AS (INSERT INTO a (k) VALUES (42) RETURNING k) SELECT * FROM s",
+        "SELECT * FROM a WHERE k = 42 UNION ALL SELECT * FROM b WHERE k = 42",
+        "INSERT INTO a VALUES (42, 'x')",
+        "INSERT INTO a (v, k) VALUES ('x', 42), ('y', 42) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING *",
+        "UPDATE a SET v = lower(v) WHERE k = 42 RETURNING v",
+        "UPDATE a SET v = b.v FROM b WHERE a.k = b.k AND b.k = 42",
+        "DELETE FROM a USING b WHERE a.k = 42 AND b.k = a.k",
+        "SELECT * FROM a WHERE k = 42 FOR UPDATE",
+        "EXPLAIN SELECT * FROM a WHERE k = 42",
+        "DECLARE c CURSOR FOR SELECT * FROM a WHERE k = 42",
+        "COPY (SELECT * FROM a WHERE k = 42) TO STDOUT",
+        "SELECT pure(v), now() FROM a WHERE k = 42",
+        "SELECT 1; SELECT * FROM a WHERE k = 42",
+    ] {
+        assert_eq!(route(sql, &Literals { is_utf8: true }), "2", "{sql}");
+    }
+}
+
+#[test]
+fn what_is_not_proved_says_why() {
+    let no_key = |table: &str| format!("NoKey(\"{table}\", \"k\")");
+    for (sql, expected) in [
+        ("SELECT 1", "hub".to_owned()),
+        ("SELECT * FROM r", "hub".to_owned()),
+        ("INSERT INTO r VALUES (1)", "hub".to_owned()),
+        ("SELECT * FROM local JOIN r ON true WHERE mine() = 1", "hub".to_owned()),
+        ("CREATE TABLE fresh (k int)", "hub".to_owned()),
+        ("SELECT * FROM a", no_key("a")),
+        ("SELECT * FROM a WHERE k = 42 OR v = 1", no_key("a")),
+        ("SELECT * FROM a WHERE NOT k = 42", no_key("a")),
+        ("SELECT * FROM a WHERE k = 42.0", no_key("a")),
+        ("SELECT * FROM a WHERE k > 42", no_key("a")),
+        ("SELECT * FROM a WHERE k = NULL", no_key("a")),
+        ("SELECT * FROM a WHERE k = v", no_key("a")),
+        ("SELECT * FROM a WHERE v = 42", no_key("a")),
+        ("SELECT * FROM a, b WHERE a.k = 42", no_key("b")),
+        ("SELECT * FROM a JOIN b ON a.v = b.v AND b.v = 42", no_key("a")),
+        ("SELECT * FROM a LEFT JOIN b ON a.k = 42 AND b.k = 42", no_key("a")),
+        ("SELECT * FROM a LEFT JOIN b ON a.k = b.k WHERE b.k = 42", no_key("a")),
+        ("SELECT * FROM a LEFT JOIN b ON a.v = b.v WHERE a.k = 42", no_key("b")),
+        ("SELECT * FROM a FULL JOIN b ON a.k = b.k WHERE a.k = 42", no_key("b")),
+        ("SELECT * FROM a WHERE k = 42 AND EXISTS (SELECT FROM b WHERE b.v = a.v)", no_key("b")),
+        ("SELECT * FROM a WHERE EXISTS (SELECT FROM b WHERE b.k = 42 AND a.k = 42)", no_key("a")),
+        ("SELECT * FROM a WHERE k IN (SELECT k FROM b WHERE k = 42)", no_key("a")),
+        ("SELECT * FROM (SELECT * FROM a) a WHERE a.k = 42", no_key("a")),
+        ("WITH b AS (SELECT 42 AS k) SELECT * FROM a, b WHERE a.k = b.k", no_key("a")),
+        ("SELECT * FROM a AS x (v, k) WHERE x.k = 42", "Unfamiliar".to_owned()),
+        ("SELECT * FROM a NATURAL JOIN b WHERE a.k = 42 AND b.k = 42", "Unfamiliar".to_owned()),
+        ("SELECT * FROM a TABLESAMPLE SYSTEM (1) WHERE k = 42", "Unfamiliar".to_owned()),
+        ("SELECT * FROM a JOIN local ON true WHERE a.k = 42", "NotOnShards(\"local\")".to_owned()),
+        ("SELECT * FROM a, pg_class WHERE a.k = 42", "NotOnShards(\"pg_class\")".to_owned()),
+        ("SELECT mine() FROM a WHERE k = 42", "Function(\"mine\")".to_owned()),
+        ("SELECT nextval('s') FROM a WHERE k = 42", "Function(\"nextval\")".to_owned()),
+        ("SELECT unknown(k) FROM a WHERE k = 42", "Function(\"unknown\")".to_owned()),
+        ("SELECT * FROM a WHERE k IN (1, 42)", "Several".to_owned()),
+        ("SELECT * FROM a, b WHERE a.k = 42 AND b.k = 1", "Several".to_owned()),
+        ("SELECT * FROM a WHERE k = 42; SELECT * FROM a WHERE k = 1", "Several".to_owned()),
+        ("SELECT * FROM a WHERE k = 'x'", "Value".to_owned()),
+        ("SELECT * FROM d WHERE k = '29.11.2026'", "Value".to_owned()),
+        ("SELECT * FROM d WHERE k = timestamp '2026-11-29 00:00:00'", "Value".to_owned()),
+        ("SELECT * FROM a WHERE k = $1", "Value".to_owned()),
+        ("INSERT INTO a (v) VALUES (1)", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a (k) VALUES (DEFAULT)", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a (k) VALUES (41 + 1)", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a DEFAULT VALUES", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a SELECT * FROM a WHERE k = 42", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a (k) VALUES (1), (42)", "refused: Several".to_owned()),
+        ("UPDATE a SET v = 1", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("UPDATE a SET k = 42 WHERE k = 42", "refused: KeyChanges(\"a\", \"k\")".to_owned()),
+        ("UPDATE a SET (v, k) = (1, 42) WHERE k = 42", "refused: KeyChanges(\"a\", \"k\")".to_owned()),
+        ("DELETE FROM a", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("WITH s AS (DELETE FROM a RETURNING *) SELECT * FROM s", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE", "refused: Unfamiliar".to_owned()),
+        ("COPY a FROM STDIN", "refused: CopyFrom(\"a\")".to_owned()),
+        ("COPY a TO STDOUT", no_key("a")),
+        ("TRUNCATE a", "refused: Definition(\"a\")".to_owned()),
+        ("ALTER TABLE a ADD v2 int", "refused: Definition(\"a\")".to_owned()),
+        ("CREATE INDEX ON a (v)", "refused: Definition(\"a\")".to_owned()),
+        ("DROP TABLE a", "refused: Definition(\"a\")".to_owned()),
+        ("DROP TABLE IF EXISTS local, public.a", "refused: Definition(\"a\")".to_owned()),
+        ("INSERT INTO local SELECT * FROM a WHERE k = 42", "NotOnShards(\"local\")".to_owned()),
+        ("UPDATE r SET v = a.v FROM a WHERE a.k = 42", "Reference(\"r\")".to_owned()),
+    ] {
+        assert_eq!(route(sql, &Literals { is_utf8: true }), expected, "{sql}");
+    }
+}
+
+/// Parameters with the types that the client declares.
+struct Given(Vec<(u32, bool, Option<Vec<u8>>)>);
+
+impl Parameters for Given {
+    fn declared(&self, number: usize) -> u32 {
+        self.0.get(number - 1).map_or(0, |&(oid, ..)| oid)
+    }
+
+    fn value(&self, number: usize) -> Option<(bool, Option<&[u8]>)> {
+        self.0.get(number - 1).map(|(_, binary, value)| (*binary, value.as_deref()))
+    }
+
+    fn is_utf8(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn parameters_are_read_by_their_types() {
+    let text = |oid: u32, value: &str| (oid, false, Some(value.as_bytes().to_vec()));
+    let binary = |oid: u32, value: &[u8]| (oid, true, Some(value.to_vec()));
+    let by_key = "SELECT * FROM a WHERE k = $1";
+    for (sql, parameters, expected) in [
+        (by_key, vec![text(0, "42")], "2"),
+        (by_key, vec![binary(0, &42_i64.to_be_bytes())], "2"),
+        (by_key, vec![binary(23, &42_i32.to_be_bytes())], "2"),
+        (by_key, vec![binary(21, &42_i16.to_be_bytes())], "2"),
+        (by_key, vec![binary(701, &42_f64.to_be_bytes())], "Value"),
+        (by_key, vec![text(1700, "42")], "Value"),
+        (by_key, vec![(0, false, None)], "Value"),
+        ("SELECT * FROM a WHERE k = $2", vec![text(0, "x"), text(0, "42")], "2"),
+        ("SELECT * FROM a WHERE k = $1::int4", vec![text(0, "42")], "2"),
+        ("SELECT * FROM a WHERE k = $1::int4", vec![text(25, "42")], "Value"),
+        // The parameter is of the type of its first use.
+        ("SELECT * FROM a WHERE f = $1 AND k = $1", vec![binary(0, &42_f64.to_be_bytes())], "Value"),
+        ("SELECT * FROM a WHERE f = $1 AND k = $1::int8", vec![binary(0, &42_f64.to_be_bytes())], "Value"),
+        ("SELECT * FROM a WHERE f = $1 AND k = $1", vec![binary(20, &42_i64.to_be_bytes())], "2"),
+        ("SELECT * FROM a, b WHERE a.k = $1 AND b.k = $1", vec![text(0, "42")], "2"),
+        ("SELECT * FROM a, b WHERE a.k = $1 AND b.k = a.k", vec![text(0, "42")], "2"),
+        ("SELECT * FROM d, z WHERE d.k = $1 AND z.k = $1", vec![text(0, "2026-11-29")], "Value"),
+        ("INSERT INTO a (k, v) VALUES ($1, $2)", vec![text(0, "42"), text(0, "x")], "2"),
+        ("INSERT INTO a (k, v) VALUES ($1, $1)", vec![text(0, "42")], "refused: Value"),
+        ("SELECT * FROM a WHERE k IN ($1, $2)", vec![text(0, "42"), text(0, "1")], "Several"),
+    ] {
+        assert_eq!(route(sql, &Given(parameters)), expected, "{sql}");
+    }
+}
+
+#[test]
+fn a_name_of_several_relations_is_not_proved() {
+    let rows = [["public", "two", "sharded", "k", "bigint", "1", "1", "0", "one"]];
+    let (_, catalog) = known();
+    let map = Map::from_rows(rows).unwrap();
+    let proof = |sql: &str| prove(sql, &map, &catalog).needs;
+    assert_eq!(proof("SELECT * FROM two WHERE k = 1").unwrap_err(), Reason::Ambiguous("two".to_owned()));
+    assert_eq!(proof("DELETE FROM two WHERE k = 1").unwrap_err(), Reason::Ambiguous("two".to_owned()));
+    assert_eq!(proof("SELECT * FROM public.two WHERE k = 1").unwrap().len(), 1);
+    assert_eq!(proof("SELECT * FROM other.two WHERE k = 1"), Ok(vec![]));
+}
+
+#[test]
+fn a_map_that_lacks_a_slot_is_refused() {
+    let row = |slot, key_type| ["public", "a", "sharded", "k", key_type, "1", "2", slot, "one"];
+    let message = |rows: Vec<[&str; 9]>| Map::from_rows(rows).unwrap_err().0;
+    assert_eq!(message(vec![row("0", "bigint")]), "table public.a: a slot is on no shard");
+    assert_eq!(message(vec![row("2", "bigint")]), "table public.a: a slot is outside of its modulus");
+    let of_type = vec![row("0", "numeric"), row("1", "numeric")];
+    assert_eq!(message(of_type), "table public.a: the type of its key is not supported");
+}
