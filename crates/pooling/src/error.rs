@@ -290,6 +290,28 @@ pub enum Error {
     #[error("cannot set a client's parameters on a server: {}", .0.why)]
     SettingsRefused(Cause),
 
+    // Shards.
+    /// A statement that writes rows of sharded tables is not proved to be of one shard.
+    #[error("the statement is not of one shard: {why}")]
+    NotOfOneShard {
+        /// Why.
+        why: String,
+        /// What helps.
+        hint: &'static str,
+    },
+    /// A statement belongs to another shard than the transaction that it is in.
+    #[error("a transaction is of one shard: {0}")]
+    OtherShard(String),
+    /// A statement in a transaction that has failed before its server knew of it.
+    #[error("current transaction is aborted, commands ignored until end of transaction block")]
+    TransactionFailed,
+    /// The map of shards names one that the configuration does not have among the `shards` of the database.
+    #[error("shard \"{0}\" is not among the shards of the database in the pooler's configuration")]
+    NoShardEntry(String),
+    /// The hub has not confirmed the map of shards in time, and statements are not sent by an old one.
+    #[error("the map of the shards of database \"{0}\" is not known: its hub has not answered")]
+    NoShardMap(String),
+
     // Server connections that are lost.
     /// The server connection of the session is lost.
     #[error("server connection lost: {}", .0.why)]
@@ -512,7 +534,10 @@ impl Error {
             SettingValue TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
         PROTOCOL_VIOLATION, Limit, no: ManySockets;
         PROTOCOL_VIOLATION, Machine, yes: HandOver;
-        FEATURE_NOT_SUPPORTED, Client, no: ReplicationOfConsole NoBlocks StatementChanged;
+        FEATURE_NOT_SUPPORTED, Client, no: ReplicationOfConsole NoBlocks StatementChanged NotOfOneShard OtherShard;
+        IN_FAILED_SQL_TRANSACTION, Client, no: TransactionFailed;
+        CONFIG_FILE_ERROR, Administrator, no: NoShardEntry;
+        CANNOT_CONNECT_NOW, Server, yes: NoShardMap;
         INVALID_PARAMETER_VALUE, Client, no: Replication;
         UNTRANSLATABLE_CHARACTER, Client, no: NotificationEncoding;
         IDLE_IN_TRANSACTION_SESSION_TIMEOUT, Limit, no: IdleTransactionTimeout;
@@ -547,6 +572,11 @@ impl Error {
         SUCCESSFUL_COMPLETION, Server, no: Lost LostInTransaction OutcomeUnknown ReplicationLost;
         SUCCESSFUL_COMPLETION, Client, no: StartupRefused SettingsRefused;
         SUCCESSFUL_COMPLETION, Limit, yes: Waited;
+    }
+
+    /// The error for a statement that is not proved to be of one shard.
+    pub fn unsharded(reason: &sharding::Reason) -> Self {
+        Self::NotOfOneShard { why: reason.to_string(), hint: reason.hint() }
     }
 
     /// Its SQLSTATE.
@@ -603,6 +633,9 @@ impl Error {
                 "SHOW SERVERS on the console shows the server connections and the clients that have them"
             }
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
+            Self::NotOfOneShard { hint, .. } => hint,
+            Self::OtherShard(_) => "end the transaction, and write the rows of each shard in one of their own",
+            Self::NoShardEntry(_) => "add it to `shards` of the database, and an entry of this name for its servers",
             Self::NoBlocks => "pool_mode = transaction allows transaction blocks",
             Self::StatementChanged => {
                 "the tables of the statement have changed since it was prepared: prepare it again"

@@ -49,7 +49,7 @@ impl Homes {
     /// the configuration says.
     pub fn deal(&self, config: &Config) {
         let known = lock(&self.spread).names();
-        for database in config.named_databases().chain(&known) {
+        for database in config.named_databases().chain(&known).filter(|name| config.front_of(name) == **name) {
             let wanted = self.wanted(config, database);
             lock(&self.spread).settle(database, wanted);
         }

@@ -80,6 +80,8 @@ pub enum Message {
     Reload,
     /// Something on the board of clusters has changed.
     Clusters,
+    /// A map of shards has been read.
+    ShardMap,
     /// A replica has advanced towards the commits that reads wait for.
     Replayed,
     /// The worker must end, in this way.

@@ -78,6 +78,9 @@ pub struct Malformed(
 /// is empty.
 pub type Row<'a> = [&'a str; 9];
 
+/// A row of a table, and the shards of its slots.
+type Slots<'a> = (Row<'a>, Vec<Option<usize>>);
+
 impl Map {
     /// The query of [`Map::from_rows`].
     pub const QUERY: &str = "SELECT schema_name, table_name, kind, coalesce(key_name, ''), coalesce(key_type, ''), \
@@ -90,7 +93,7 @@ impl Map {
     /// [`Malformed`] for a key of an unknown type, a slot without a shard or outside of its table's modulus.
     pub fn from_rows<'a>(rows: impl IntoIterator<Item = Row<'a>>) -> Result<Self, Malformed> {
         let mut map = Self::default();
-        let mut slots: HashMap<(&str, &str), (Row<'_>, Vec<Option<usize>>)> = HashMap::new();
+        let mut slots: HashMap<(&str, &str), Slots<'_>> = HashMap::new();
         for row @ [schema, table, kind, _, _, _, modulus, slot, shard] in rows {
             if kind == "reference" {
                 map.tables.entry(table.into()).or_default().push((schema.into(), Entry::Reference));
@@ -103,8 +106,7 @@ impl Map {
                 map.shards.push(shard.into());
                 map.shards.len() - 1
             });
-            let (_, of_table) =
-                slots.entry((schema, table)).or_insert_with(|| (row, vec![None; modulus.min(65_536)]));
+            let (_, of_table) = slots.entry((schema, table)).or_insert_with(|| (row, vec![None; modulus.min(65_536)]));
             *of_table.get_mut(slot).ok_or_else(|| wrong("a slot is outside of its modulus"))? = Some(number);
         }
         for ((schema, name), ([_, _, _, key, key_type, place, ..], of_table)) in slots {
@@ -118,10 +120,7 @@ impl Map {
                     .ok()
                     .and_then(|place: usize| place.checked_sub(1))
                     .ok_or_else(|| wrong("the position of its key is no number from 1 on"))?,
-                slots: of_table
-                    .into_iter()
-                    .collect::<Option<_>>()
-                    .ok_or_else(|| wrong("a slot is on no shard"))?,
+                slots: of_table.into_iter().collect::<Option<_>>().ok_or_else(|| wrong("a slot is on no shard"))?,
             };
             map.tables.entry(name.into()).or_default().push((schema.into(), Entry::Sharded(Arc::new(table))));
         }

@@ -53,7 +53,9 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoKey(table, key) => write!(f, "no condition restricts table \"{table}\" to a value of its key \"{key}\""),
+            Self::NoKey(table, key) => {
+                write!(f, "no condition restricts table \"{table}\" to a value of its key \"{key}\"")
+            }
             Self::NoValue(table, key) => {
                 write!(f, "a row for table \"{table}\" has no constant or parameter as its key \"{key}\"")
             }
@@ -62,7 +64,9 @@ impl fmt::Display for Reason {
             Self::Ambiguous(name) => write!(f, "several relations are called \"{name}\""),
             Self::Function(name) => write!(f, "function {name} may have another result on a shard"),
             Self::Reference(name) => write!(f, "table \"{name}\" is a reference table, which is written on the hub"),
-            Self::Definition(name) => write!(f, "the definition of sharded table \"{name}\" is the same on all servers"),
+            Self::Definition(name) => {
+                write!(f, "the definition of sharded table \"{name}\" is the same on all servers")
+            }
             Self::CopyFrom(name) => write!(f, "COPY spreads its rows of table \"{name}\" over the shards"),
             Self::Unfamiliar => f.write_str("the statement has a form that is not followed"),
             Self::Unparsable => f.write_str("the statement could not be parsed"),
@@ -76,14 +80,14 @@ impl fmt::Display for Reason {
 
 impl Reason {
     /// What to do about it.
-    pub fn hint(&self) -> String {
+    pub fn hint(&self) -> &'static str {
         match self {
-            Self::NoKey(_, key) => format!("Add a condition {key} = value, or set howdah.shard_writes to on."),
-            Self::NoValue(_, key) => format!("Give the value of {key} in the statement."),
-            Self::KeyChanges(..) => "Delete the row and insert it with its new key.".to_owned(),
-            Self::Definition(_) => "Run it by howdah_shards.run_on_shards on the hub.".to_owned(),
-            Self::CopyFrom(_) => "Run COPY on the hub, or insert rows in statements of one shard each.".to_owned(),
-            _ => "Write rows of one shard at a time.".to_owned(),
+            Self::NoKey(..) => "add a condition that gives the key a value",
+            Self::NoValue(..) => "give the key of each row as a literal or a parameter",
+            Self::KeyChanges(..) => "delete the row and insert it with its new key",
+            Self::Definition(_) => "run it by howdah_shards.run_on_shards on the hub",
+            Self::CopyFrom(_) => "run COPY on the hub, or insert rows in statements of one shard each",
+            _ => "write rows of one shard at a time",
         }
     }
 }
@@ -104,9 +108,16 @@ pub struct Proof {
     pub needs: Result<Vec<Need>, Reason>,
     /// Whether it changes rows of a sharded table, or their definition.
     pub writes: bool,
+    /// If no sharded table is named: why it can run on the hub alone, not on a shard that a transaction is on.
+    pub hub: Option<Reason>,
 }
 
 impl Proof {
+    /// That of a statement of which nothing is known.
+    pub fn unproved(reason: Reason) -> Self {
+        Self { needs: Err(reason), writes: false, hub: None }
+    }
+
     /// The shard of one execution, by its number in the map; none if no sharded table is in it, so that the hub runs it.
     ///
     /// # Errors
@@ -234,11 +245,11 @@ impl<'a> Prover<'a> {
         }
         // What was not followed may name a sharded table.
         let matters = |reason: &Reason| self.sharded || matches!(reason, Reason::Unfamiliar | Reason::Unparsable);
-        let needs = match self.reason {
-            Some(reason) if matters(&reason) => Err(reason),
-            _ => Ok(self.needs),
+        let (needs, hub) = match self.reason {
+            Some(reason) if matters(&reason) => (Err(reason), None),
+            reason => (Ok(self.needs), reason),
         };
-        Proof { needs, writes: self.writes }
+        Proof { needs, writes: self.writes, hub }
     }
 
     /// A statement that stands by itself.
@@ -293,9 +304,7 @@ impl<'a> Prover<'a> {
             _ => Vec::new(),
         };
         let named = tree.nodes().into_iter().find_map(|(node, ..)| match node {
-            pg_query::NodeRef::RangeVar(relation) => {
-                self.table(relation).is_some().then(|| relation.relname.clone())
-            }
+            pg_query::NodeRef::RangeVar(relation) => self.table(relation).is_some().then(|| relation.relname.clone()),
             _ => None,
         });
         let dropped = drops.into_iter().find(|name| self.map.tables(None, name).next().is_some());

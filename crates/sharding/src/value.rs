@@ -79,7 +79,9 @@ impl Source {
                 };
                 let (binary, value) = parameters.value(*number)?;
                 let value = value.filter(|_| given == key)?;
-                if binary { of_binary(key, value, parameters.is_utf8()) } else {
+                if binary {
+                    of_binary(key, value, parameters.is_utf8())
+                } else {
                     of_text(key, value, parameters.is_utf8())
                 }
             }

@@ -1,7 +1,11 @@
 //! The questions to a server about a database's catalog, in one transaction: first whether the known catalog is still
 //! current, and only if not, the whole catalog. An incomplete answer is thrown away.
 
+use std::time::Duration;
+
 use classify::Catalog;
+use pooling::catalog::shard_map::Version;
+use sharding::Map;
 use wire::backend::{self, Status, tag};
 use wire::frontend;
 
@@ -21,6 +25,10 @@ enum Step {
     Fingerprint,
     /// All of it is asked for.
     Rows,
+    /// It is asked for the version of the map of shards, and its lease.
+    Version,
+    /// All of the map is asked for.
+    Map,
     /// The transaction is ended.
     End,
     /// All is said.
@@ -40,7 +48,33 @@ pub struct Question {
     bytes: usize,
     /// How many rows the server says that it has sent.
     told: Option<usize>,
+    /// What is asked of the map of shards, if the database has one.
+    shards: Option<Shards>,
 }
+
+/// The questions about the map of shards.
+#[derive(Debug)]
+struct Shards {
+    /// The version that is known.
+    known: Option<u64>,
+    /// The version that the hub has, and its lease.
+    version: Option<(u64, Duration)>,
+    rows: Vec<[String; 9]>,
+    told: Option<usize>,
+}
+
+/// What a hub says of its map of shards.
+#[derive(Debug)]
+pub struct MapAnswer {
+    /// For how long the map is in force.
+    pub lease: Duration,
+    /// The map, if it is another one than was known.
+    pub version: Option<Version>,
+}
+
+/// Asks a hub for the version of its map and for how many milliseconds that may be relied on.
+const VERSION: &str = "SELECT howdah_shards.map_version(), \
+    (extract(epoch FROM howdah_shards.lease()) * 1000)::pg_catalog.int8";
 
 /// The answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -54,7 +88,40 @@ pub struct Answer {
 impl Question {
     /// Asks for a catalog, if its fingerprint is not `known`.
     pub fn new(changes: u64, known: Option<String>) -> Self {
-        Self { changes, known, step: Step::Begin, fingerprint: None, rows: Vec::new(), bytes: 0, told: None }
+        Self {
+            changes,
+            known,
+            step: Step::Begin,
+            fingerprint: None,
+            rows: Vec::new(),
+            bytes: 0,
+            told: None,
+            shards: None,
+        }
+    }
+
+    /// Asks for the map of shards too, if its version is not `known`.
+    pub fn with_shards(mut self, known: Option<u64>) -> Self {
+        self.shards = Some(Shards { known, version: None, rows: Vec::new(), told: None });
+        self
+    }
+
+    /// What the hub says of its map, if it was asked and has answered all.
+    ///
+    /// # Errors
+    /// Why the map cannot be used.
+    pub fn map(&mut self) -> Result<Option<MapAnswer>, String> {
+        let Some(shards) = self.shards.take().filter(|_| self.step == Step::Done) else { return Ok(None) };
+        let Some((number, lease)) = shards.version else { return Ok(None) };
+        let version = match shards.told {
+            Some(_) => {
+                let rows = shards.rows.iter().map(|row| row.each_ref().map(String::as_str));
+                let map = Map::from_rows(rows).map_err(|malformed| malformed.0)?;
+                Some(Version { number, map })
+            }
+            None => None,
+        };
+        Ok(Some(MapAnswer { lease, version }))
     }
 
     /// The answer, once it is whole.
@@ -82,6 +149,15 @@ impl Question {
                 }
                 self.rows.push([text(0), text(1), text(2), text(3), text(4)]);
             }
+            Step::Version => {
+                let version = text(0).parse().ok().zip(text(1).parse().ok().map(Duration::from_millis));
+                let version = version.ok_or("the hub's version of the map of shards is no number")?;
+                self.shards.iter_mut().for_each(|shards| shards.version = Some(version));
+            }
+            Step::Map => {
+                let row = std::array::from_fn(text);
+                self.shards.iter_mut().for_each(|shards| shards.rows.push(row.clone()));
+            }
             _ => return Err("the server sent a row that was not asked for".to_owned()),
         }
         Ok(())
@@ -103,13 +179,31 @@ impl Question {
             Step::Rows if self.told != Some(self.rows.len()) => {
                 return Err("the server's answer is incomplete".to_owned());
             }
-            Step::Fingerprint | Step::Rows => {
+            Step::Fingerprint | Step::Rows if self.shards.is_some() => {
+                frontend::write_query(out, VERSION);
+                Step::Version
+            }
+            Step::Version if self.shards.as_ref().is_some_and(Shards::is_new) => {
+                frontend::write_query(out, Map::QUERY);
+                Step::Map
+            }
+            Step::Map if self.shards.as_ref().is_some_and(|shards| shards.told != Some(shards.rows.len())) => {
+                return Err("the server's answer is incomplete".to_owned());
+            }
+            Step::Fingerprint | Step::Rows | Step::Version | Step::Map => {
                 frontend::write_query(out, "COMMIT");
                 Step::End
             }
             Step::End | Step::Done => Step::Done,
         };
         Ok(())
+    }
+}
+
+impl Shards {
+    /// Whether the hub has another map than is known.
+    fn is_new(&self) -> bool {
+        self.version.is_some_and(|(number, _)| self.known != Some(number))
     }
 }
 
@@ -122,9 +216,13 @@ impl Guest for Question {
     fn hear(&mut self, tag: u8, body: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
         match tag {
             tag::DATA_ROW => self.row(body),
-            tag::COMMAND_COMPLETE if self.step == Step::Rows => {
+            tag::COMMAND_COMPLETE if matches!(self.step, Step::Rows | Step::Map) => {
                 let text = std::str::from_utf8(body).ok();
-                self.told = text.and_then(|text| text.trim_end_matches('\0').strip_prefix("SELECT ")?.parse().ok());
+                let told = text.and_then(|text| text.trim_end_matches('\0').strip_prefix("SELECT ")?.parse().ok());
+                match &mut self.shards {
+                    Some(shards) if self.step == Step::Map => shards.told = told,
+                    _ => self.told = told,
+                }
                 Ok(())
             }
             tag::READY_FOR_QUERY => self.ready(backend::ready_for_query(body).map_err(|error| error.to_string())?, out),

@@ -12,7 +12,7 @@ use mio::{Events, Poll, Token};
 use slab::Slab;
 use wire::backend::tag::ERROR_RESPONSE;
 
-use super::question::{Answer, Question};
+use super::question::{Answer, MapAnswer, Question};
 use super::visit::{Guest, Visit};
 use crate::net::Epoll;
 use pooling::catalog::{Knowledge, Place, Servers, Way};
@@ -212,7 +212,9 @@ impl Reader {
             return;
         }
         let unused = knowledge.unused(now);
-        let unused = unused >= UNUSED || unused >= DESERTED && self.is_deserted(&knowledge.place);
+        // A map of shards is kept in force.
+        let asleep = !knowledge.shard_map.is_wanted();
+        let unused = asleep && unused >= UNUSED || unused >= DESERTED && self.is_deserted(&knowledge.place);
         let Some(reading) = self.readings.get_mut(key) else { return };
         reading.idle = unused;
         if unused {
@@ -330,7 +332,11 @@ impl Reader {
         let Some(reading) = self.readings.get_mut(key) else { return };
         let network = &Epoll(self.poll.registry());
         reading.yielded = false;
-        let question = reading.question.insert(Question::new(knowledge.begin_round(), reading.fingerprint.clone()));
+        let mut asked = Question::new(knowledge.begin_round(), reading.fingerprint.clone());
+        if knowledge.shard_map.is_wanted() {
+            asked = asked.with_shards(knowledge.shard_map.last().map(|version| version.number));
+        }
+        let question = reading.question.insert(asked);
         reading.begun = Instant::now();
         reading.failures.by = knowledge.way();
         let outcome = match &mut reading.visit {
@@ -358,8 +364,11 @@ impl Reader {
         match visit.ready(question, network, &mut self.scratch) {
             Ok(()) => {
                 if let Some(answer) = question.answer() {
-                    let changes = question.changes;
-                    self.answered(key, answer, changes);
+                    let (changes, map) = (question.changes, question.map());
+                    match map {
+                        Ok(map) => self.answered(key, answer, changes, map),
+                        Err(why) => self.fail(key, why),
+                    }
                 }
             }
             Err(why) => self.fail(key, why),
@@ -367,7 +376,7 @@ impl Reader {
     }
 
     /// A round has ended well.
-    fn answered(&mut self, key: usize, answer: Answer, changes: u64) {
+    fn answered(&mut self, key: usize, answer: Answer, changes: u64, map: Option<MapAnswer>) {
         let Some(reading) = self.readings.get_mut(key) else { return };
         reading.question = None;
         let now = Instant::now();
@@ -396,6 +405,15 @@ impl Reader {
         reading.failures.count = 0;
         reading.failures.last.clear();
         knowledge.confirm(changes, reading.begun);
+        if let Some(MapAnswer { lease, version }) = map {
+            if let Some(version) = version {
+                let (number, shards) = (version.number, version.map.shards.len());
+                pooling::info!("{}: version {number} of the map of shards was read: {shards} shards", reading.place);
+                knowledge.shard_map.post(version);
+            }
+            knowledge.shard_map.confirm(reading.begun, lease);
+            self.shared.tell_all(|| Message::ShardMap);
+        }
         // Said when the workers go by it, not before.
         if let (None, Some(rows)) = (reading.fingerprint.replace(answer.fingerprint), &answer.rows) {
             let (count, took) = (rows.len(), reading.took.as_secs_f64());
@@ -463,18 +481,20 @@ impl Reading {
         }
         let Some(ended) = self.ended else { return self.begun };
         let knowledge = self.knowledge.upgrade();
+        let sharded = knowledge.as_ref().is_some_and(|knowledge| knowledge.shard_map.is_wanted());
         if self.failures.count > 0 {
             // Somebody has been let in otherwise since.
             let other =
                 knowledge.and_then(|knowledge| knowledge.way()).is_some_and(|way| self.failures.by != Some(way));
             let doubled = RETRY * (1 << self.failures.count.saturating_sub(1).min(MANY));
-            return if other { ended + RETRY } else { ended + doubled.min(PATIENCE) };
+            let patience = if sharded { RETRY } else { PATIENCE };
+            return if other { ended + RETRY } else { ended + doubled.min(patience) };
         }
         let after = match knowledge {
             Some(knowledge) if knowledge.is_behind() && !self.yielded => Duration::ZERO,
             Some(knowledge) if knowledge.is_behind() => SOON,
             _ if self.yielded => YIELDED,
-            Some(knowledge) if knowledge.is_wanted() => SOON,
+            Some(knowledge) if knowledge.is_wanted() || sharded => SOON,
             _ => CHECK,
         };
         ended + after.max(self.took * QUIET)

@@ -36,7 +36,8 @@ fn is_strike(code: &str) -> bool {
 /// Works on a server's answer to an alignment, or to the statements that undo another's.
 pub fn aligned(core: &mut Core, key: ServerKey) {
     let Some(server) = core.servers.get_mut(key) else { return };
-    if server.exchange.own_error.is_some() || server.status != Status::Idle {
+    // A transaction has begun if the client has sent a BEGIN before.
+    if server.exchange.own_error.is_some() || server.status == Status::Failed {
         core.schedule.later(After::Unaligned(key));
         return;
     }
@@ -54,6 +55,9 @@ pub fn aligned(core: &mut Core, key: ServerKey) {
     }
     client.checkout.strikes = 0;
     client.times.request_since = core.now;
+    if server.status == Status::Transaction {
+        client.route.begun = None;
+    }
     // The server has its own way to write some values.
     for (place, name) in core.parameters.tracked.names().enumerate() {
         if let (Some(own), Some(theirs)) = (client.session.vars.get(place), server.known.session.vars.get(place))

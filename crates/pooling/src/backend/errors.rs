@@ -58,7 +58,8 @@ pub fn answer_error(
     let refused = matches!(server.exchange.requests.front(), Some(Request::Refuse))
         && matches!(&*report.code, sqlstate::INVALID_SQL_STATEMENT_NAME | sqlstate::INVALID_CURSOR_NAME);
     if refused || shapes::is_of_other_columns(server, client, &report) {
-        shapes::CHANGED.write(client.io.out(), Severity::Error);
+        let refusal = client.route.refusal.take().filter(|_| refused);
+        refusal.as_deref().unwrap_or(&shapes::CHANGED).write(client.io.out(), Severity::Error);
     } else if let Some((internal, shown)) = shown_name(&server.exchange.requests, client, &report.code) {
         write_renamed(client.io.out(), message, &internal, &shown);
     } else {

@@ -122,7 +122,13 @@ fn unit_ended(core: &mut Core, key: ServerKey, ready: Option<&[u8]>, status: Sta
     }
     // A unit that ends within a transaction may have committed another before.
     freshness::note_commit(server, client, &core.pools, &core.router);
+    if let Some(begun) = &mut client.route.begun {
+        begun.has_failed |= failed;
+    }
     match ready {
+        Some(_) if client.route.begun.is_some() => {
+            backend::write_ready_for_query(client.io.out(), client.route.status());
+        }
         Some(message) => {
             if status == Status::Idle {
                 client.take_news();

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use classify::Catalog;
 use wire::login::Account;
 
+use crate::catalog::shard_map::ShardMap;
 use crate::config::Config;
 use crate::io::Wake;
 use crate::model::quota::Limit;
@@ -111,6 +112,8 @@ pub struct Knowledge {
     catalog: RwLock<Arc<Catalog>>,
     way: Mutex<Option<Way>>,
     bell: Arc<Bell>,
+    /// The map of its shards.
+    pub shard_map: ShardMap,
 }
 
 impl Knowledge {
@@ -130,6 +133,7 @@ impl Knowledge {
             catalog: RwLock::default(),
             way: Mutex::new(None),
             bell,
+            shard_map: ShardMap::new(made),
         }
     }
 

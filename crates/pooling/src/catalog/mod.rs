@@ -6,5 +6,6 @@
 //! statement as unknown. `docs/design/statements.md` has the reasons.
 
 mod knowledge;
+pub mod shard_map;
 
 pub use knowledge::{Definition, Knowledge, Library, Place, Servers, Way};

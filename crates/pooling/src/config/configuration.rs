@@ -181,6 +181,12 @@ impl Config {
         Some(if named.is_none() || entry.wildcard { "*" } else { database })
     }
 
+    /// The database whose workers serve this one: for a shard, the database that clients ask for.
+    pub fn front_of<'a>(&'a self, database: &'a str) -> &'a str {
+        let has = |entry: &Database| entry.shards.iter().any(|shard| shard == database);
+        self.databases.iter().find(|(_, entry)| has(entry)).map_or(database, |(name, _)| name)
+    }
+
     /// The settings by which the statements of this entry are spread.
     pub fn routing(&self, entry: &Database) -> Routing {
         let settings = &self.settings;

@@ -140,6 +140,9 @@ entry! {
         healthcheck_timeout: Option<Seconds> = "healthcheck_timeout";
         /// `monitor_user` for this database.
         monitor_user: Option<String> = "monitor_user";
+        /// The entries of the shards of this database, comma-separated, each under the name that the shard has in
+        /// `howdah_shards.shards`; the entry itself leads to the hub.
+        shards: Vec<String> = "shards";
     }
     also {
         /// A primary and its replicas, which are watched and found out; empty where `hosts` says it all.

@@ -336,7 +336,7 @@ fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Op
 
 /// Whether a client that has sent a Flush has so far only named and described statements in its unit, outside a
 /// transaction: then nothing depends on its connection.
-fn only_names(client: &Client, server: &Server) -> bool {
+pub fn only_names(client: &Client, server: &Server) -> bool {
     client.input.unsynced
         && client.prepared.portals.is_empty()
         && !client.session.pins.any()

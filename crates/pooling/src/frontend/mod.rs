@@ -12,6 +12,7 @@ pub mod messages;
 pub mod order;
 pub mod replies;
 pub mod shapes;
+pub mod shards;
 pub mod startup;
 pub mod statements;
 pub mod verify;

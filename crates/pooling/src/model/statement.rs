@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use classify::{Same, Verdict};
+use sharding::Proof;
 use smallvec::SmallVec;
 
 use crate::model::digest::digest;
@@ -72,6 +73,8 @@ pub struct Statement {
     pub lexing: Lexing,
     /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
+    /// What it needs to be of one shard, by a version of the map of shards.
+    proof: RefCell<Option<(u64, Rc<Proof>)>>,
     /// The generation, which is counted up when servers must prepare the statement afresh.
     pub generation: Cell<u64>,
     /// The shape that servers describe this generation by, as far as it is known.
@@ -172,6 +175,16 @@ impl Statement {
         let (definition, generation) = (self.definition.clone(), self.generation.get());
         let parameters = self.parameters.borrow().clone();
         Carried { id: Some(id), generation, definition, reading, lexing, renewals, shape, parameters }
+    }
+
+    /// What it needs to be of one shard, if that is known for this version of the map.
+    pub fn proof_by(&self, version: u64) -> Option<Rc<Proof>> {
+        self.proof.borrow().as_ref().filter(|(of, _)| *of == version).map(|(_, proof)| proof.clone())
+    }
+
+    /// Remembers what it needs to be of one shard.
+    pub fn remember_proof(&self, version: u64, proof: Rc<Proof>) {
+        *self.proof.borrow_mut() = Some((version, proof));
     }
 
     /// The text of the statement.
@@ -312,6 +325,7 @@ impl Statements {
             reading: UNCLEAR,
             lexing,
             fingerprint: RefCell::new(None),
+            proof: RefCell::new(None),
             generation: Cell::new(0),
             shape: Cell::default(),
             parameters: RefCell::default(),
@@ -329,9 +343,9 @@ impl Statements {
             return known.clone();
         }
         let (generation, fingerprint, shape) = (Cell::new(generation), RefCell::new(None), Cell::default());
-        let parameters = RefCell::new(parameters);
+        let (parameters, proof) = (RefCell::new(parameters), RefCell::new(None));
         let statement =
-            Statement { id, definition, reading, lexing, fingerprint, generation, shape, parameters, renewals };
+            Statement { id, definition, reading, lexing, fingerprint, proof, generation, shape, parameters, renewals };
         if statement.is_shared() { self.insert(statement) } else { Rc::new(statement) }
     }
 

@@ -67,12 +67,14 @@ pub fn align(core: &mut Core, key: ClientKey) -> bool {
     }
     let mut target = target(client, &core.pools);
     target.read_only |= members::is_only_read(server, &core.pools, &core.router);
-    if server.known.session.meets(&target) {
+    let meets = server.known.session.meets(&target);
+    if meets {
         client.session.vars.unite(&mut server.known.session.vars);
-        return true;
     }
-    let alignment = server.known.session.alignment(&target, &core.parameters.tracked);
-    if alignment.rest.is_empty() {
+    let alignment =
+        if meets { Alignment::default() } else { server.known.session.alignment(&target, &core.parameters.tracked) };
+    let begins = client.route.begun.as_ref().filter(|begun| begun.is_due);
+    if alignment.rest.is_empty() && begins.is_none() {
         server.known.session.sets = target.sets;
         return true;
     }
@@ -80,7 +82,11 @@ pub fn align(core: &mut Core, key: ClientKey) -> bool {
     if server.cancels.under_way > 0 {
         return false;
     }
-    ask_all(server, &alignment, Request::Align);
+    // The settings are of the session, so they are in force before its transaction begins.
+    match begins.filter(|_| alignment.rest.is_empty()) {
+        Some(begun) => ask(server, &begun.sql, Request::Align),
+        None => ask_all(server, &alignment, Request::Align),
+    }
     server.begin_alignment(target, core.now);
     if let Some(server) = client.checkout.server() {
         sockets::flush_server(core, server);

@@ -29,7 +29,7 @@ const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
 fn is_spent(core: &Core, pool: &Pool) -> bool {
     let since = |limit: Duration| pool.queue.unused_since.is_some_and(|since: Instant| core.now - since >= limit);
     let unused = pool.queue.clients == 0 && pool.is_unwanted() && !serves_somebody(core, pool);
-    let elsewhere = !core.shared.homes.serves(core.id, &pool.name.database);
+    let elsewhere = !core.shared.homes.serves(core.id, core.config.front_of(&pool.name.database));
     let futile = pool.connections.servers.is_empty() && pool.greetings.welcome.is_none();
     let retry = core.config.settings.server_login_retry.0;
     unused && (elsewhere && since(UNPROVEN_KEPT) || futile && since(retry))

@@ -6,7 +6,7 @@ use crate::model::client::Discard;
 use crate::model::exchange::Copying;
 use crate::model::keys::ClientKey;
 use crate::model::turn::{After, Step, Turn};
-use wire::backend::{self, Status};
+use wire::backend;
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 use wire::{Header, header};
@@ -14,7 +14,7 @@ use wire::{Header, header};
 use crate::backend::hub;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
-use crate::frontend::{copies, deallocate, order, shapes};
+use crate::frontend::{copies, deallocate, order, shapes, shards};
 use crate::pipeline::send;
 use crate::pools::{checkout, free, leave};
 use crate::router::route;
@@ -176,6 +176,12 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn:
     let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
     let mut front = None;
     // A client whose turn has come has its server.
+    if begins
+        && turn.is_none()
+        && let Some(step) = shards::find_shard(core, key, tag, left)
+    {
+        return Some(step);
+    }
     if begins && turn.is_none() {
         match route::find_server(core, key, tag, left) {
             Ok(read) => front = read,
@@ -212,7 +218,7 @@ fn needs_no_server(client: &mut Client, server: Option<&Server>, head: Header) -
         // A Sync on its own needs no server, and neither do messages of a COPY that has ended.
         tag::SYNC if server.is_none() && client.input.discard == Discard::No => {
             client.input.unsynced = false;
-            backend::write_ready_for_query(client.io.out(), Status::Idle);
+            backend::write_ready_for_query(client.io.out(), client.route.status());
             Ok(Some(Step::Took(HEADER)))
         }
         tag if tag == tag::FLUSH && server.is_none() || is_of_copy(tag) && !copies => {
@@ -251,7 +257,7 @@ fn is_discarded(client: &mut Client, head: Header, left: &[u8]) -> Option<Step> 
     if ends {
         client.input.discard = Discard::No;
         client.input.unsynced = false;
-        backend::write_ready_for_query(client.io.out(), Status::Idle);
+        backend::write_ready_for_query(client.io.out(), client.route.status());
     }
     Some(Step::Took(HEADER))
 }

@@ -2,7 +2,7 @@
 
 use crate::admin::{measure, obey};
 use crate::backend::cancel;
-use crate::frontend::{accept, challenge};
+use crate::frontend::{accept, challenge, shards};
 use crate::pools::{configure, grow, leave, limits, moves, upkeep};
 use crate::reactor::{after, ending};
 use crate::shared::Message;
@@ -36,6 +36,7 @@ pub fn read_messages(core: &mut Core) {
             Message::Reload => configure::take_config(core),
             // The views of clusters look at the board by themselves; being awake is all that is needed.
             Message::Clusters => (),
+            Message::ShardMap => shards::look_for_map(core),
             Message::Replayed => core.router.replayed = true,
             Message::Shutdown(way) => ending::begin_to_end(core, way),
         }

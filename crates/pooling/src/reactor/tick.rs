@@ -14,7 +14,7 @@ use crate::admin::{obey, suspend};
 use crate::backend::{cancel, down, gone, hub};
 use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
-use crate::frontend::{accept, looked_up};
+use crate::frontend::{accept, looked_up, shards};
 use crate::homes::CONSOLE;
 use crate::pools::{addresses, checks, close, depart, grow, leave, limits, relay, reroute, upkeep, waiting, welcome};
 use crate::reactor::ending;
@@ -64,6 +64,7 @@ fn tick_traffic(core: &mut Core) {
         hub::tick_hubs(core);
     }
     reroute::tick_clusters(core);
+    shards::look_for_map(core);
     if core.now >= core.schedule.next_upkeep {
         core.schedule.next_upkeep = core.now + UPKEEP;
         upkeep::keep_pools(core);

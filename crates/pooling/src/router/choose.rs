@@ -90,7 +90,7 @@ fn outstanding(servers: &Slots<ServerKey, Server>, member: &Pool) -> usize {
 /// replica must have replayed all commits up to `stamp`.
 pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
     let Some(client) = core.clients.get_mut(key) else { return false };
-    let (Some(home), mut tried) = (client.route.home, client.route.tried) else { return false };
+    let (Some(home), mut tried) = (client.route.serving(), client.route.tried) else { return false };
     let Some(pool) = core.pools.get(home) else { return false };
     let Some(place) = pool.cluster_of.cluster else { return true };
     let Some(view) = core.router.clusters.get_mut(place) else { return true };

@@ -42,7 +42,7 @@ fn has_written(server: &mut Server, client: &Client) -> bool {
 
 /// Notes that a unit of a client may have committed; the client has not got the answer.
 pub fn owe(client: &mut Client, pools: &Slots<PoolKey, Pool>, router: &Router) {
-    let cluster = client.route.home.and_then(|home| pools.get(home)).and_then(|home| home.cluster_of.cluster);
+    let cluster = client.route.serving().and_then(|home| pools.get(home)).and_then(|home| home.cluster_of.cluster);
     let Some(view) = cluster.and_then(|place| router.clusters.get(place)) else { return };
     let routing = view.routing();
     let splits = routing.splitting || client.route.role == Some(Role::Auto);

@@ -34,14 +34,14 @@ pub fn find_server<'a>(core: &mut Core, key: ClientKey, tag: u8, input: &'a [u8]
 
 /// The pool of a cluster that a client's next unit is to be given a server of, if it is.
 fn routed(core: &Core, client: &Client) -> Option<PoolKey> {
-    let home = client.route.home?;
+    let home = client.route.serving()?;
     core.pools.get(home)?.cluster_of.cluster?;
     (client.checkout.server().is_none() && client.input.discard == Discard::No).then_some(home)
 }
 
 /// Finds a server for this unit; the next step for the input if none has been found.
 fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &Front<'_>) -> Option<Step> {
-    let home = core.clients.get(key)?.route.home?;
+    let home = core.clients.get(key)?.route.serving()?;
     let pool = core.pools.get(home)?;
     let cluster = pool.cluster_of.cluster?;
     let routing = *core.router.clusters.get(cluster)?.routing();

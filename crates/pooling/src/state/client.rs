@@ -12,8 +12,10 @@ use crate::model::relay::Relay;
 use crate::model::session::Unfollowed;
 use balancer::Tried;
 use classify::Role;
+use wire::backend::Status;
 use wire::startup::CancelKey;
 
+use crate::error::Error;
 use crate::homes::Place;
 use crate::io::{Io, Peer};
 use crate::monitor::owed::Owed;
@@ -100,6 +102,39 @@ pub struct Route {
     pub primary_reads: Option<bool>,
     /// The commits that its next read must see.
     pub owed: Owed,
+    /// For a database with shards: the pool of the shard that its unit goes to; none if that is the hub.
+    pub shard: Option<PoolKey>,
+    /// The transaction that the client has begun and no server has.
+    pub begun: Option<Begun>,
+    /// The error of a statement that the server is made to refuse.
+    pub refusal: Option<Box<Error>>,
+}
+
+/// A transaction of which no server knows yet: the pooler has answered its BEGIN.
+#[derive(Debug)]
+pub struct Begun {
+    /// The BEGIN.
+    pub sql: String,
+    /// Whether the server gets it when the connection is brought in line.
+    pub is_due: bool,
+    /// Whether a statement in it was refused, so that the transaction has failed.
+    pub has_failed: bool,
+}
+
+impl Route {
+    /// The status of the client's transaction while it has no connection.
+    pub fn status(&self) -> Status {
+        match &self.begun {
+            None => Status::Idle,
+            Some(begun) if begun.has_failed => Status::Failed,
+            Some(_) => Status::Transaction,
+        }
+    }
+
+    /// The pool whose servers serve the client's next unit.
+    pub fn serving(&self) -> Option<PoolKey> {
+        self.shard.or(self.home)
+    }
 }
 
 /// The times at which a client's unit and transaction began.
@@ -297,6 +332,7 @@ impl Client {
             && self.input.words.is_none()
             && self.ears.is_none()
             && self.relay.is_none()
+            && self.route.begun.is_none()
             && self.session.pending.is_empty()
             && self.input.console_waits.is_none()
     }

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use crate::model::fingerprint::Fingerprint;
 use crate::model::lexing::Lexing;
-use classify::{Classifier, Reason, Same};
+use classify::{Catalog, Classifier, Reason, Same};
 
 use crate::catalog::Knowledge;
+use crate::catalog::shard_map::Version;
 
 /// Fingerprints that are remembered for one database.
 const REMEMBERED: usize = 10_000;
@@ -29,6 +30,17 @@ impl Fingerprints {
     /// An empty memory: without a catalog no statement is a read.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
         Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::default() }
+    }
+
+    /// The map of the shards of the database, if it is in force.
+    pub fn shard_map(&self, now: Instant) -> Option<Arc<Version>> {
+        self.knowledge.shard_map.want();
+        self.knowledge.shard_map.in_force(now).filter(|_| self.classifier.catalog().is_loaded())
+    }
+
+    /// The catalog that statements are judged by.
+    pub fn catalog(&self) -> &Catalog {
+        self.classifier.catalog()
     }
 
     /// The knowledge that all workers share.

@@ -92,6 +92,8 @@ pub struct Router {
     pub replay_due: Option<Instant>,
     /// Whether a replica has advanced towards the commits that reads wait for.
     pub replayed: bool,
+    /// Clients that wait for a map of shards.
+    pub awaiting_map: Vec<ClientKey>,
     /// The knowledge about statements, by database.
     pub fingerprints: BTreeMap<Rc<str>, Fingerprints>,
 }

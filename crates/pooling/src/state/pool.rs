@@ -152,6 +152,8 @@ pub struct Clustering {
     pub home: Option<(PoolKey, ServerId)>,
     /// The pools of the cluster's servers.
     pub members: Vec<(ServerId, PoolKey)>,
+    /// The databases of the shards, if clients' statements are distributed over several.
+    pub shards: Vec<Rc<str>>,
     /// The reason why no server could be found for the clients that wait.
     pub unavailable: String,
     /// Whether a standby has reported that transactions here are serializable by default, which a standby refuses.

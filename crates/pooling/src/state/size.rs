@@ -34,7 +34,8 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     let database = config.database(&pool.name.database);
     pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
     pool.limits.pipelining = Pool::may_pipeline(pool.limits.mode, settings);
-    let share = |all| core.shared.homes.share(core.id, &pool.name.database, all);
+    let front = config.front_of(&pool.name.database);
+    let share = |all| core.shared.homes.share(core.id, front, all);
     let size = config.pool_size(&pool.name.database, &pool.name.user);
     // Clients that were here before the pool had fewer connections than workers are served by one.
     pool.limits.size = share(size).max(size.min(1));
@@ -45,6 +46,8 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     pool.limits.quota =
         Quota { database: config.database_servers(&pool.name.database), user: config.user_servers(&pool.name.user) };
     pool.cluster_of.serializable = false;
+    let shards = database.map(|entry| entry.shards.iter().map(|name| name.as_str().into()).collect());
+    pool.cluster_of.shards = shards.unwrap_or_default();
     pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
     let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);

@@ -1,0 +1,450 @@
+//! The shard of a client's next unit, for databases that are distributed over shards.
+//!
+//! A unit that is proved to be of one shard ([`sharding`]) goes to the database of that shard, with its own servers; any
+//! other read goes to the hub, and any other write of sharded tables is refused. A transaction belongs to the first
+//! server that its statements go to: so the pooler answers a BEGIN itself, and sends it before the first statement. It
+//! judges by the hub's map, and waits while none is in force ([`shard_map`](crate::catalog::shard_map)).
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Instant;
+
+use classify::Kind;
+use sharding::{Parameters, Proof, Reason};
+use wire::backend;
+use wire::frame::HEADER;
+use wire::frontend::{self, Target as Named, tag};
+
+use crate::catalog::shard_map::Version;
+use crate::error::Error;
+use crate::frontend::replies::NO_STATEMENT;
+use crate::frontend::{messages, statements};
+use crate::model::client::Discard;
+use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
+use crate::model::keys::{ClientKey, PoolKey};
+use crate::model::lexing::Lexing;
+use crate::model::request::Request;
+use crate::model::turn::{Step, Turn};
+use crate::pools::leave;
+use crate::router::fingerprints::{self, fingerprints_of};
+use crate::router::members;
+use crate::state::client::{Begun, Client};
+use crate::state::{Core, size};
+
+/// The parameters of a Bind of this statement.
+struct Bound<'a> {
+    /// The body of the Bind.
+    body: &'a [u8],
+    /// The text of the statement and the types of its parameters, as they stand in its Parse.
+    definition: &'a [u8],
+    is_utf8: bool,
+}
+
+impl Parameters for Bound<'_> {
+    fn declared(&self, number: usize) -> u32 {
+        let end = memchr::memchr(0, self.definition).unwrap_or(self.definition.len());
+        // Behind the text stands the number of types.
+        let at = end + 3 + 4 * number.saturating_sub(1);
+        let oid = self.definition.get(at..at + 4).and_then(|oid| oid.try_into().ok());
+        oid.map_or(0, u32::from_be_bytes)
+    }
+
+    fn value(&self, number: usize) -> Option<(bool, Option<&[u8]>)> {
+        frontend::parameter(self.body, number).ok()
+    }
+
+    fn is_utf8(&self) -> bool {
+        self.is_utf8
+    }
+}
+
+/// Where the statements of a unit may run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// On any server: they name no tables.
+    Anywhere,
+    /// On the hub, and why there.
+    Hub(Reason),
+    /// On this shard of the map.
+    Shard(usize),
+}
+
+/// What the proofs of a unit's statements say together.
+#[derive(Debug, Default)]
+struct Judgement {
+    shard: Option<usize>,
+    hub: Option<Reason>,
+    writes: bool,
+}
+
+impl Judgement {
+    fn add(&mut self, proof: &Proof, parameters: &impl Parameters) {
+        self.writes |= proof.writes;
+        match proof.shard(parameters) {
+            Ok(Some(shard)) if self.shard.is_some_and(|other| other != shard) => {
+                self.hub.get_or_insert(Reason::Several);
+            }
+            Ok(Some(shard)) => self.shard = Some(shard),
+            Ok(None) => {
+                if let Some(reason) = &proof.hub {
+                    self.hub.get_or_insert(reason.clone());
+                }
+            }
+            Err(reason) => {
+                self.hub.get_or_insert(reason);
+            }
+        }
+    }
+
+    /// The target, and whether rows of shards are written there.
+    ///
+    /// # Errors
+    /// Why statements that write rows of shards are refused.
+    fn target(self) -> Result<(Target, bool), Reason> {
+        match (self.hub, self.shard) {
+            (Some(reason), _) if self.writes => Err(reason),
+            (Some(reason), _) => Ok((Target::Hub(reason), false)),
+            (None, Some(shard)) => Ok((Target::Shard(shard), self.writes)),
+            (None, None) => Ok((Target::Anywhere, false)),
+        }
+    }
+}
+
+/// Chooses the hub or a shard for the unit at the front of a client's input, if its database has shards. The next step
+/// for the input, if the unit cannot be sent there now.
+pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Option<Step> {
+    let client = core.clients.get(key)?;
+    let home = client.route.home?;
+    if core.pools.get(home)?.cluster_of.shards.is_empty() || client.input.discard != Discard::No {
+        return None;
+    }
+    // Within a transaction each message is judged by itself, since its statements may be known only by then.
+    let has_own = client.checkout.server().is_some();
+    let unit = match judged(input) {
+        Ok(unit) if !has_own => Some(unit),
+        Err(Unread::More) if !has_own => return Some(Step::More),
+        _ => extent::first(input),
+    };
+    let Some(version) = map_of(core, key, home) else { return Some(awaits_map(core, key)) };
+    let lends = core.pools.get(home)?.limits.mode.lends() && !has_own;
+    if let Some(unit) = unit.as_ref().filter(|_| lends)
+        && let Some(step) = answer_ourselves(core, key, home, unit)
+    {
+        return Some(step);
+    }
+    let binds = |message: &Message<'_>| matches!(message.said, Said::Query(_) | Said::Bind(_));
+    let bound = unit.as_ref().map_or(usize::MAX, |unit| unit.messages.iter().filter(|message| binds(message)).count());
+    // Of the messages before a Flush only the first is read.
+    let is_first = unit.as_ref().is_some_and(|unit| unit.messages.len() == 1);
+    if lends
+        && tag == tag::PARSE
+        && (bound == 1 || is_first)
+        && let Some(step) = answer_begin(core, key, home, input)
+    {
+        return Some(step);
+    }
+    let runs = bound > 0 || tag == tag::EXECUTE;
+    let judgement = unit.as_ref().map_or_else(Judgement::default, |unit| judge(core, key, home, unit, &version));
+    let client = core.clients.get_mut(key)?;
+    if client.route.begun.as_ref().is_some_and(|begun| begun.has_failed) {
+        return Some(refuse(core, key, (tag, input), Error::TransactionFailed));
+    }
+    if let Some(begun) = client.route.begun.as_mut().filter(|_| !has_own) {
+        begun.is_due = runs;
+    }
+    match judgement.target() {
+        Ok(target) if has_own => stays(core, key, (home, &version), target, runs, (tag, input)),
+        Ok((target, _)) => goes(core, key, (home, &version), &target, runs),
+        Err(reason) => Some(refuse(core, key, (tag, input), Error::unsharded(&reason))),
+    }
+}
+
+/// The map of the shards of a client's database, if it is in force.
+fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>> {
+    let now = core.now;
+    let fingerprints = fingerprints_of(core, home)?;
+    fingerprints.refresh(now);
+    let version = fingerprints.shard_map(now);
+    if let Some(client) = core.clients.get_mut(key).filter(|_| version.is_some()) {
+        client.route.waiting_since = None;
+    }
+    version
+}
+
+/// Has a client wait for a map, if it has not waited for too long.
+fn awaits_map(core: &mut Core, key: ClientKey) -> Step {
+    let Some(client) = core.clients.get_mut(key) else { return Step::Stop };
+    let since = *client.route.waiting_since.get_or_insert(core.now);
+    let (user, database) = (client.identity.user.clone(), client.identity.database.clone());
+    let limit = core.config.query_wait(&user, &database);
+    if limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit) {
+        leave::refuse(core, key, &Error::NoShardMap(database.to_string()));
+    } else {
+        core.router.awaiting_map.push(key);
+    }
+    Step::Stop
+}
+
+/// Lets the clients that wait for a map try again.
+pub fn look_for_map(core: &mut Core) {
+    for key in std::mem::take(&mut core.router.awaiting_map) {
+        if core.clients.get(key).is_some_and(|client| client.is_ready()) {
+            core.schedule.give_turn(Turn::Client(key));
+        }
+    }
+}
+
+/// What the statements that a unit runs need.
+fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, version: &Version) -> Judgement {
+    let mut judgement = Judgement::default();
+    let is_utf8 = is_utf8(core, key);
+    let mut prepared: Vec<(&[u8], &[u8])> = Vec::new();
+    for message in &unit.messages {
+        match message.said {
+            Said::Query(sql) => {
+                let proof = prove(core, key, home, sql, version);
+                judgement.add(&proof, &sharding::Literals { is_utf8 });
+            }
+            Said::Parse(parse) => prepared.push((parse.name, parse.definition)),
+            Said::Bind(bind) => {
+                let body = message.bytes.get(HEADER..).unwrap_or_default();
+                let here = prepared.iter().rev().find(|(name, _)| *name == bind.statement);
+                let held = core.clients.get(key).and_then(|client| client.prepared.held(bind.statement));
+                let statement = held.map(|held| held.statement().clone());
+                let definition = here.map(|(_, definition)| *definition);
+                let Some(definition) = definition.or(statement.as_ref().map(|statement| &*statement.definition)) else {
+                    continue;
+                };
+                let text = definition.split(|&byte| byte == 0).next().unwrap_or_default();
+                let proof = match statement.as_ref().filter(|_| here.is_none()) {
+                    Some(statement) => match statement.proof_by(version.number) {
+                        Some(proof) => proof,
+                        None => {
+                            let proof = Rc::new(prove(core, key, home, text, version));
+                            statement.remember_proof(version.number, proof.clone());
+                            proof
+                        }
+                    },
+                    None => Rc::new(prove(core, key, home, text, version)),
+                };
+                judgement.add(&proof, &Bound { body, definition, is_utf8 });
+            }
+            _ => (),
+        }
+    }
+    judgement
+}
+
+/// Proves what a text of this client needs. A text that the parser would read otherwise than the servers is not proved.
+fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proof {
+    let conforming = fingerprints::lexing(core, key, sql) == Lexing::Conforming;
+    let text = std::str::from_utf8(sql).ok().filter(|_| conforming);
+    match (text, fingerprints_of(core, home)) {
+        (Some(text), Some(fingerprints)) => sharding::prove(text, &version.map, fingerprints.catalog()),
+        _ => Proof::unproved(Reason::Unparsable),
+    }
+}
+
+/// Whether the client's text comes as the servers store it.
+fn is_utf8(core: &Core, key: ClientKey) -> bool {
+    let (_, encoding) = core.parameters.lexed_by;
+    let client = core.clients.get(key);
+    client.and_then(|client| client.session.vars.get(encoding)).is_some_and(|name| name.eq_ignore_ascii_case("utf8"))
+}
+
+/// Answers a BEGIN, which the server gets with the first statement, and the end of a transaction without a statement.
+fn answer_ourselves(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>) -> Option<Step> {
+    let Some(Said::Query(sql)) = unit.messages.first().map(|message| message.said) else { return None };
+    let fingerprint = fingerprints::fingerprint(core, key, home, sql).ok()?;
+    let client = core.clients.get_mut(key)?;
+    if fingerprint.verdict.statements != 1 || !client.has_no_server() {
+        return None;
+    }
+    let word = match (&fingerprint.verdict.kind, &client.route.begun) {
+        (Kind::Begin(_), None) => {
+            begin(client, sql, core.now);
+            "BEGIN"
+        }
+        (Kind::Commit { chain: false }, Some(begun)) if !begun.has_failed => "COMMIT",
+        (Kind::Commit { chain: false } | Kind::Rollback { chain: false }, Some(_)) => "ROLLBACK",
+        _ => return None,
+    };
+    if word != "BEGIN" {
+        (client.route.begun, client.times.transaction_since) = (None, None);
+    }
+    // As in PostgreSQL, a Query ends the unnamed statement.
+    client.prepared.unnamed = None;
+    backend::write_command_complete(client.io.out(), word);
+    let status = client.route.status();
+    backend::write_ready_for_query(client.io.out(), status);
+    core.schedule.unflushed.push(Turn::Client(key));
+    Some(Step::Took(unit.bytes.len()))
+}
+
+fn begin(client: &mut Client, sql: &[u8], now: Instant) {
+    let sql = String::from_utf8_lossy(sql).into_owned();
+    client.route.begun = Some(Begun { sql, is_due: false, has_failed: false });
+    client.times.transaction_since = Some(now);
+}
+
+/// Answers a BEGIN of the extended protocol that stands before statements which the unit only prepares, or before a
+/// Flush: where they run is known later.
+fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) -> Option<Step> {
+    let client = core.clients.get(key)?;
+    if client.route.begun.is_some() || !client.has_no_server() {
+        return None;
+    }
+    let (mut at, mut sql, mut described, mut bound) = (0, None, false, false);
+    loop {
+        let message = extent::first(input.get(at..)?)?;
+        at += message.bytes.len();
+        match message.messages.first()?.said {
+            Said::Parse(parse) if parse.name.is_empty() && sql.is_none() => sql = Some(parse.query),
+            Said::Bind(bind) if bind.statement.is_empty() && sql.is_some() => bound = true,
+            Said::Describe(Named::Portal(_)) if bound => described = true,
+            Said::Execute if bound => break,
+            _ => return None,
+        }
+    }
+    let fingerprint = fingerprints::fingerprint(core, key, home, sql?).ok()?;
+    if fingerprint.verdict.statements != 1 || !matches!(fingerprint.verdict.kind, Kind::Begin(_)) {
+        return None;
+    }
+    let client = core.clients.get_mut(key)?;
+    begin(client, sql?, core.now);
+    (client.prepared.unnamed, client.input.unsynced) = (None, true);
+    let out = client.io.out();
+    for tag in [
+        Some(backend::tag::PARSE_COMPLETE),
+        Some(backend::tag::BIND_COMPLETE),
+        described.then_some(backend::tag::NO_DATA),
+    ] {
+        tag.into_iter().for_each(|tag| backend::write_empty(out, tag));
+    }
+    backend::write_command_complete(out, "BEGIN");
+    core.schedule.unflushed.push(Turn::Client(key));
+    Some(Step::Took(at))
+}
+
+/// The pool that serves a client's statements on a shard, or on the hub.
+fn pool_for(core: &mut Core, key: ClientKey, home: PoolKey, version: &Version, target: &Target) -> Option<PoolKey> {
+    let Target::Shard(shard) = target else { return Some(home) };
+    let name: Rc<str> = (**version.map.shards.get(*shard)?).into();
+    let user = core.clients.get(key)?.identity.user.clone();
+    if !core.pools.get(home)?.cluster_of.shards.contains(&name) {
+        return None;
+    }
+    let served_as: Rc<str> = core.config.pool_user(&name, &user).into();
+    Some(size::pool_of(core, &name, &served_as))
+}
+
+/// Sends a client without a connection to the hub or a shard.
+fn goes(
+    core: &mut Core,
+    key: ClientKey,
+    (home, version): (PoolKey, &Version),
+    target: &Target,
+    runs: bool,
+) -> Option<Step> {
+    let Some(pool) = pool_for(core, key, home, version, target) else {
+        leave::refuse(core, key, &Error::NoShardEntry(name_of(version, target).to_owned()));
+        return Some(Step::Stop);
+    };
+    let there = core.clients.get(key)?.route.pool.map(|pool| members::home_of(core, pool));
+    let client = core.clients.get_mut(key)?;
+    if there != Some(pool) {
+        // Its units in flight are answered first.
+        if let Some(step) = client.checkout.wait_for_own() {
+            return Some(step);
+        }
+        client.route.pool = Some(pool);
+        client.route.shard = (pool != home).then_some(pool);
+    }
+    if runs && client.route.begun.is_some() {
+        client.checkout.needs_own = true;
+        return client.checkout.wait_for_own();
+    }
+    None
+}
+
+/// Sees to it that the statements of a client with a connection run where that leads.
+fn stays(
+    core: &mut Core,
+    key: ClientKey,
+    (home, version): (PoolKey, &Version),
+    (target, writes): (Target, bool),
+    runs: bool,
+    message: (u8, &[u8]),
+) -> Option<Step> {
+    let server = core.clients.get(key)?.checkout.server()?;
+    let here = members::home_of(core, core.servers.get(server)?.pool);
+    let there = pool_for(core, key, home, version, &target);
+    let is_fine = match target {
+        Target::Anywhere => true,
+        // The hub sees all shards.
+        Target::Shard(_) => there == Some(here) || here == home && !writes,
+        Target::Hub(_) => here == home,
+    };
+    let (client, server) = core.pair(key)?;
+    let begins = runs && client.route.begun.as_ref().is_some_and(|begun| !begun.is_due);
+    if is_fine && !begins {
+        return None;
+    }
+    // So far the unit has only prepared statements: it goes on elsewhere, when it is known that they can be.
+    if messages::only_names(client, server) {
+        frontend::write_sync(server.io.out());
+        client.input.unsynced = false;
+        client.checkout.behind_own = true;
+        server.exchange.requests.push_back(Request::HiddenSync);
+        return Some(Step::Stop);
+    }
+    let name = |pool: PoolKey| core.pools.get(pool).map_or_else(String::new, |pool| pool.name.database.to_string());
+    let why = match &target {
+        Target::Hub(reason) => format!("the transaction is on shard \"{}\", and {reason}", name(here)),
+        _ => format!(
+            "the transaction is on \"{}\", and the statement belongs to shard \"{}\"",
+            name(here),
+            name_of(version, &target)
+        ),
+    };
+    Some(refuse(core, key, message, Error::OtherShard(why)))
+}
+
+/// Refuses the unit at the front of a client's input. Within a transaction the server gets a message that it refuses, so
+/// that the transaction fails there.
+fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), error: Error) -> Step {
+    let Some(client) = core.clients.get_mut(key) else { return Step::Stop };
+    if let Some(step) = client.checkout.wait_for_own() {
+        return step;
+    }
+    let Some(server) = client.checkout.server().and_then(|server| core.servers.get_mut(server)) else {
+        if let Some(begun) = &mut client.route.begun {
+            begun.has_failed = true;
+        }
+        leave::refuse(core, key, &error);
+        return Step::Stop;
+    };
+    let Ok(Some(head)) = wire::header(input) else { return Step::More };
+    if input.len() < head.total() {
+        return Step::More;
+    }
+    statements::begin(client, server, core.now);
+    client.route.refusal = Some(Box::new(error));
+    frontend::write_execute(server.io.out(), NO_STATEMENT);
+    server.exchange.requests.push_back(Request::Refuse);
+    client.input.unsynced = tag != tag::QUERY;
+    if tag == tag::QUERY {
+        client.prepared.unnamed = None;
+        frontend::write_sync(server.io.out());
+        server.exchange.requests.push_back(Request::Sync);
+    }
+    Step::Took(head.total())
+}
+
+/// The name of a target.
+fn name_of<'a>(version: &'a Version, target: &Target) -> &'a str {
+    match target {
+        Target::Shard(shard) => version.map.shards.get(*shard).map_or("", |name| name),
+        _ => "hub",
+    }
+}

@@ -1,0 +1,219 @@
+"""The pooler before a hub and its shards: each statement as one server answers it, where it belongs, or refused."""
+
+import asyncio
+import contextlib
+
+import asyncpg
+import howdah
+import psycopg
+import pytest
+
+from tests.pooler.process import Pooler
+from tests.shards import fleet as fleets
+
+SCHEMA = """
+CREATE TABLE items (tenant bigint, id int, name text, PRIMARY KEY (tenant, id));
+CREATE TABLE lines (tenant bigint, item int, line int, price numeric DEFAULT 1, PRIMARY KEY (tenant, item, line));
+CREATE TABLE notes (id int PRIMARY KEY, text text);
+INSERT INTO items SELECT i % 20, i, 'name ' || i FROM generate_series(1, 200) i;
+INSERT INTO lines SELECT tenant, id, n FROM items, generate_series(1, 3) n;
+INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 5) i;
+"""
+DISTRIBUTE = """
+SELECT FROM howdah_shards.distribute_table('items', 'tenant', 8);
+SELECT FROM howdah_shards.distribute_table('lines', 'tenant', 8, colocate_with => 'items');
+"""
+
+
+def entries(fleet):
+    """The databases of the pooler: that of the hub, and one for each shard."""
+    line = "host=127.0.0.1 port={} dbname={} user=postgres password={}".format
+    names = ",".join(fleet.shards)
+    made = {"app": line(fleet.hub.port, fleet.database, fleet.hub.password) + f" shards='{names}'"}
+    return made | {name: line(s.port, fleet.database, s.password) for name, s in fleet.shards.items()}
+
+
+@contextlib.contextmanager
+def pooler(fleet, **settings):
+    """A pooler before a fleet."""
+    with Pooler(fleet.hub, databases=entries(fleet), **settings) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def routed(shard_servers):
+    """A pooler, and the fleet behind it with tables."""
+    with fleets.fleet(*shard_servers, "shards_routed") as fleet:
+        fleet.add_shards()
+        fleet.sql(SCHEMA + DISTRIBUTE)
+        with pooler(fleet) as made:
+            yield made, fleet
+
+
+@pytest.fixture
+def client(routed):
+    """A client of the pooler."""
+    made, _ = routed
+    with psycopg.connect(f"host=127.0.0.1 port={made.port} dbname=app user=postgres", autocommit=True) as made:
+        yield made
+
+
+def home(fleet, tenant):
+    """The shard of a tenant."""
+    found = [name for name in fleet.shards if fleet.on(name, f"SELECT 1 FROM items WHERE tenant = {tenant}")]
+    assert len(found) == 1
+    return found[0]
+
+
+def port(client, tenant):
+    """The port of the server that answers."""
+    return client.execute("SELECT current_setting('port'), count(*) FROM items WHERE tenant = %s", [tenant]).fetchone()[0]
+
+
+def test_statements_go_where_their_rows_are(routed, client):
+    _, fleet = routed
+    for tenant in range(20):
+        there = home(fleet, tenant)
+        sql = f"SELECT inet_server_port(), count(*) FROM items WHERE tenant = {tenant}"
+        assert client.execute(sql).fetchone()[1] == 10
+        rows = client.execute("SELECT id FROM items JOIN lines l ON l.tenant = items.tenant AND l.item = id WHERE items.tenant = %s", [tenant])
+        assert len(rows.fetchall()) == 30, there
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+    assert client.execute("SELECT count(*) FROM items JOIN notes USING (id)").fetchone() == (5,)
+    assert client.execute("SELECT 1").fetchone() == (1,)
+
+
+def refused(client, sql, *values):
+    """The error of a statement that is refused: its message, and its hint."""
+    with pytest.raises(psycopg.errors.FeatureNotSupported) as caught:
+        client.execute(sql, values)
+    return caught.value.diag.message_primary, caught.value.diag.message_hint
+
+
+def test_writes_are_of_one_shard_or_refused(routed, client):
+    _, fleet = routed
+    client.execute("INSERT INTO items VALUES (77, 1, 'new') ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name")
+    client.execute("INSERT INTO items VALUES (%s, 1, %s) ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name", [77, "newer"])
+    assert client.execute("UPDATE items SET name = upper(name) WHERE tenant = 77 RETURNING name").fetchall() == [("NEWER",)]
+    assert fleet.on(home(fleet, 77), "SELECT name FROM items WHERE tenant = 77") == "NEWER"
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        client.execute("INSERT INTO items VALUES (77, 1, 'again')")
+    client.execute("DELETE FROM items WHERE tenant = 77")
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+    why, hint = refused(client, "UPDATE items SET name = 'x'")
+    assert why == 'the statement is not of one shard: no condition restricts table "items" to a value of its key "tenant"'
+    assert hint == "add a condition that gives the key a value"
+    refused(client, "INSERT INTO items SELECT 1000, 1, 'x'")
+    refused(client, "DELETE FROM items WHERE tenant IN (1, 2, 3, 4, 5)")
+    refused(client, "TRUNCATE items")
+    refused(client, "UPDATE items SET tenant = 2 WHERE tenant = %s", 1)
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+
+
+def other(fleet, tenant):
+    """A tenant on another shard."""
+    return next(found for found in range(20) if home(fleet, found) != home(fleet, tenant))
+
+
+def test_a_transaction_is_of_the_shard_of_its_first_statement(routed, client):
+    _, fleet = routed
+    client.autocommit = False
+    far = other(fleet, 3)
+    client.execute("UPDATE items SET name = 'changed' WHERE tenant = 3")
+    assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    client.execute("SELECT 1")
+    assert client.execute("SELECT count(*) FROM lines WHERE tenant = 3").fetchone() == (30,)
+    why, _ = refused(client, "UPDATE items SET name = 'changed' WHERE tenant = %s", far)
+    assert why == f'a transaction is of one shard: the transaction is on "{home(fleet, 3)}", and the statement belongs to shard "{home(fleet, far)}"'
+    assert client.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+    client.rollback()
+    assert fleet.sql("SELECT count(*) FROM items WHERE name = 'changed'") == "0"
+    client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+    refused(client, "SELECT count(*) FROM items")
+    client.rollback()
+    client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+    refused(client, "SELECT * FROM notes")
+    client.rollback()
+    client.execute("SELECT * FROM notes")
+    assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,), "the hub sees all shards"
+    refused(client, "UPDATE items SET name = 'changed' WHERE tenant = 3")
+    client.rollback()
+    client.commit()
+    with client.transaction():
+        client.execute("INSERT INTO items VALUES (3, 999, 'kept')")
+        with contextlib.suppress(ZeroDivisionError), client.transaction():
+            client.execute("DELETE FROM items WHERE tenant = 3")
+            raise ZeroDivisionError
+    assert client.execute("DELETE FROM items WHERE tenant = 3 AND id = 999 RETURNING name").fetchall() == [("kept",)]
+    assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)
+
+
+def test_a_transaction_keeps_its_modes_and_settings(routed, client):
+    client.execute("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY")
+    assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)
+    assert client.execute("SHOW transaction_isolation").fetchone() == ("serializable",)
+    with pytest.raises(psycopg.errors.ReadOnlySqlTransaction):
+        client.execute("DELETE FROM items WHERE tenant = 3")
+    client.execute("ROLLBACK")
+    client.execute("SET work_mem = '7MB'")
+    for tenant in range(20):
+        client.execute("BEGIN")
+        assert client.execute("SELECT count(*) FROM items WHERE tenant = %s", [tenant]).fetchone() == (10,)
+        assert client.execute("SHOW work_mem").fetchone() == ("7MB",)
+        client.execute("COMMIT")
+    assert client.execute("SELECT current_setting('work_mem')").fetchone() == ("7MB",)
+    client.execute("BEGIN")
+    assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+    client.execute("COMMIT")
+    assert client.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+def test_prepared_statements_are_on_every_shard(routed, client):
+    client.prepare_threshold = 0
+    for binary in (False, True):
+        for tenant in range(20):
+            rows = client.execute("SELECT id, name FROM items WHERE tenant = %s ORDER BY id", [tenant], binary=binary).fetchall()
+            assert len(rows) == 10 and all(name == f"name {id}" for id, name in rows)
+    with client.pipeline():
+        cursors = [client.execute("SELECT count(*) FROM items WHERE tenant = %s", [tenant]) for tenant in range(20)]
+        assert [cursor.fetchone() for cursor in cursors] == [(10,)] * 20
+
+
+def test_a_pipeline_is_one_transaction(routed, client):
+    with pytest.raises(psycopg.errors.FeatureNotSupported), client.pipeline():
+        for tenant in range(100, 130):
+            client.execute("INSERT INTO items VALUES (%s, 1, 'piped')", [tenant])
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,), "none of it was done"
+    with client.pipeline() as pipeline:
+        for tenant in range(100, 130):
+            client.execute("INSERT INTO items VALUES (%s, 1, 'piped')", [tenant])
+            pipeline.sync()
+    assert client.execute("SELECT count(*) FROM items WHERE name = 'piped'").fetchone() == (30,)
+    for tenant in range(100, 130):
+        client.execute("DELETE FROM items WHERE tenant = %s", [tenant])
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+
+
+def test_asyncpg_and_howdah(routed):
+    asyncio.run(with_asyncio(*routed))
+
+
+async def with_asyncio(made, fleet):
+    """Statements and transactions of drivers of asyncio."""
+    far = other(fleet, 3)
+    for library in (asyncpg, howdah):
+        connection = await library.connect(host="127.0.0.1", port=made.port, database="app", user="postgres")
+        for tenant in range(20):
+            assert await connection.fetchval("SELECT count(*) FROM items WHERE tenant = $1", tenant) == 10
+        assert await connection.fetchval("SELECT count(*) FROM items") == 200
+        async with connection.transaction():
+            await connection.execute("UPDATE items SET name = name WHERE tenant = $1", 3)
+            assert await connection.fetchval("SELECT count(*) FROM items WHERE tenant = 3") == 10
+        with pytest.raises(library.FeatureNotSupportedError, match="a transaction is of one shard"):
+            async with connection.transaction():
+                await connection.execute("UPDATE items SET name = name WHERE tenant = $1", 3)
+                await connection.execute("UPDATE items SET name = name WHERE tenant = $1", far)
+        await connection.executemany("INSERT INTO items VALUES ($1, $2, $3)", [(3, 1000 + i, "many") for i in range(50)])
+        assert await connection.fetchval("SELECT count(*) FROM items WHERE tenant = 3") == 60
+        await connection.execute("DELETE FROM items WHERE tenant = 3 AND id >= 1000")
+        await connection.close()
