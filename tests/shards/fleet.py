@@ -36,10 +36,10 @@ class Fleet:
             self.sql(f"SELECT count(*) FROM howdah_shards.add_shard('{name}', '{self.conninfo(self.shards[name])}')")
 
     def wipe(self):
-        """Drops all tables, everywhere."""
+        """Drops all tables, everywhere, and gives the lease its default."""
         for shard in self.shards:
             self.on(shard, f"{EMPTY} TRUNCATE howdah_shard.made")
-        self.sql(EMPTY)
+        self.sql(f"{EMPTY} SELECT howdah_shards.set_lease('5 seconds')")
 
 
 EMPTY = "SET client_min_messages = warning; DROP SCHEMA public CASCADE; CREATE SCHEMA public;"
