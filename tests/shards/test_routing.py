@@ -67,7 +67,9 @@ def home(fleet, tenant):
 
 def port(client, tenant):
     """The port of the server that answers."""
-    return client.execute("SELECT current_setting('port'), count(*) FROM items WHERE tenant = %s", [tenant]).fetchone()[0]
+    return client.execute("SELECT current_setting('port'), count(*) FROM items WHERE tenant = %s", [tenant]).fetchone()[
+        0
+    ]
 
 
 def test_statements_go_where_their_rows_are(routed, client):
@@ -76,7 +78,10 @@ def test_statements_go_where_their_rows_are(routed, client):
         there = home(fleet, tenant)
         sql = f"SELECT inet_server_port(), count(*) FROM items WHERE tenant = {tenant}"
         assert client.execute(sql).fetchone()[1] == 10
-        rows = client.execute("SELECT id FROM items JOIN lines l ON l.tenant = items.tenant AND l.item = id WHERE items.tenant = %s", [tenant])
+        rows = client.execute(
+            "SELECT id FROM items JOIN lines l ON l.tenant = items.tenant AND l.item = id WHERE items.tenant = %s",
+            [tenant],
+        )
         assert len(rows.fetchall()) == 30, there
     assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
     assert client.execute("SELECT count(*) FROM items JOIN notes USING (id)").fetchone() == (5,)
@@ -92,16 +97,25 @@ def refused(client, sql, *values):
 
 def test_writes_are_of_one_shard_or_refused(routed, client):
     _, fleet = routed
-    client.execute("INSERT INTO items VALUES (77, 1, 'new') ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name")
-    client.execute("INSERT INTO items VALUES (%s, 1, %s) ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name", [77, "newer"])
-    assert client.execute("UPDATE items SET name = upper(name) WHERE tenant = 77 RETURNING name").fetchall() == [("NEWER",)]
+    client.execute(
+        "INSERT INTO items VALUES (77, 1, 'new') ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name"
+    )
+    client.execute(
+        "INSERT INTO items VALUES (%s, 1, %s) ON CONFLICT (tenant, id) DO UPDATE SET name = excluded.name",
+        [77, "newer"],
+    )
+    assert client.execute("UPDATE items SET name = upper(name) WHERE tenant = 77 RETURNING name").fetchall() == [
+        ("NEWER",)
+    ]
     assert fleet.on(home(fleet, 77), "SELECT name FROM items WHERE tenant = 77") == "NEWER"
     with pytest.raises(psycopg.errors.UniqueViolation):
         client.execute("INSERT INTO items VALUES (77, 1, 'again')")
     client.execute("DELETE FROM items WHERE tenant = 77")
     assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
     why, hint = refused(client, "UPDATE items SET name = 'x'")
-    assert why == 'the statement is not of one shard: no condition restricts table "items" to a value of its key "tenant"'
+    assert (
+        why == 'the statement is not of one shard: no condition restricts table "items" to a value of its key "tenant"'
+    )
     assert hint == "add a condition that gives the key a value"
     refused(client, "INSERT INTO items SELECT 1000, 1, 'x'")
     refused(client, "DELETE FROM items WHERE tenant IN (1, 2, 3, 4, 5)")
@@ -124,7 +138,10 @@ def test_a_transaction_is_of_the_shard_of_its_first_statement(routed, client):
     client.execute("SELECT 1")
     assert client.execute("SELECT count(*) FROM lines WHERE tenant = 3").fetchone() == (30,)
     why, _ = refused(client, "UPDATE items SET name = 'changed' WHERE tenant = %s", far)
-    assert why == f'a transaction is of one shard: the transaction is on "{home(fleet, 3)}", and the statement belongs to shard "{home(fleet, far)}"'
+    assert (
+        why
+        == f'a transaction is of one shard: the transaction is on "{home(fleet, 3)}", and the statement belongs to shard "{home(fleet, far)}"'
+    )
     assert client.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
     client.rollback()
     assert fleet.sql("SELECT count(*) FROM items WHERE name = 'changed'") == "0"
@@ -172,7 +189,9 @@ def test_prepared_statements_are_on_every_shard(routed, client):
     client.prepare_threshold = 0
     for binary in (False, True):
         for tenant in range(20):
-            rows = client.execute("SELECT id, name FROM items WHERE tenant = %s ORDER BY id", [tenant], binary=binary).fetchall()
+            rows = client.execute(
+                "SELECT id, name FROM items WHERE tenant = %s ORDER BY id", [tenant], binary=binary
+            ).fetchall()
             assert len(rows) == 10 and all(name == f"name {id}" for id, name in rows)
     with client.pipeline():
         cursors = [client.execute("SELECT count(*) FROM items WHERE tenant = %s", [tenant]) for tenant in range(20)]
@@ -213,7 +232,9 @@ async def with_asyncio(made, fleet):
             async with connection.transaction():
                 await connection.execute("UPDATE items SET name = name WHERE tenant = $1", 3)
                 await connection.execute("UPDATE items SET name = name WHERE tenant = $1", far)
-        await connection.executemany("INSERT INTO items VALUES ($1, $2, $3)", [(3, 1000 + i, "many") for i in range(50)])
+        await connection.executemany(
+            "INSERT INTO items VALUES ($1, $2, $3)", [(3, 1000 + i, "many") for i in range(50)]
+        )
         assert await connection.fetchval("SELECT count(*) FROM items WHERE tenant = 3") == 60
         await connection.execute("DELETE FROM items WHERE tenant = 3 AND id >= 1000")
         await connection.close()
