@@ -201,10 +201,13 @@ AS $$
     WHERE e.extname = 'dblink'
 $$;
 
--- Settings of the connections to shards: names in definitions are written in full when nothing but pg_catalog is in the path.
-CREATE FUNCTION howdah_shards._options() RETURNS text
+-- With the settings of our connections: names in definitions are written in full when nothing but pg_catalog is in the path.
+CREATE FUNCTION howdah_shards._options(conninfo text) RETURNS text
 LANGUAGE sql IMMUTABLE
-AS $$ SELECT ' application_name=howdah_shards options=''-csearch_path=pg_catalog -cclient_min_messages=warning -clock_timeout=300ms''' $$;
+AS $$
+    SELECT 'connect_timeout=10 ' || conninfo || ' application_name=howdah_shards'
+        ' options=''-csearch_path=pg_catalog -cclient_min_messages=warning -clock_timeout=300ms'''
+$$;
 
 -- The rows of a query on a shard, as JSON.
 CREATE FUNCTION howdah_shards._ask(shard text, query text, conninfo text DEFAULT NULL) RETURNS SETOF jsonb
@@ -214,7 +217,7 @@ DECLARE
     said text;
 BEGIN
     RETURN QUERY EXECUTE format('SELECT r::jsonb FROM %s($1, $2) AS t(r text)', howdah_shards._dblink('dblink'))
-        USING coalesce(conninfo, howdah_shards._conninfo(shard)) || howdah_shards._options(),
+        USING howdah_shards._options(coalesce(conninfo, howdah_shards._conninfo(shard))),
             format('SELECT pg_catalog.to_jsonb(q)::text FROM (%s) q', query);
 EXCEPTION WHEN sqlclient_unable_to_establish_sqlconnection THEN
     GET STACKED DIAGNOSTICS said = PG_EXCEPTION_DETAIL;
@@ -235,7 +238,7 @@ BEGIN
     FOR attempt IN 1..30 LOOP
         BEGIN
             EXECUTE format('SELECT %s($1, $2)', howdah_shards._dblink('dblink_exec'))
-                USING howdah_shards._conninfo(shard) || howdah_shards._options(),
+                USING howdah_shards._options(howdah_shards._conninfo(shard)),
                     CASE WHEN locked THEN E'DO $_$ BEGIN PERFORM pg_advisory_xact_lock(7237130); END $_$;\n' ELSE '' END || statements;
             RETURN;
         EXCEPTION
@@ -1012,6 +1015,7 @@ AS $$
 DECLARE
     o record;
     there jsonb;
+    in_use bigint;
 BEGIN
     FOR o IN
         SELECT DISTINCT format_type(y.oid, NULL) AS type, (SELECT jsonb_agg(e.enumlabel ORDER BY e.enumsortorder)
@@ -1048,6 +1052,14 @@ BEGIN
                 USING ERRCODE = 'insufficient_privilege',
                 HINT = 'Let its user there SET session_replication_role, or drop the triggers and make them again afterwards.';
         END;
+        -- A connection that this transaction has used keeps the settings that it has.
+        SELECT n.nspname INTO o FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'postgres_fdw';
+        EXECUTE format('SELECT %I.postgres_fdw_disconnect($1)', o.nspname) USING shard;
+        EXECUTE format('SELECT count(*) FROM %I.postgres_fdw_get_connections() c WHERE c.server_name = $1', o.nspname) INTO in_use USING shard;
+        IF in_use > 0 THEN
+            RAISE EXCEPTION 'this transaction has used shard "%" before', shard USING ERRCODE = 'active_sql_transaction',
+                HINT = 'Distribute a table with triggers in a transaction of its own.';
+        END IF;
     END IF;
 END
 $$;

@@ -113,6 +113,24 @@ def test_shards_have_all_that_the_table_had(fleet, reader):
     assert fleet.sql(rights) == "right|t|f|t|f"
 
 
+def test_rows_of_today_are_moved_without_their_triggers_or_not_at_all(fleet):
+    for sql in (fleet.sql, *(lambda text, shard=shard: fleet.on(shard, text) for shard in fleet.shards)):
+        sql("CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.a := 1; RETURN NEW; END'")
+    fleet.sql("CREATE TABLE u (key int, a int); SELECT FROM howdah_shards.distribute_table('u', 'key', 3)")
+    fleet.sql(
+        "CREATE TABLE t (key int, a int); INSERT INTO t SELECT i, 0 FROM generate_series(1, 20) i; CREATE TRIGGER g BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION stamp()"
+    )
+    with pytest.raises(Problem, match='this transaction has used shard "s1" before'):
+        fleet.sql("BEGIN; SELECT count(*) FROM u; SELECT FROM howdah_shards.distribute_table('t', 'key', 3)")
+    # What was there keeps its values, what comes has the trigger's, in one session as well.
+    assert (
+        fleet.sql(
+            "SELECT count(*) FROM u; SELECT FROM howdah_shards.distribute_table('t', 'key', 3); INSERT INTO t VALUES (1, 7); SELECT count(*), sum(a) FROM t"
+        ).splitlines()[-1]
+        == "21|1"
+    )
+
+
 def test_each_server_has_ids_of_its_own(fleet):
     for number, kind in ((1024, "bigserial"), (64, "serial")):
         fleet.sql(
