@@ -206,6 +206,22 @@ def test_servers_can_be_killed_within_a_move(trapped, victim):
         nothing_is_left(fleet)
 
 
+@pytest.mark.parametrize("victim", ["hub", "s1"])
+def test_servers_can_be_killed_within_ddl(trapped, victim):
+    fleet = trapped
+    server = fleet.hub if victim == "hub" else fleet.shards[victim]
+    # What s1 prepares, what s2 prepares, the commit of s1 and its end.
+    for step in (1, 2, 3, 4):
+        stop_at(fleet, step, "true", f"kill -9 {server.pid}")
+        with contextlib.suppress(Problem):
+            fleet.sql(f"CALL howdah_shards.run_on_shards('CREATE TABLE made{step} ()')")
+        begin_again(server)
+        fleet.sql("DELETE FROM trap; CALL howdah_shards.recover()")
+        nothing_is_left(fleet)
+        there = f"SELECT to_regclass('made{step}') IS NOT NULL"
+        assert len({fleet.sql(there), *(fleet.on(shard, there) for shard in fleet.shards)}) == 1
+
+
 def begin_again(server):
     """Starts a server that was killed, at its old port, when its last process has gone."""
     server._process.wait(30)
