@@ -238,3 +238,22 @@ async def with_asyncio(made, fleet):
         assert await connection.fetchval("SELECT count(*) FROM items WHERE tenant = 3") == 60
         await connection.execute("DELETE FROM items WHERE tenant = 3 AND id >= 1000")
         await connection.close()
+
+
+def test_the_route_of_a_statement_is_shown(routed, client):
+    made, fleet = routed
+    route = lambda sql: client.execute(f"SHOW ROUTE FOR {psycopg.sql.quote(sql)}").fetchone()
+    assert route("SELECT * FROM items WHERE tenant = 3")[0] == home(fleet, 3)
+    assert route("SELECT count(*) FROM items") == (
+        "hub",
+        'no condition restricts table "items" to a value of its key "tenant"',
+        "add a condition that gives the key a value",
+    )
+    assert route("DELETE FROM items")[0] == "refused"
+    assert route("SELECT * FROM notes")[:2] == ("hub", 'relation "notes" is not on the shards')
+    assert route("it's no SQL")[:2] == ("hub", "the statement could not be parsed")
+    console = f"host=127.0.0.1 port={made.port} dbname=howdah user=postgres"
+    with psycopg.connect(console, autocommit=True) as admin:
+        rows = admin.execute("SHOW SHARDS").fetchall()
+    assert [(row[0], row[1], row[4], row[5]) for row in rows] == [("app", name, 1, 1) for name in fleet.shards]
+    assert sum(row[2] for row in rows) == 16

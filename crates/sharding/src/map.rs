@@ -137,6 +137,16 @@ impl Map {
             .map(|(_, entry)| entry)
     }
 
+    /// How many slots of all tables a shard has.
+    pub fn slots_of(&self, shard: &str) -> usize {
+        let number = self.shards.iter().position(|known| **known == *shard);
+        let of = |entry: &Entry| match entry {
+            Entry::Sharded(table) => table.slots.iter().filter(|slot| Some(**slot) == number).count(),
+            Entry::Reference => 0,
+        };
+        self.tables.values().flatten().map(|(_, entry)| of(entry)).sum()
+    }
+
     /// Whether it has no tables.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()

@@ -128,7 +128,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let Some(version) = map_of(core, key, home) else { return Some(awaits_map(core, key)) };
     let lends = core.pools.get(home)?.limits.mode.lends() && !has_own;
     if let Some(unit) = unit.as_ref().filter(|_| lends)
-        && let Some(step) = answer_ourselves(core, key, home, unit)
+        && let Some(step) = answer_ourselves(core, key, home, unit, &version)
     {
         return Some(step);
     }
@@ -253,8 +253,18 @@ fn is_utf8(core: &Core, key: ClientKey) -> bool {
 }
 
 /// Answers a BEGIN, which the server gets with the first statement, and the end of a transaction without a statement.
-fn answer_ourselves(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>) -> Option<Step> {
+fn answer_ourselves(
+    core: &mut Core,
+    key: ClientKey,
+    home: PoolKey,
+    unit: &Unit<'_>,
+    version: &Version,
+) -> Option<Step> {
     let Some(Said::Query(sql)) = unit.messages.first().map(|message| message.said) else { return None };
+    if let Some(shown) = shown_statement(sql) {
+        show_route(core, key, home, &shown, version);
+        return Some(Step::Took(unit.bytes.len()));
+    }
     let fingerprint = fingerprints::fingerprint(core, key, home, sql).ok()?;
     let client = core.clients.get_mut(key)?;
     if fingerprint.verdict.statements != 1 || !client.has_no_server() {
@@ -279,6 +289,50 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<
     backend::write_ready_for_query(client.io.out(), status);
     core.schedule.unflushed.push(Turn::Client(key));
     Some(Step::Took(unit.bytes.len()))
+}
+
+/// The statement of a `SHOW ROUTE FOR 'statement'`.
+fn shown_statement(sql: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
+    let mut rest = text;
+    for word in ["show", "route", "for"] {
+        let (first, behind) = rest.split_at_checked(word.len())?;
+        rest = behind.trim_start();
+        if !first.eq_ignore_ascii_case(word) || rest.len() == behind.len() && word != "for" {
+            return None;
+        }
+    }
+    let quoted = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).map(|text| text.replace("''", "'"));
+    let dollars = || rest.strip_prefix("$$").and_then(|rest| rest.strip_suffix("$$")).map(str::to_owned);
+    quoted.or_else(dollars)
+}
+
+/// Answers a SHOW ROUTE: where the statement would go, why, and what helps.
+fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, version: &Version) {
+    let proof = prove(core, key, home, shown.as_bytes(), version);
+    let mut judgement = Judgement::default();
+    judgement.add(&proof, &sharding::Literals { is_utf8: is_utf8(core, key) });
+    let (route, why, hint) = match judgement.target() {
+        Ok((target @ Target::Shard(_), _)) => {
+            (name_of(version, &target), "every sharded table in it is restricted to keys of this shard".to_owned(), None)
+        }
+        Ok((Target::Hub(reason), _)) => ("hub", reason.to_string(), Some(reason.hint())),
+        Ok((Target::Anywhere, _)) => {
+            ("hub", "it names no sharded table; in a transaction it runs where that is".to_owned(), None)
+        }
+        Err(reason) => ("refused", reason.to_string(), Some(reason.hint())),
+    };
+    let route = route.to_owned();
+    let Some(client) = core.clients.get_mut(key) else { return };
+    client.prepared.unnamed = None;
+    let status = client.route.status();
+    let out = client.io.out();
+    let columns = ["route", "why", "hint"].map(|name| (name, backend::ColumnType::Text));
+    backend::write_row_description(out, columns.into_iter());
+    backend::write_data_row(out, [Some(route.as_bytes()), Some(why.as_bytes()), hint.map(str::as_bytes)].into_iter());
+    backend::write_command_complete(out, "SHOW");
+    backend::write_ready_for_query(out, status);
+    core.schedule.unflushed.push(Turn::Client(key));
 }
 
 fn begin(client: &mut Client, sql: &[u8], now: Instant) {

@@ -18,6 +18,7 @@ mod pools;
 mod prepared;
 mod replicas;
 mod shapes;
+mod shards;
 mod sockets;
 mod state;
 mod stats;
@@ -119,6 +120,7 @@ shows! {
     Replicas "REPLICAS" false replicas::COLUMNS, replicas::rows;
     Servers "SERVERS" true clients::COLUMNS, clients::servers;
     Shapes "SHAPES" true shapes::COLUMNS, shapes::rows;
+    Shards "SHARDS" false shards::COLUMNS, shards::rows;
     Sockets "SOCKETS" true sockets::COLUMNS, sockets::rows;
     ActiveSockets "ACTIVE_SOCKETS" true sockets::COLUMNS, sockets::active;
     State "STATE" false state::COLUMNS, state::rows;
