@@ -313,9 +313,11 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     let mut judgement = Judgement::default();
     judgement.add(&proof, &sharding::Literals { is_utf8: is_utf8(core, key) });
     let (route, why, hint) = match judgement.target() {
-        Ok((target @ Target::Shard(_), _)) => {
-            (name_of(version, &target), "every sharded table in it is restricted to keys of this shard".to_owned(), None)
-        }
+        Ok((target @ Target::Shard(_), _)) => (
+            name_of(version, &target),
+            "every sharded table in it is restricted to keys of this shard".to_owned(),
+            None,
+        ),
         Ok((Target::Hub(reason), _)) => ("hub", reason.to_string(), Some(reason.hint())),
         Ok((Target::Anywhere, _)) => {
             ("hub", "it names no sharded table; in a transaction it runs where that is".to_owned(), None)
