@@ -28,7 +28,7 @@ use crate::pools::{close, connect, leave, limits};
 use crate::router::members;
 use crate::state::client::Client;
 use crate::state::server::State;
-use crate::state::{Core, sockets, turns};
+use crate::state::{Core, served, sockets, turns};
 
 /// The length of the longest text with a LISTEN that does not pin.
 const LONGEST: usize = 1024;
@@ -67,15 +67,16 @@ fn channels_of(verdict: &Verdict) -> impl Iterator<Item = &str> {
 /// names.
 pub fn awaits_hub(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> bool {
     let Some(body) = left.get(HEADER..head.total()).filter(|body| body.len() <= LONGEST) else { return false };
-    let Some(client) = core.clients.get(key) else { return false };
+    let (clients, servers, mut context) = core.split();
+    let Some((client, server)) = served(clients, servers, key) else { return false };
     let verdict = match head.tag {
         frontend::tag::QUERY if may_listen(body) => {
-            messages::look_at(core, key, body.strip_suffix(b"\0").unwrap_or(body))
+            messages::look_at(&mut context, client, server.as_deref(), body.strip_suffix(b"\0").unwrap_or(body))
         }
         frontend::tag::EXECUTE => {
-            let bound = client.prepared.portals.statement(frontend::portal(body)).cloned();
+            let bound = client.prepared.portals.statement(frontend::portal(body));
             let bound = bound.filter(|statement| may_listen(statement.text()));
-            bound.and_then(|statement| messages::look_at_statement(core, key, &statement))
+            bound.and_then(|statement| messages::look_at_statement(&mut context, client, statement))
         }
         _ => None,
     };
@@ -181,7 +182,7 @@ pub fn make_hub(core: &mut Core, home: PoolKey) {
 /// Notes that the hub is being made.
 fn hub_begun(core: &mut Core, key: ServerKey) {
     let Some(member) = core.servers.get(key).map(|server| server.pool) else { return };
-    let home = members::home_of(core, member);
+    let home = members::home_of(&core.pools, member);
     if let Some(listening) = core.pipelines.hubs.get_mut(&home) {
         (listening.server, listening.wanted) = (Some(key), None);
     }
@@ -283,7 +284,7 @@ pub fn hub_gone(core: &mut Core, key: ServerKey, why: &str) {
 /// at once: the clients that are closed now come back.
 pub fn hub_failed(core: &mut Core, member: PoolKey, why: &str) {
     crate::warning!(of core.name_pool(member); "the pool has no connection that listens for all its clients: {why}");
-    let home = members::home_of(core, member);
+    let home = members::home_of(&core.pools, member);
     let lost = core.pipelines.hubs.remove(&home);
     let failed = lost.as_ref().is_some_and(|listening| listening.hub.is_awaited()).then_some(core.now);
     core.pipelines.hubs.insert(home, Listening::new(core.now, failed));

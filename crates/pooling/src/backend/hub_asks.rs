@@ -51,7 +51,7 @@ pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
 
 /// The pool of clients that a connection listens for.
 pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
-    let home = members::home_of(core, core.servers.get(key)?.pool);
+    let home = members::home_of(&core.pools, core.servers.get(key)?.pool);
     core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
 }
 

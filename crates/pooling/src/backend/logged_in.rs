@@ -49,7 +49,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     for name in core.parameters.tracked.note_silent(&vars) {
         welcome::warn_of_silent(&name);
     }
-    let home = members::home_of(core, pool_key);
+    let home = members::home_of(&core.pools, pool_key);
     // Units for the primary are sent to a server only when it has said its role.
     let asks = home != pool_key && core.servers.get(key).is_some_and(|server| server.known.standby.is_none());
     if asks {

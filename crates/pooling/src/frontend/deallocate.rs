@@ -37,10 +37,11 @@ fn is_answered(server: Option<&Server>) -> bool {
 
 /// Answers a Query of this text that frees one of its client's statements.
 pub fn frees_statement(core: &mut Core, key: ClientKey, sql: &[u8], head: Header) -> Option<Step> {
-    let verdict = messages::look_at(core, key, sql).filter(|verdict| verdict.statements == 1)?;
-    let Kind::Deallocate(Some(name)) = &verdict.kind else { return None };
-    let (client, server) = served(&mut core.clients, &mut core.servers, key)?;
+    let (clients, servers, mut context) = core.split();
+    let (client, server) = served(clients, servers, key)?;
     let server = server.as_deref();
+    let verdict = messages::look_at(&mut context, client, server, sql).filter(|verdict| verdict.statements == 1)?;
+    let Kind::Deallocate(Some(name)) = &verdict.kind else { return None };
     if client.checkout.pipelined().is_some() || !is_answered(server) {
         client.checkout.behind_own = true;
         return Some(Step::Stop);

@@ -9,7 +9,6 @@ use std::time::Instant;
 use crate::model::exchange::Copying;
 use crate::model::extent::{Message, Said};
 use crate::model::held::Held;
-use crate::model::keys::ClientKey;
 use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::portals::Portal;
 use crate::model::request::Request;
@@ -25,19 +24,18 @@ use wire::frontend::{self, Parse, Target, tag};
 use crate::frontend::shapes;
 use crate::frontend::statements::{There, begin, on_server, prepare, read_anew, renames, send_parse, session_reading};
 use crate::router::{fingerprints, members};
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
+use crate::state::{Context, Pair};
 
 /// Messages that are passed on as they are.
-fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usize {
-    let now = core.now;
+fn pass_plain(pair: &mut Pair<'_>, head: Header, left: &[u8]) -> usize {
     let whole = left.len() >= head.total();
-    let verdict = verdict_of(core, key, head, left);
+    let verdict = verdict_of(pair, head, left);
     if matches!(head.tag, tag::QUERY | tag::EXECUTE) {
-        fingerprints::foresee_definition(core, key, verdict.as_deref());
+        fingerprints::foresee_definition(pair, verdict.as_deref());
     }
-    let Some((client, server)) = core.pair(key) else { return head.total() };
+    let Pair { client, server, context, .. } = pair;
     server.exchange.writes |= match head.tag {
         tag::QUERY | tag::EXECUTE => !whole || verdict.as_deref().is_none_or(|verdict| !verdict.read_only),
         tag => tag == tag::FUNCTION_CALL,
@@ -50,11 +48,11 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
         return head.total();
     }
     if head.tag == tag::EXECUTE && shapes::refuses(client, server, left.get(HEADER..).unwrap_or_default()) {
-        begin(client, server, now);
+        begin(client, server, context.now);
         client.input.unsynced = true;
         return head.total();
     }
-    note(client, server, head, left, verdict, now);
+    note(client, server, head, left, verdict, context.now);
     let come = head.total().min(left.len());
     server.io.out().extend_from_slice(left.get(..come).unwrap_or_default());
     client.input.passing = head.total() - come;
@@ -67,22 +65,23 @@ fn pass_plain(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> usi
 }
 
 /// The class of the statement that a message runs, if known.
-fn verdict_of(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
-    let (client, server) = core.pair(key)?;
+fn verdict_of(pair: &mut Pair<'_>, head: Header, left: &[u8]) -> Option<Arc<Verdict>> {
+    let Pair { client, server, context, .. } = pair;
+    // A unit on a pipelined connection is known to touch nothing.
+    if server.is_pipelined() {
+        return None;
+    }
+    let body = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
     match head.tag {
-        // A unit on a pipelined connection is known to touch nothing.
-        _ if server.is_pipelined() => None,
         tag::QUERY if left.len() >= head.total() => {
-            let sql = left.get(HEADER..head.total()).unwrap_or_default();
-            look_at(core, key, sql.strip_suffix(b"\0").unwrap_or(sql))
+            look_at(context, client, Some(server), body.strip_suffix(b"\0").unwrap_or(body))
         }
         // The Query is too long to be kept: its words so far show what it may do.
-        tag::QUERY => look_at_part(core, key, left.get(HEADER..).unwrap_or_default()),
-        tag::EXECUTE => {
-            let bound =
-                client.prepared.portals.statement(frontend::portal(left.get(HEADER..).unwrap_or_default())).cloned();
-            bound.and_then(|statement| look_at_statement(core, key, &statement))
+        tag::QUERY => {
+            let read = fingerprints::fingerprint_read(context, client.route.pool?, body, Lexing::Unclear);
+            read.ok().map(|fingerprint| fingerprint.verdict.clone())
         }
+        tag::EXECUTE => look_at_statement(context, client, client.prepared.portals.statement(frontend::portal(body))?),
         _ => None,
     }
 }
@@ -152,42 +151,40 @@ fn is_of_large_objects(oid: Option<&[u8]>) -> bool {
 }
 
 /// The class of the text of a Query, if known.
-pub fn look_at(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key)?.route.pool?;
-    fingerprints::fingerprint(core, key, pool, sql).ok().map(|fingerprint| fingerprint.verdict.clone())
+pub fn look_at(
+    context: &mut Context<'_>,
+    client: &Client,
+    server: Option<&Server>,
+    sql: &[u8],
+) -> Option<Arc<Verdict>> {
+    let found = fingerprints::fingerprint(context, (client, server), client.route.pool?, sql);
+    found.ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
 /// Notes the end of a long Query: the effects that its words allow are added to those that its beginning allows, before
 /// the server has all of it.
-pub fn long_query_ended(core: &mut Core, key: ClientKey) {
-    let Some(words) = core.clients.get_mut(key).and_then(|client| client.input.words.take()) else { return };
-    let Some((_, server)) = core.pair(key) else { return };
-    let Some(verdict) = server.exchange.requests.amend_query(|verdict| words.add_to(verdict)) else { return };
-    fingerprints::foresee_definition(core, key, Some(&verdict));
-}
-
-/// The class of a long Query by the words at its beginning, if known.
-fn look_at_part(core: &mut Core, key: ClientKey, sql: &[u8]) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key)?.route.pool?;
-    fingerprints::fingerprint_read(core, pool, sql, Lexing::Unclear).ok().map(|fingerprint| fingerprint.verdict.clone())
+pub fn long_query_ended(pair: &mut Pair<'_>, words: Words) {
+    let amended = pair.server.exchange.requests.amend_query(|verdict| words.add_to(verdict));
+    if let Some(verdict) = amended {
+        fingerprints::foresee_definition(pair, Some(&verdict));
+    }
 }
 
 /// The class of a prepared statement, if known.
-pub fn look_at_statement(core: &mut Core, key: ClientKey, statement: &Rc<Statement>) -> Option<Arc<Verdict>> {
-    let pool = core.clients.get(key)?.route.pool?;
-    fingerprints::fingerprint_of_statement(core, pool, statement).ok().map(|fingerprint| fingerprint.verdict.clone())
+pub fn look_at_statement(context: &mut Context<'_>, client: &Client, statement: &Statement) -> Option<Arc<Verdict>> {
+    let found = fingerprints::fingerprint_of_statement(context, client.route.pool?, statement);
+    found.ok().map(|fingerprint| fingerprint.verdict.clone())
 }
 
-fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
-    let now = core.now;
-    let limit = core.config.settings.kept_statements();
-    let renames = renames(core, key);
-    let Some(statement) = statement_of(core, key, &parse, renames) else { return };
+fn pass_parse(pair: &mut Pair<'_>, parse: Parse<'_>) {
+    let renames = renames(pair);
+    let Some(statement) = statement_of(pair, &parse, renames) else { return };
     if renames {
-        read_anew(core, key, parse.name);
+        read_anew(pair, parse.name);
     }
-    let Some((client, server)) = core.pair(key) else { return };
-    begin(client, server, now);
+    let Pair { client, server, context, .. } = pair;
+    let limit = context.config.settings.kept_statements();
+    begin(client, server, context.now);
     client.input.unsynced = true;
     let name: Option<Box<[u8]>> = (!parse.name.is_empty()).then(|| parse.name.into());
     let Some(name) = name.clone().filter(|_| renames) else {
@@ -225,36 +222,32 @@ fn pass_parse(core: &mut Core, key: ClientKey, parse: Parse<'_>) {
 }
 
 /// The statement of a Parse; one with a name is shared with all clients that mean the same.
-fn statement_of(core: &mut Core, key: ClientKey, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
-    let (_, server) = core.pair(key)?;
-    let member = server.pool;
-    let home = members::home_of(core, member);
-    let reading = if renames && !parse.name.is_empty() { session_reading(core, key) } else { UNCLEAR };
-    let lexing = fingerprints::lexing(core, key, parse.query);
-    let renewals = fingerprints::fingerprints_of(core, home).map(|fingerprints| fingerprints.knowledge().renewals());
-    if let Some(pool) = core.pools.get_mut(member) {
+fn statement_of(pair: &mut Pair<'_>, parse: &Parse<'_>, renames: bool) -> Option<Rc<Statement>> {
+    let reading = if renames && !parse.name.is_empty() { session_reading(pair) } else { UNCLEAR };
+    let Pair { client, server, context, .. } = pair;
+    let home = members::home_of(context.pools, server.pool);
+    let lexing = fingerprints::lexing(context.parameters, client, Some(server), parse.query);
+    let renewals = fingerprints::fingerprints_of(context, home).map(|fingerprints| fingerprints.knowledge().renewals());
+    if let Some(pool) = context.pools.get_mut(server.pool) {
         pool.counts.totals.prepared.client_parses += 1;
     }
     // Statements are known by the same names on all servers of a cluster.
-    let pool = core.pools.get_mut(home)?;
+    let pool = context.pools.get_mut(home)?;
     pool.statements.renew(renewals);
     Some(pool.statements.share(parse.definition, reading, lexing))
 }
 
-fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bind<'_>) -> usize {
-    let now = core.now;
-    let limit = core.config.settings.kept_statements();
-    let renames = renames(core, key);
-    let Some((_, server)) = core.pair(key) else { return head.total() };
-    let pool = server.pool;
-    if let Some(pool) = core.pools.get_mut(pool) {
+fn pass_bind(pair: &mut Pair<'_>, head: Header, names: frontend::Bind<'_>) -> usize {
+    let renames = renames(pair);
+    if renames {
+        read_anew(pair, names.statement);
+    }
+    let Pair { client, server, context, .. } = pair;
+    if let Some(pool) = context.pools.get_mut(server.pool) {
         pool.counts.totals.prepared.binds += 1;
     }
-    if renames {
-        read_anew(core, key, names.statement);
-    }
-    let Some((client, server)) = core.pair(key) else { return head.total() };
-    begin(client, server, now);
+    let limit = context.config.settings.kept_statements();
+    begin(client, server, context.now);
     client.input.unsynced = true;
     let mut there = on_server(client, server, names.statement, renames, limit);
     let request = shapes::before_bind(server, &mut there, renames);
@@ -277,25 +270,21 @@ fn pass_bind(core: &mut Core, key: ClientKey, head: Header, names: frontend::Bin
     HEADER + consumed
 }
 
-fn pass_target(core: &mut Core, key: ClientKey, tag: u8, body: &[u8], target: Option<Target<'_>>) {
-    let now = core.now;
+fn pass_target(pair: &mut Pair<'_>, tag: u8, body: &[u8], target: Option<Target<'_>>) {
+    let renames = target.is_some() && renames(pair);
+    if let (Some(Target::Statement(name)), true) = (target, renames && tag == tag::DESCRIBE) {
+        read_anew(pair, name);
+    }
+    let Pair { client, server, context, .. } = pair;
+    let limit = context.config.settings.kept_statements();
+    begin(client, server, context.now);
+    client.input.unsynced = true;
     let Some(target) = target else {
         // The server has to say what is wrong with the message.
-        let Some((client, server)) = core.pair(key) else { return };
-        begin(client, server, now);
-        client.input.unsynced = true;
         wire::frame::write(server.io.out(), tag, |out| out.extend_from_slice(body));
         server.exchange.requests.push_back(if tag == tag::CLOSE { Request::Close } else { Request::Describe(None) });
         return;
     };
-    let limit = core.config.settings.kept_statements();
-    let renames = renames(core, key);
-    if let (Target::Statement(name), true) = (target, renames && tag == tag::DESCRIBE) {
-        read_anew(core, key, name);
-    }
-    let Some((client, server)) = core.pair(key) else { return };
-    begin(client, server, now);
-    client.input.unsynced = true;
     let closes = tag == tag::CLOSE;
     if let (Target::Statement(name), true) = (target, closes) {
         // Other clients may use the statement on the server: only this client forgets it. A statement without a name
@@ -372,42 +361,41 @@ fn invent(client: &mut Client, server: &mut Server, tag: u8, name: Option<Box<[u
 }
 
 /// Passes on a message to the client's server, as much of it as has come.
-pub fn pass_message(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
+pub fn pass_message(pair: &mut Pair<'_>, head: Header, left: &[u8]) -> Result<usize, wire::Error> {
     match (head.tag, left.get(HEADER..head.total())) {
-        (tag::PARSE, Some(body)) => pass_parse(core, key, frontend::parse(body)?),
+        (tag::PARSE, Some(body)) => pass_parse(pair, frontend::parse(body)?),
         (tag::DESCRIBE | tag::CLOSE, Some(body)) => {
-            pass_target(core, key, head.tag, body, frontend::target(head.tag, body).ok());
+            pass_target(pair, head.tag, body, frontend::target(head.tag, body).ok());
         }
         (tag::BIND, _) => {
             let names = frontend::bind(left.get(HEADER..).unwrap_or_default());
             let names = names.ok_or(wire::Error::Short { tag: tag::BIND, field: "the names" })?;
-            return Ok(pass_whole_bind(core, key, head, left, names));
+            return Ok(pass_whole_bind(pair, head, left, names));
         }
-        _ => return Ok(pass_plain(core, key, head, left)),
+        _ => return Ok(pass_plain(pair, head, left)),
     }
     Ok(head.total())
 }
 
 /// Passes on a message that has been read.
-pub fn pass_said(core: &mut Core, key: ClientKey, message: &Message<'_>) {
+pub fn pass_said(pair: &mut Pair<'_>, message: &Message<'_>) {
     match message.said {
-        Said::Parse(parse) => pass_parse(core, key, parse),
-        Said::Bind(names) => _ = pass_whole_bind(core, key, message.head, message.bytes, names),
+        Said::Parse(parse) => pass_parse(pair, parse),
+        Said::Bind(names) => _ = pass_whole_bind(pair, message.head, message.bytes, names),
         Said::Describe(target) => {
-            let body = message.bytes.get(HEADER..).unwrap_or_default();
-            pass_target(core, key, message.head.tag, body, Some(target));
+            pass_target(pair, message.head.tag, message.bytes.get(HEADER..).unwrap_or_default(), Some(target));
         }
         Said::Query(_) | Said::Execute | Said::Close | Said::Sync => {
-            _ = pass_plain(core, key, message.head, message.bytes);
+            _ = pass_plain(pair, message.head, message.bytes);
         }
     }
 }
 
 /// Notes the parameters that a statement will set by calls of `set_config` that are told their names by this Bind.
-fn note_configured(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) {
-    let Some((client, _)) = core.pair(key).filter(|(_, server)| !server.is_pipelined()) else { return };
-    let Some(statement) = client.prepared.held(names.statement).map(|held| held.there()) else { return };
-    let Some(verdict) = look_at_statement(core, key, &statement) else { return };
+fn note_configured(pair: &mut Pair<'_>, head: Header, left: &[u8], names: frontend::Bind<'_>) {
+    let Pair { client, server, context, .. } = pair;
+    let Some(held) = client.prepared.held(names.statement).filter(|_| !server.is_pipelined()) else { return };
+    let Some(verdict) = look_at_statement(context, client, &held.there()) else { return };
     let body = left.get(HEADER..head.total());
     for call in &verdict.configures {
         let Argument::Parameter(number) = call.name else { continue };
@@ -416,7 +404,6 @@ fn note_configured(core: &mut Core, key: ClientKey, head: Header, left: &[u8], n
             _ => Some(false),
         };
         let name = body.and_then(|body| frontend::parameter(body, number).ok()?.1);
-        let Some(client) = core.clients.get_mut(key) else { return };
         match (local, name.map(str::from_utf8)) {
             (Some(true), _) => (),
             (Some(false), Some(Ok(name))) => client.session.configures(name),
@@ -435,13 +422,13 @@ fn switch(body: &[u8], number: usize) -> Option<bool> {
 }
 
 /// Passes on a Bind with the part of its parameters that has come; gives the number of bytes.
-fn pass_whole_bind(core: &mut Core, key: ClientKey, head: Header, left: &[u8], names: frontend::Bind<'_>) -> usize {
-    note_configured(core, key, head, left, names);
-    let taken = pass_bind(core, key, head, names);
+fn pass_whole_bind(pair: &mut Pair<'_>, head: Header, left: &[u8], names: frontend::Bind<'_>) -> usize {
+    note_configured(pair, head, left, names);
+    let taken = pass_bind(pair, head, names);
     let end = head.total().min(left.len());
     let Some(rest) = left.get(taken..end).filter(|rest| !rest.is_empty()) else { return taken };
-    let Some((client, server)) = core.pair(key) else { return end };
-    server.io.out().extend_from_slice(rest);
-    client.input.passing = client.input.passing.saturating_sub(rest.len());
+    pair.server.io.out().extend_from_slice(rest);
+    let passing = &mut pair.client.input.passing;
+    *passing = passing.saturating_sub(rest.len());
     end
 }

@@ -16,15 +16,15 @@ use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::statements::{self, There};
 use crate::model::extent::{Said, Unit};
 use crate::model::held::Held;
-use crate::model::keys::{ClientKey, ServerKey};
+use crate::model::keys::ServerKey;
 use crate::model::mark::Mark;
 use crate::model::portals::Portal;
 use crate::model::request::{Described, Request};
 use crate::model::shape::{Fit, Shape};
 use crate::pools::prepared;
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::server::Server;
+use crate::state::{Core, Pair};
 use wire::Header;
 use wire::backend::Report;
 use wire::frame::HEADER;
@@ -36,7 +36,7 @@ pub const CHANGED: Error = Error::StatementChanged;
 
 /// Whether a client on a connection of its own has to wait at a Bind or a Describe until the server has described its copy
 /// of the statement. (At a Describe, since values by the types that the client knows may stand behind it already.)
-pub fn awaits_shape(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> bool {
+pub fn awaits_shape(pair: &mut Pair<'_>, head: Header, left: &[u8]) -> bool {
     let body = left.get(HEADER..head.total()).or_else(|| left.get(HEADER..)).unwrap_or_default();
     let name = match head.tag {
         tag::BIND => frontend::bind(body).map(|names| names.statement),
@@ -46,18 +46,17 @@ pub fn awaits_shape(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) 
         },
         _ => None,
     };
-    name.is_some_and(|name| is_to_be_described(core, key, name))
+    name.is_some_and(|name| is_to_be_described(pair, name))
 }
 
-fn is_to_be_described(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
-    let Some(client) = core.clients.get(key) else { return false };
-    let held = client.prepared.held(name);
-    if !held.is_some_and(|held| held.shape().is_known()) || !statements::renames(core, key) {
+fn is_to_be_described(pair: &mut Pair<'_>, name: &[u8]) -> bool {
+    let held = pair.client.prepared.held(name);
+    if !held.is_some_and(|held| held.shape().is_known()) || !statements::renames(pair) {
         return false;
     }
-    statements::read_anew(core, key, name);
-    let (now, limit) = (core.now, core.config.settings.kept_statements());
-    let Some((client, server)) = core.pair(key) else { return false };
+    statements::read_anew(pair, name);
+    let Pair { client, server, context, .. } = pair;
+    let (now, limit) = (context.now, context.config.settings.kept_statements());
     // Behind an error the server answers nothing of the unit any more.
     if server.exchange.skips_to_sync() {
         return false;
@@ -66,9 +65,7 @@ fn is_to_be_described(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
     client.input.unsynced = true;
     let there = statements::on_server(client, server, name, true, limit);
     if there.fit != Fit::Unknown {
-        return there.fit == Fit::Parameters
-            && statements::keep_types(core, key, name)
-            && is_to_be_described(core, key, name);
+        return there.fit == Fit::Parameters && statements::keep_types(pair, name) && is_to_be_described(pair, name);
     }
     if !server.exchange.requests.has(Mark::Check) {
         ask(server, &there);
@@ -129,7 +126,7 @@ pub fn refuses(client: &mut Client, server: &mut Server, body: &[u8]) -> bool {
 
 /// Whether a write is not known to fit the copies of its statements on the server that its client has: it must not run
 /// before that is known.
-pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
+pub fn is_unsure(pair: &mut Pair<'_>, unit: &Unit<'_>) -> bool {
     unit.messages.iter().enumerate().any(|(place, message)| {
         let Said::Bind(Bind { statement: name, .. }) = message.said else { return false };
         // Of what the unit itself prepares the client was told nothing.
@@ -138,20 +135,19 @@ pub fn is_unsure(core: &mut Core, key: ClientKey, unit: &Unit<'_>) -> bool {
         // What it prepares or binds before may take the place of this statement's copy.
         let places = before().filter(|message| matches!(message.said, Said::Parse(_) | Said::Bind(_))).count();
         !parses.any(|message| matches!(&message.said, Said::Parse(parse) if parse.name == name))
-            && is_bound_unsurely(core, key, name, places)
+            && is_bound_unsurely(pair, name, places)
     })
 }
 
 /// Whether the server that a client has is not known to have a copy of a statement that fits the client, also when it has
 /// prepared as many statements more as `places`.
-fn is_bound_unsurely(core: &mut Core, key: ClientKey, name: &[u8], places: usize) -> bool {
-    let is_told = core.clients.get(key).and_then(|client| client.prepared.held(name));
-    if !is_told.is_some_and(|held| held.shape().is_known()) {
+fn is_bound_unsurely(pair: &mut Pair<'_>, name: &[u8], places: usize) -> bool {
+    if !pair.client.prepared.held(name).is_some_and(|held| held.shape().is_known()) {
         return false;
     }
-    statements::read_anew(core, key, name);
-    let limit = core.config.settings.kept_statements();
-    let Some((client, server)) = core.pair(key) else { return false };
+    statements::read_anew(pair, name);
+    let Pair { client, server, context, .. } = pair;
+    let limit = context.config.settings.kept_statements();
     let Some(held) = client.prepared.held(name) else { return false };
     if server.known.statements.len() + places > limit.max(1) && places > 0 {
         return true;

@@ -21,6 +21,7 @@ use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::{messages, statements};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
+use crate::model::fingerprint::Fingerprint;
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::lexing::Lexing;
 use crate::model::request::Request;
@@ -29,7 +30,7 @@ use crate::pools::leave;
 use crate::router::fingerprints::{self, fingerprints_of};
 use crate::router::members;
 use crate::state::client::{Begun, Client};
-use crate::state::{Core, size};
+use crate::state::{Core, Pair, served, size};
 
 /// The parameters of a Bind of this statement.
 struct Bound<'a> {
@@ -162,7 +163,8 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
 /// The map of the shards of a client's database, if it is in force.
 fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>> {
     let now = core.now;
-    let fingerprints = fingerprints_of(core, home)?;
+    let mut context = core.context();
+    let fingerprints = fingerprints_of(&mut context, home)?;
     fingerprints.refresh(now);
     let version = fingerprints.shard_map(now);
     if let Some(client) = core.clients.get_mut(key).filter(|_| version.is_some()) {
@@ -237,12 +239,22 @@ fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, versio
 
 /// Proves what a text of this client needs. A text that the parser would read otherwise than the servers is not proved.
 fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proof {
-    let conforming = fingerprints::lexing(core, key, sql) == Lexing::Conforming;
-    let text = std::str::from_utf8(sql).ok().filter(|_| conforming);
-    match (text, fingerprints_of(core, home)) {
+    let (clients, servers, mut context) = core.split();
+    let lexing = served(clients, servers, key).map_or(Lexing::Unclear, |(client, server)| {
+        fingerprints::lexing(context.parameters, client, server.as_deref(), sql)
+    });
+    let text = std::str::from_utf8(sql).ok().filter(|_| lexing == Lexing::Conforming);
+    match (text, fingerprints_of(&mut context, home)) {
         (Some(text), Some(fingerprints)) => sharding::prove(text, &version.map, fingerprints.catalog()),
         _ => Proof::unproved(Reason::Unparsable),
     }
+}
+
+/// The fingerprint of a text of this client.
+fn fingerprint(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8]) -> Option<Rc<Fingerprint>> {
+    let (clients, servers, mut context) = core.split();
+    let (client, server) = served(clients, servers, key)?;
+    fingerprints::fingerprint(&mut context, (client, server.as_deref()), home, sql).ok()
 }
 
 /// Whether the client's text comes as the servers store it.
@@ -265,7 +277,7 @@ fn answer_ourselves(
         show_route(core, key, home, &shown, version);
         return Some(Step::Took(unit.bytes.len()));
     }
-    let fingerprint = fingerprints::fingerprint(core, key, home, sql).ok()?;
+    let fingerprint = fingerprint(core, key, home, sql)?;
     let client = core.clients.get_mut(key)?;
     if fingerprint.verdict.statements != 1 || !client.has_no_server() {
         return None;
@@ -362,7 +374,7 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
             _ => return None,
         }
     }
-    let fingerprint = fingerprints::fingerprint(core, key, home, sql?).ok()?;
+    let fingerprint = fingerprint(core, key, home, sql?)?;
     if fingerprint.verdict.statements != 1 || !matches!(fingerprint.verdict.kind, Kind::Begin(_)) {
         return None;
     }
@@ -406,7 +418,7 @@ fn goes(
         leave::refuse(core, key, &Error::NoShardEntry(name_of(version, target).to_owned()));
         return Some(Step::Stop);
     };
-    let there = core.clients.get(key)?.route.pool.map(|pool| members::home_of(core, pool));
+    let there = core.clients.get(key)?.route.pool.map(|pool| members::home_of(&core.pools, pool));
     let client = core.clients.get_mut(key)?;
     if there != Some(pool) {
         // Its units in flight are answered first.
@@ -433,7 +445,7 @@ fn stays(
     message: (u8, &[u8]),
 ) -> Option<Step> {
     let server = core.clients.get(key)?.checkout.server()?;
-    let here = members::home_of(core, core.servers.get(server)?.pool);
+    let here = members::home_of(&core.pools, core.servers.get(server)?.pool);
     let there = pool_for(core, key, home, version, &target);
     let is_fine = match target {
         Target::Anywhere => true,
@@ -441,7 +453,7 @@ fn stays(
         Target::Shard(_) => there == Some(here) || here == home && !writes,
         Target::Hub(_) => here == home,
     };
-    let (client, server) = core.pair(key)?;
+    let Pair { client, server, .. } = core.pair(key)?;
     let begins = runs && client.route.begun.as_ref().is_some_and(|begun| !begun.is_due);
     if is_fine && !begins {
         return None;

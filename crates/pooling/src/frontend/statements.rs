@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::model::held::Held;
-use crate::model::keys::ClientKey;
 use crate::model::known::ServerCopy;
 use crate::model::lexing::{Reading, UNCLEAR};
 use crate::model::request::{Described, Request};
@@ -17,81 +16,70 @@ use wire::frontend::{self, tag};
 
 use crate::frontend::replies::NO_UNNAMED;
 use crate::router::{fingerprints, members};
-use crate::state::Core;
+use crate::state::Pair;
 use crate::state::client::Client;
 use crate::state::server::Server;
 
 /// Whether servers know a client's named statements by names of the pooler's: where connections are shared, and where
 /// they were when the client prepared the first of the statements that it has.
-pub fn renames(core: &mut Core, key: ClientKey) -> bool {
-    let Some((client, server)) = core.pair(key) else { return false };
-    let (kept, pool) = (client.prepared.renamed && !client.prepared.statements.is_empty(), server.pool);
-    let renames = kept || core.pools.get(pool).is_some_and(|pool| pool.limits.mode.lends());
-    if let Some(client) = core.clients.get_mut(key) {
-        client.prepared.renamed = renames;
-    }
-    renames
+pub fn renames(pair: &mut Pair<'_>) -> bool {
+    let prepared = &mut pair.client.prepared;
+    let kept = prepared.renamed && !prepared.statements.is_empty();
+    prepared.renamed = kept || pair.context.pools.get(pair.server.pool).is_some_and(|pool| pool.limits.mode.lends());
+    prepared.renamed
 }
 
 /// Chooses the statement that a server gets for a client's: if the server has it as it was read when the client prepared
 /// it, that; else it is parsed anew, and read as the client's session reads now. Sessions that read otherwise must not
 /// share it. A message that is skipped behind an error changes nothing for good.
-pub fn read_anew(core: &mut Core, key: ClientKey, name: &[u8]) {
-    let Some(held) = core.clients.get(key).and_then(|client| client.prepared.held(name)).cloned() else { return };
-    if name.is_empty() {
-        return;
-    }
-    let may_use = may_use(core, key, &held);
-    let Some((_, server)) = core.pair(key) else { return };
-    let (known, pool) = (&server.known.statements, server.pool);
-    if may_use && known.has(&held) {
+pub fn read_anew(pair: &mut Pair<'_>, name: &[u8]) {
+    let Some(held) = pair.client.prepared.held(name).filter(|_| !name.is_empty()).cloned() else { return };
+    if may_use(pair, &held) && pair.server.known.statements.has(&held) {
         return held.goes_as(held.statement().clone());
     }
     let there = held.there();
     // Nobody shares it, so the server has read it as this session read then.
-    if !there.is_shared() && known.has(&there) {
+    if !there.is_shared() && pair.server.known.statements.has(&there) {
         return;
     }
-    let home = members::home_of(core, pool);
-    let reading = session_reading(core, key);
+    let reading = session_reading(pair);
     let known_as = [held.statement(), &there].into_iter().find(|of| of.reading == reading && of.is_shared());
-    let chosen = known_as.cloned().or_else(|| {
-        let lexing = fingerprints::lexing(core, key, held.text());
-        let statements = &mut core.pools.get_mut(home)?.statements;
-        Some(statements.share(&held.definition, reading, lexing))
-    });
-    let Some((chosen, (_, server))) = chosen.zip(core.pair(key)) else { return };
-    server.known.statements.renew_reread(&chosen);
+    let Some(chosen) = known_as.cloned().or_else(|| share(pair, held.text(), &held.definition, reading)) else {
+        return;
+    };
+    pair.server.known.statements.renew_reread(&chosen);
     held.goes_as(chosen);
+}
+
+/// The statement of this definition for all sessions that read it so, as the client's session takes it apart now.
+fn share(pair: &mut Pair<'_>, text: &[u8], definition: &[u8], reading: Reading) -> Option<Rc<Statement>> {
+    let lexing = fingerprints::lexing(pair.context.parameters, pair.client, Some(pair.server), text);
+    let home = members::home_of(pair.context.pools, pair.server.pool);
+    Some(pair.context.pools.get_mut(home)?.statements.share(definition, reading, lexing))
 }
 
 /// Has the types of parameters named that a client was told, since a server has found others: PostgreSQL keeps those of
 /// the client's own Parse. Whether this makes another statement of it.
-pub fn keep_types(core: &mut Core, key: ClientKey, name: &[u8]) -> bool {
-    let held = core.clients.get(key).and_then(|client| client.prepared.held(name)).cloned();
-    let typed = held.as_ref().and_then(|held| held.with_parameters(held.shape().parameters?));
-    let pool = core.pair(key).map(|(_, server)| server.pool);
-    let Some(((held, typed), pool)) = held.zip(typed).zip(pool) else { return false };
-    let home = members::home_of(core, pool);
-    let Some(pool) = core.pools.get_mut(home) else { return false };
+pub fn keep_types(pair: &mut Pair<'_>, name: &[u8]) -> bool {
+    let Some(held) = pair.client.prepared.held(name) else { return false };
+    let typed = held.shape().parameters.and_then(|parameters| held.with_parameters(parameters));
+    let home = members::home_of(pair.context.pools, pair.server.pool);
+    let Some((typed, pool)) = typed.zip(pair.context.pools.get_mut(home)) else { return false };
     held.keeps_types(pool.statements.share(&typed, held.reading, held.lexing))
 }
 
 /// Whether a client may use the server's copy of a statement as it was read when the client prepared it. What PostgreSQL
 /// reads anew under this session's settings must not be another's.
-fn may_use(core: &mut Core, key: ClientKey, held: &Held) -> bool {
+fn may_use(pair: &mut Pair<'_>, held: &Held) -> bool {
     if !held.is_shared() {
         return true;
     }
-    let alike = reads_alike(reported_reading(core, key), held.reading);
-    let Some((client, server)) = core.pair(key) else { return false };
-    let alike = alike && !fingerprints::reads_otherwise(client, server);
-    let known = &mut server.known.statements;
-    if alike {
-        known.renew_reread(held);
-        return true;
+    let alike = reads_alike(reported_reading(pair), held.reading);
+    if !alike || fingerprints::reads_otherwise(pair.client, pair.server) {
+        return pair.server.known.statements.may_reread(held, pair.key);
     }
-    known.may_reread(held, key)
+    pair.server.known.statements.renew_reread(held);
+    true
 }
 
 /// Notes the time when a unit is begun.
@@ -216,29 +204,25 @@ pub fn on_server(client: &Client, server: &mut Server, name: &[u8], renames: boo
 /// The way in which a client's session reads the text of statements now; unclear within a transaction that may have
 /// changed settings which the server does not report, within one that has failed (whether it may be prepared is the
 /// server's to say), and if the client may have temporary tables, which other clients do not mean by the same names.
-pub fn session_reading(core: &mut Core, key: ClientKey) -> Reading {
-    let Some((client, server)) = core.pair(key) else { return UNCLEAR };
+pub fn session_reading(pair: &mut Pair<'_>) -> Reading {
+    let Pair { client, server, .. } = pair;
     let unclear = client.session.unfollowed > Unfollowed::Nothing
         || client.session.pins.any()
         || server.status == Status::Failed
         || fingerprints::sets_under_way(client, server);
-    if !server.is_pipelined() && unclear {
-        return UNCLEAR;
-    }
-    reported_reading(core, key)
+    if !server.is_pipelined() && unclear { UNCLEAR } else { reported_reading(pair) }
 }
 
 /// The same by the settings that are known, whatever else may have been changed.
-fn reported_reading(core: &mut Core, key: ClientKey) -> Reading {
-    let Some(client) = core.clients.get(key) else { return UNCLEAR };
-    if let Some((vars, sets, reading)) = &client.session.reading
-        && vars.is(&client.session.vars)
-        && sets.is(&client.session.sets)
+fn reported_reading(pair: &mut Pair<'_>) -> Reading {
+    let session = &mut pair.client.session;
+    if let Some((vars, sets, reading)) = &session.reading
+        && vars.is(&session.vars)
+        && sets.is(&session.sets)
     {
         return *reading;
     }
-    let Some(client) = core.clients.get_mut(key) else { return UNCLEAR };
-    let reading = reading(&client.session.vars, &client.session.sets, &core.parameters.tracked);
-    client.session.reading = Some((client.session.vars.clone(), client.session.sets.clone(), reading));
+    let reading = reading(&session.vars, &session.sets, &pair.context.parameters.tracked);
+    session.reading = Some((session.vars.clone(), session.sets.clone(), reading));
     reading
 }

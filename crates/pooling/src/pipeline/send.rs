@@ -25,7 +25,7 @@ use crate::pools::{checkout, pipelines, room};
 use crate::router::fingerprints;
 use crate::router::unit::{self, Front, Way};
 use crate::state::server::Server;
-use crate::state::{Core, served};
+use crate::state::{Core, Pair, served};
 
 /// Sends the unit at the front of a client's input down a pipelined connection, if it is a read. `None` if it is none:
 /// then the client needs a connection of its own.
@@ -139,7 +139,7 @@ fn send_on_own(
     if !checkout::acquire(core, key, !writes) {
         return Some(Step::Stop);
     }
-    if writes && shapes::is_unsure(core, key, unit) {
+    if writes && shapes::is_unsure(&mut core.pair(key)?, unit) {
         core.clients.get_mut(key)?.checkout.needs_own = true;
         return None;
     }
@@ -207,46 +207,38 @@ fn send_down(
         client.times.request_since = now;
     }
     client.checkout.send(server_key);
+    let mut pair = core.pair(key)?;
     if writes && let Some(fingerprint) = &fingerprint {
-        fingerprints::foresee_definition(core, key, Some(&fingerprint.verdict));
+        fingerprints::foresee_definition(&mut pair, Some(&fingerprint.verdict));
     }
-    let client = core.clients.get_mut(key)?;
-    let unnamed = client.prepared.unnamed.clone();
+    let unnamed = pair.client.prepared.unnamed.clone();
     let mut names = Vec::new();
     for message in &unit.messages {
         if let Said::Parse(parse) = message.said {
-            names.extend(core.clients.get(key).and_then(|client| client.prepared.new_name(&parse)));
+            names.extend(pair.client.prepared.new_name(&parse));
         }
-        messages::pass_said(core, key, message);
+        messages::pass_said(&mut pair, message);
     }
-    let server = core.servers.get_mut(server_key)?;
-    // The client has left if its unit could not be sent.
-    let mut client = core.clients.get_mut(key).filter(|client| client.checkout.pipelined().is_some());
-    if let Some(client) = &mut client {
-        client.session.vars.unite(&mut server.known.session.vars);
-    }
+    let Pair { client, server, context, .. } = pair;
+    client.session.vars.unite(&mut server.known.session.vars);
+    client.prepared.portals.clear();
+    client.times.transaction_since = None;
     let (pool_key, place) = (server.pool, server.at.place);
     let pipeline = server.pipeline_mut()?;
     if pipeline.units.is_empty() {
         (pipeline.head_since, pipeline.looked_at) = (now, now);
     }
     pipeline.history.extend_from_slice(unit.bytes);
-    let mut owner = None;
-    if let Some(client) = client {
-        client.prepared.portals.clear();
-        client.times.transaction_since = None;
-        owner = Some(key);
-    }
     // A client that is alone in a pipelined connection got the connection as its own, and has been counted then.
     if !pipeline.alone
-        && let Some(pool) = core.pools.get_mut(pool_key)
+        && let Some(pool) = context.pools.get_mut(pool_key)
     {
         pool.counts.stats.waited(place, waited);
         pool.queue.served = Some(now);
     }
     let size = unit.bytes.len();
     let prepares = unit.prepares_unnamed();
-    pipeline.units.push_back(Unit { client: owner, fingerprint, size, writes, unnamed, names, prepares });
+    pipeline.units.push_back(Unit { client: Some(key), fingerprint, size, writes, unnamed, names, prepares });
     if !std::mem::replace(&mut pipeline.unflushed, true) {
         core.schedule.unflushed.push(Turn::Server(server_key));
     }

@@ -84,8 +84,8 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
         size::size_pool(core, pool_key);
     }
     // Otherwise its statements would be taken for older than all that are prepared here, and not be shared.
-    let renewals =
-        fingerprints::fingerprints_of(core, pool_key).map(|fingerprints| fingerprints.knowledge().renewals());
+    let renewals = fingerprints::fingerprints_of(&mut core.context(), pool_key)
+        .map(|fingerprints| fingerprints.knowledge().renewals());
     let mut client = Client::new(io, seat, since, id);
     client.pass_to(State::Ready);
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));

@@ -18,7 +18,7 @@ use crate::router::members;
 use crate::state::client::State as ClientState;
 use crate::state::login::Introduction;
 use crate::state::server::State;
-use crate::state::{Core, cancel, sockets};
+use crate::state::{Core, Pair, cancel, sockets};
 
 /// Gives a client with a proven identity a place as a replication connection.
 pub fn enter_relay(core: &mut Core, key: ClientKey, pool_key: PoolKey, introduction: Introduction) {
@@ -87,7 +87,7 @@ pub fn relay_ready(core: &mut Core, key: ServerKey) {
 /// Passes on bytes of a replication client.
 pub fn relay_to_server(core: &mut Core, key: ClientKey, left: &[u8]) -> Step {
     let now = core.now;
-    if let Some((client, server)) = core.pair(key) {
+    if let Some(Pair { client, server, .. }) = core.pair(key) {
         client.times.request_since = now;
         if let Some(relay) = &mut client.relay {
             relay.asked();

@@ -31,7 +31,7 @@ fn may_write(core: &Core, home: &Pool) -> bool {
 /// Takes the parameters that a server has reported at login as the greeting of clients, unless another server's are
 /// better.
 fn welcomed(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
-    let home = members::home_of(core, member);
+    let home = members::home_of(&core.pools, member);
     let id = core.pools.get(member).and_then(|pool| pool.cluster_of.home).map(|(_, id)| id);
     let Some(pool) = core.pools.get(home) else { return };
     let better = pool.greetings.welcome.is_none() || id.is_none_or(|id| is_typical(core, pool, id));
@@ -81,7 +81,7 @@ fn greet_all(core: &mut Core, home: PoolKey) {
 /// Takes the parameters that a server has reported as the greeting, and greets the clients that wait for it.
 pub fn greet_by(core: &mut Core, member: PoolKey, welcome: Vec<(String, String)>, vars: Vars) {
     welcomed(core, member, welcome, vars);
-    greet_all(core, members::home_of(core, member));
+    greet_all(core, members::home_of(&core.pools, member));
 }
 
 /// Whether the reports of this server fit the sessions of a pool of clients best.
@@ -105,7 +105,7 @@ pub fn greets_with<'a>(
 
 /// Whether a parameter that this server reports is kept from the client that it is checked out to.
 pub fn is_of_the_server(core: &Core, server: &Server, name: &str) -> bool {
-    let home = members::home_of(core, server.pool);
+    let home = members::home_of(&core.pools, server.pool);
     home != server.pool
         && ACCESS.contains(&name)
         && (name == "in_hot_standby" || server.known.standby == Some(true))

@@ -120,15 +120,19 @@ fn to_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Resu
         hub::waits(core, key);
         return Ok(Step::Stop);
     }
-    if matches!(head.tag, tag::BIND | tag::DESCRIBE) && shapes::awaits_shape(core, key, head, left) {
+    let Some(mut pair) = core.pair(key) else { return Ok(Step::Took(head.total())) };
+    if matches!(head.tag, tag::BIND | tag::DESCRIBE) && shapes::awaits_shape(&mut pair, head, left) {
         return Ok(Step::Stop);
     }
-    Ok(Step::Took(messages::pass_message(core, key, head, left)?))
+    Ok(Step::Took(messages::pass_message(&mut pair, head, left)?))
 }
 
 /// Notes that the last part of a long message has been passed on.
 fn message_ended(core: &mut Core, key: ClientKey) {
-    messages::long_query_ended(core, key);
+    let words = core.clients.get_mut(key).and_then(|client| client.input.words.take());
+    if let Some((words, mut pair)) = words.zip(core.pair(key)) {
+        messages::long_query_ended(&mut pair, *words);
+    }
     // The unit may have ended while its client was still within a message. What comes next is another unit, for which
     // the client has to ask for a connection again.
     let Some((client, Some(server))) = served(&mut core.clients, &mut core.servers, key) else { return };

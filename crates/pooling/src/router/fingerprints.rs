@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::model::fingerprint::{Fingerprint, Why};
-use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::keys::{PoolKey, ServerKey};
 use crate::model::lexing::Lexing;
 use crate::model::mark::Mark;
 use crate::model::session::Unfollowed;
@@ -21,17 +21,18 @@ use crate::state::client::Client;
 use crate::state::fingerprints::Fingerprints;
 use crate::state::pool::Pool;
 use crate::state::server::{Residue, Server};
-use crate::state::{Core, Router};
+use crate::state::{Context, Core, Pair, Parameters, Router};
 use crate::sync::lock;
 
 /// The fingerprints of the statements of a pool's database.
-pub fn fingerprints_of(core: &mut Core, pool: PoolKey) -> Option<&mut Fingerprints> {
-    let database = core.pools.get(pool)?.name.database.clone();
-    if !core.router.fingerprints.contains_key(&database) {
-        let place = Place::of(&core.config, &database)?;
-        core.router.fingerprints.insert(database.clone(), Fingerprints::new(core.shared.library.knowledge(place)));
+pub fn fingerprints_of<'a>(context: &'a mut Context<'_>, pool: PoolKey) -> Option<&'a mut Fingerprints> {
+    let database = &context.pools.get(pool)?.name.database;
+    if !context.router.fingerprints.contains_key(database) {
+        let place = Place::of(context.config, database)?;
+        let knowledge = context.shared.library.knowledge(place);
+        context.router.fingerprints.insert(database.clone(), Fingerprints::new(knowledge));
     }
-    core.router.fingerprints.get_mut(&database)
+    context.router.fingerprints.get_mut(database)
 }
 
 /// The knowledge of all workers about a pool's database.
@@ -55,9 +56,8 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
     let way = Way { host, port, address, account, database: (*pool.name.database).into() };
     let (pool, now) = (server.pool, core.now);
-    let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
-        return;
-    };
+    let known = fingerprints_of(&mut core.context(), pool).map(|fingerprints| fingerprints.knowledge().clone());
+    let Some(knowledge) = known else { return };
     knowledge.reached(way, now);
     if let Some(server) = core.servers.get_mut(key) {
         server.known.mark = knowledge.mark();
@@ -76,23 +76,17 @@ pub fn leave_room(core: &Core, pool: PoolKey) -> bool {
 
 /// Notes that a statement is about to be sent on its client's connection: a definition counts from now on, one in a
 /// transaction from when that may be committed, since no other session sees it before.
-pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verdict>) {
+pub fn foresee_definition(pair: &mut Pair<'_>, verdict: Option<&Verdict>) {
     let defines = verdict.is_none_or(|verdict| verdict.is_ddl);
     let commits = verdict.is_none_or(|verdict| verdict.transaction);
-    if !defines && !commits {
+    let Pair { server, context, .. } = pair;
+    // Of the units of a pipelined connection only those that are alone in it define anything: their verdict is given.
+    if !defines && !commits || server.is_pipelined() && verdict.is_none() {
         return;
     }
-    // Of the units of a pipelined connection only those that are alone in it define anything: their verdict is given.
-    let Some((_, server)) = core.pair(key).filter(|(_, server)| !server.is_pipelined() || verdict.is_some()) else {
-        return;
-    };
-    let pool = server.pool;
     if defines && server.known.definition.is_none() {
-        let Some(knowledge) = fingerprints_of(core, pool).map(|fingerprints| fingerprints.knowledge().clone()) else {
-            return;
-        };
-        let Some((_, server)) = core.pair(key) else { return };
-        let definition = server.known.definition.insert(Definition::new(knowledge));
+        let Some(fingerprints) = fingerprints_of(context, server.pool) else { return };
+        let definition = server.known.definition.insert(Definition::new(fingerprints.knowledge().clone()));
         if server.status == Status::Transaction && server.exchange.requests.is_empty() {
             definition.wait();
         }
@@ -102,16 +96,11 @@ pub fn foresee_definition(core: &mut Core, key: ClientKey, verdict: Option<&Verd
             && !verdict.pins.any()
             && (verdict.kind == Kind::Utility || verdict.each.contains(&Kind::Utility))
     };
-    if verdict.is_none_or(renews)
-        && let Some((_, server)) = core.pair(key)
-        && let Some(definition) = &mut server.known.definition
-    {
+    let Some(definition) = &mut server.known.definition else { return };
+    if verdict.is_none_or(renews) {
         definition.renew();
     }
-    if commits
-        && let Some((_, server)) = core.pair(key)
-        && let Some(definition) = &mut server.known.definition
-    {
+    if commits {
         definition.commit();
     }
 }
@@ -146,52 +135,61 @@ pub fn forget_unused(core: &mut Core) {
 }
 
 /// The fingerprint of a statement by the way in which a client's session reads it now.
-pub fn fingerprint(core: &mut Core, key: ClientKey, pool: PoolKey, sql: &[u8]) -> Result<Rc<Fingerprint>, Why> {
-    let lexing = lexing(core, key, sql);
-    fingerprint_read(core, pool, sql, lexing)
+pub fn fingerprint(
+    context: &mut Context<'_>,
+    (client, server): (&Client, Option<&Server>),
+    pool: PoolKey,
+    sql: &[u8],
+) -> Result<Rc<Fingerprint>, Why> {
+    let lexing = lexing(context.parameters, client, server, sql);
+    fingerprint_read(context, pool, sql, lexing)
 }
 
 /// The fingerprint of a statement that a client prepares.
 pub fn fingerprint_of_parse(
-    core: &mut Core,
-    key: ClientKey,
+    context: &mut Context<'_>,
+    (client, server): (&Client, Option<&Server>),
     pool: PoolKey,
     parse: &Parse<'_>,
 ) -> Result<Rc<Fingerprint>, Why> {
-    let lexing = lexing(core, key, parse.query);
-    fingerprint_typed(core, pool, parse.query, lexing, has_users_types(parse.definition))
+    let lexing = lexing(context.parameters, client, server, parse.query);
+    fingerprint_typed(context, pool, parse.query, lexing, has_users_types(parse.definition))
 }
 
 /// The fingerprint of a statement for a session that takes it apart in this way.
-pub fn fingerprint_read(core: &mut Core, pool: PoolKey, sql: &[u8], lexing: Lexing) -> Result<Rc<Fingerprint>, Why> {
-    fingerprint_typed(core, pool, sql, lexing, false)
+pub fn fingerprint_read(
+    context: &mut Context<'_>,
+    pool: PoolKey,
+    sql: &[u8],
+    lexing: Lexing,
+) -> Result<Rc<Fingerprint>, Why> {
+    fingerprint_typed(context, pool, sql, lexing, false)
 }
 
 fn fingerprint_typed(
-    core: &mut Core,
+    context: &mut Context<'_>,
     pool: PoolKey,
     sql: &[u8],
     lexing: Lexing,
     typed: bool,
 ) -> Result<Rc<Fingerprint>, Why> {
-    let now = core.now;
-    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+    let now = context.now;
+    let fingerprints = fingerprints_of(context, pool).ok_or(Why::Catalog)?;
     fingerprints.refresh(now);
     Ok(fingerprints.fingerprint(sql, lexing, typed))
 }
 
 /// The way in which a client's session takes this text apart now.
-pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
+pub fn lexing(parameters: &Parameters, client: &Client, server: Option<&Server>, sql: &[u8]) -> Lexing {
     let escapes = memchr::memchr(b'\\', sql).is_some();
     if !escapes && sql.is_ascii() {
         return Lexing::Conforming;
     }
-    let Some(client) = core.clients.get(key) else { return Lexing::Unclear };
-    let server = client.checkout.server().and_then(|server| core.servers.get(server));
-    if server.is_some_and(|server| sets_under_way(client, server)) {
+    // Units on a pipelined connection set nothing.
+    if server.is_some_and(|server| !server.is_pipelined() && sets_under_way(client, server)) {
         return Lexing::Unclear;
     }
-    let (conforming, encoding) = core.parameters.lexed_by;
+    let (conforming, encoding) = parameters.lexed_by;
     if !sql.is_ascii() && !client.session.vars.get(encoding).is_some_and(classify::lexable_encoding) {
         Lexing::Unclear
     } else if escapes && client.session.vars.get(conforming) == Some("off") {
@@ -203,20 +201,23 @@ pub fn lexing(core: &Core, key: ClientKey, sql: &[u8]) -> Lexing {
 
 /// The fingerprint of a statement that a client has prepared.
 pub fn fingerprint_of_prepared(
-    core: &mut Core,
-    key: ClientKey,
+    context: &mut Context<'_>,
+    client: &Client,
     pool: PoolKey,
     name: &[u8],
 ) -> Result<Rc<Fingerprint>, Why> {
-    let client = core.clients.get(key).ok_or(Why::Protocol)?;
     let statement = client.prepared.held(name).ok_or(Why::Protocol)?.statement().clone();
-    fingerprint_of_statement(core, pool, &statement)
+    fingerprint_of_statement(context, pool, &statement)
 }
 
 /// The fingerprint of a known statement.
-pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Statement) -> Result<Rc<Fingerprint>, Why> {
-    let now = core.now;
-    let fingerprints = fingerprints_of(core, pool).ok_or(Why::Catalog)?;
+pub fn fingerprint_of_statement(
+    context: &mut Context<'_>,
+    pool: PoolKey,
+    statement: &Statement,
+) -> Result<Rc<Fingerprint>, Why> {
+    let now = context.now;
+    let fingerprints = fingerprints_of(context, pool).ok_or(Why::Catalog)?;
     fingerprints.refresh(now);
     let generation = fingerprints.generation();
     if let Some(fingerprint) = &*statement.fingerprint.borrow()
@@ -225,7 +226,7 @@ pub fn fingerprint_of_statement(core: &mut Core, pool: PoolKey, statement: &Stat
         return Ok(fingerprint.clone());
     }
     let typed = has_users_types(&statement.definition);
-    let fingerprint = fingerprint_typed(core, pool, statement.text(), statement.lexing, typed)?;
+    let fingerprint = fingerprint_typed(context, pool, statement.text(), statement.lexing, typed)?;
     *statement.fingerprint.borrow_mut() = Some(fingerprint.clone());
     Ok(fingerprint)
 }

@@ -46,8 +46,8 @@ pub fn member(core: &mut Core, home: PoolKey, id: ServerId) -> Option<PoolKey> {
 }
 
 /// The home of a pool: itself if there is one server only.
-pub fn home_of(core: &Core, key: PoolKey) -> PoolKey {
-    core.pools.get(key).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
+pub fn home_of(pools: &Slots<PoolKey, Pool>, key: PoolKey) -> PoolKey {
+    pools.get(key).and_then(|pool| pool.cluster_of.home).map_or(key, |(home, _)| home)
 }
 
 /// Whether a pool has clients only: their units go down connections of its members.

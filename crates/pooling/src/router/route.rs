@@ -99,7 +99,7 @@ fn is_serializable(core: &Core, key: ClientKey, home: PoolKey) -> bool {
 /// Notes that a standby has refused a transaction for being serializable by a default: transactions of this pool's
 /// clients go to the primary until the configuration is read again.
 pub fn is_serializable_by_default(core: &mut Core, member: PoolKey) {
-    let home = members::home_of(core, member);
+    let home = members::home_of(&core.pools, member);
     if let Some(home) = core.pools.get_mut(home) {
         home.cluster_of.serializable = true;
     }

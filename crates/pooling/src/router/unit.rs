@@ -8,9 +8,9 @@ use crate::model::fingerprint::{Fingerprint, Statements, Why};
 use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::router::fingerprints;
-use crate::state::Core;
 use crate::state::client::Client;
 use crate::state::pool::Pool;
+use crate::state::{Core, served};
 
 /// The ways in which a unit may be sent.
 pub enum Way {
@@ -95,14 +95,18 @@ pub fn way(client: &Client, pool: &mut Pool, runs: Result<Statements, Why>, doub
 
 /// The fingerprints of the statements that a unit prepares and runs.
 pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Statements, Why> {
+    let (clients, servers, mut context) = core.split();
+    let context = &mut context;
+    let Some((client, server)) = served(clients, servers, key) else { return Err(Why::Protocol) };
+    let (client, server) = (&*client, server.as_deref());
     let mut fingerprints = Statements::new();
     let mut prepared: Vec<(&[u8], Rc<Fingerprint>)> = Vec::new();
     let mut bound = false;
     for message in &unit.messages {
         match message.said {
-            Said::Query(sql) => fingerprints.push(fingerprints::fingerprint(core, key, pool, sql)?),
+            Said::Query(sql) => fingerprints.push(fingerprints::fingerprint(context, (client, server), pool, sql)?),
             Said::Parse(parse) => {
-                let fingerprint = fingerprints::fingerprint_of_parse(core, key, pool, &parse)?;
+                let fingerprint = fingerprints::fingerprint_of_parse(context, (client, server), pool, &parse)?;
                 fingerprints.push(fingerprint.clone());
                 prepared.push((parse.name, fingerprint));
             }
@@ -110,7 +114,9 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> 
                 bound = true;
                 match prepared.iter().rev().find(|(name, _)| *name == bind.statement) {
                     Some((_, fingerprint)) => fingerprints.push(fingerprint.clone()),
-                    None => fingerprints.push(fingerprints::fingerprint_of_prepared(core, key, pool, bind.statement)?),
+                    None => {
+                        fingerprints.push(fingerprints::fingerprint_of_prepared(context, client, pool, bind.statement)?)
+                    }
                 }
             }
             // A portal that was not bound here does not exist: the error is the server's to make.

@@ -178,6 +178,24 @@ pub struct Core {
     pub entrance: Entrance,
 }
 
+/// The parts of a worker that the messages of its clients need beside the clients and their server connections.
+pub struct Context<'a> {
+    pub config: &'a Config,
+    pub shared: &'a Shared,
+    pub parameters: &'a Parameters,
+    pub pools: &'a mut Slots<PoolKey, Pool>,
+    pub router: &'a mut Router,
+    pub now: Instant,
+}
+
+/// A client, and the server connection that has its units: its own or a pipelined one.
+pub struct Pair<'a> {
+    pub key: ClientKey,
+    pub client: &'a mut Client,
+    pub server: &'a mut Server,
+    pub context: Context<'a>,
+}
+
 /// A client, and the server connection that is checked out to it.
 pub fn served<'a>(
     clients: &'a mut Slots<ClientKey, Client>,
@@ -201,11 +219,23 @@ pub fn answering<'a>(
 }
 
 impl Core {
+    /// The clients, the server connections, and what their messages need.
+    pub fn split(&mut self) -> (&mut Slots<ClientKey, Client>, &mut Slots<ServerKey, Server>, Context<'_>) {
+        let Self { clients, servers, config, shared, parameters, pools, router, now, .. } = self;
+        (clients, servers, Context { config, shared, parameters, pools, router, now: *now })
+    }
+
+    /// What the messages of clients need.
+    pub fn context(&mut self) -> Context<'_> {
+        self.split().2
+    }
+
     /// A client and its server connection.
-    pub fn pair(&mut self, key: ClientKey) -> Option<(&mut Client, &mut Server)> {
-        let client = self.clients.get_mut(key)?;
-        let server = self.servers.get_mut(client.checkout.connection()?)?;
-        Some((client, server))
+    pub fn pair(&mut self, key: ClientKey) -> Option<Pair<'_>> {
+        let (clients, servers, context) = self.split();
+        let client = clients.get_mut(key)?;
+        let server = servers.get_mut(client.checkout.connection()?)?;
+        Some(Pair { key, client, server, context })
     }
 
     /// Whether nothing is read or begun on this worker, except for the console.
