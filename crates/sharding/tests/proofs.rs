@@ -7,7 +7,7 @@
 )]
 
 use classify::Catalog;
-use sharding::{KeyType, Literals, Map, Parameters, Reason, Source, Table, prove};
+use sharding::{KeyType, Literals, Map, Memory, Parameters, Reason, Source, Table, prove};
 
 const SLOTS: usize = 32;
 
@@ -96,10 +96,42 @@ fn known() -> (Map, Catalog) {
 fn route(sql: &str, parameters: &impl Parameters) -> String {
     let (map, catalog) = known();
     let proof = prove(sql, &map, &catalog);
+    let mut memory = Memory::default();
+    for _ in 0..2 {
+        let remembered = memory.prove(sql, (1, &map), &catalog);
+        assert_eq!(
+            remembered.shard(sql.as_bytes(), parameters),
+            proof.shard(parameters),
+            "without its literals: {sql}"
+        );
+        assert_eq!((remembered.proof.writes, &remembered.proof.hub), (proof.writes, &proof.hub), "{sql}");
+    }
     match proof.shard(parameters) {
         Ok(Some(shard)) => map.shards[shard].to_string(),
         Ok(None) => "hub".to_owned(),
         Err(reason) => format!("{}{reason:?}", if proof.writes { "refused: " } else { "" }),
+    }
+}
+
+#[test]
+fn a_proof_is_remembered_and_its_literals_are_not() {
+    let (map, catalog) = known();
+    let mut memory = Memory::default();
+    let mut shard = |sql: &str| {
+        memory.prove(sql, (1, &map), &catalog).shard(sql.as_bytes(), &Literals { is_utf8: true }).unwrap().unwrap()
+    };
+    for (sql, slot) in [
+        ("SELECT 'x' || v FROM a WHERE k = 42", 2),
+        ("SELECT 'y' || v FROM a WHERE k = 2147483648", 22),
+        ("SELECT 'z' || v FROM a WHERE k = 0", 16),
+        ("SELECT * FROM d WHERE k = '2026-11-29'", 19),
+        ("SELECT * FROM d WHERE k = '1999-12-31'", 5),
+        ("SELECT * FROM d WHERE k = date '1999-12-31'", 5),
+        ("SELECT * FROM d WHERE k = '1900-03-01'::date", 13),
+        ("SELECT * FROM a WHERE k = -1", 5),
+        ("INSERT INTO a (v, k) VALUES ('it''s', 42)", 2),
+    ] {
+        assert_eq!(shard(sql), slot, "{sql}");
     }
 }
 

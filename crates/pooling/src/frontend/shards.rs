@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use classify::Kind;
-use sharding::{Parameters, Proof, Reason};
+use sharding::{Parameters, Proved, Reason};
 use wire::backend;
 use wire::frame::HEADER;
 use wire::frontend::{self, Target as Named, tag};
@@ -79,15 +79,15 @@ struct Judgement {
 }
 
 impl Judgement {
-    fn add(&mut self, proof: &Proof, parameters: &impl Parameters) {
-        self.writes |= proof.writes;
-        match proof.shard(parameters) {
+    fn add(&mut self, proved: &Proved, sql: &[u8], parameters: &impl Parameters) {
+        self.writes |= proved.proof.writes;
+        match proved.shard(sql, parameters) {
             Ok(Some(shard)) if self.shard.is_some_and(|other| other != shard) => {
                 self.hub.get_or_insert(Reason::Several);
             }
             Ok(Some(shard)) => self.shard = Some(shard),
             Ok(None) => {
-                if let Some(reason) = &proof.hub {
+                if let Some(reason) = &proved.proof.hub {
                     self.hub.get_or_insert(reason.clone());
                 }
             }
@@ -204,32 +204,26 @@ fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, versio
     for message in &unit.messages {
         match message.said {
             Said::Query(sql) => {
-                let proof = prove(core, key, home, sql, version);
-                judgement.add(&proof, &sharding::Literals { is_utf8 });
+                let proved = prove(core, key, home, sql, version);
+                judgement.add(&proved, sql, &sharding::Literals { is_utf8 });
             }
             Said::Parse(parse) => prepared.push((parse.name, parse.definition)),
             Said::Bind(bind) => {
                 let body = message.bytes.get(HEADER..).unwrap_or_default();
                 let here = prepared.iter().rev().find(|(name, _)| *name == bind.statement);
                 let held = core.clients.get(key).and_then(|client| client.prepared.held(bind.statement));
-                let statement = held.map(|held| held.statement().clone());
+                let statement = held.filter(|_| here.is_none()).map(|held| held.statement().clone());
                 let definition = here.map(|(_, definition)| *definition);
                 let Some(definition) = definition.or(statement.as_ref().map(|statement| &*statement.definition)) else {
                     continue;
                 };
                 let text = definition.split(|&byte| byte == 0).next().unwrap_or_default();
-                let proof = match statement.as_ref().filter(|_| here.is_none()) {
-                    Some(statement) => match statement.proof_by(version.number) {
-                        Some(proof) => proof,
-                        None => {
-                            let proof = Rc::new(prove(core, key, home, text, version));
-                            statement.remember_proof(version.number, proof.clone());
-                            proof
-                        }
-                    },
-                    None => Rc::new(prove(core, key, home, text, version)),
-                };
-                judgement.add(&proof, &Bound { body, definition, is_utf8 });
+                let known = statement.as_ref().and_then(|statement| statement.proof_by(version.number));
+                let proved = known.unwrap_or_else(|| Rc::new(prove(core, key, home, text, version)));
+                if let Some(statement) = &statement {
+                    statement.remember_proof(version.number, proved.clone());
+                }
+                judgement.add(&proved, text, &Bound { body, definition, is_utf8 });
             }
             _ => (),
         }
@@ -238,15 +232,15 @@ fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, versio
 }
 
 /// Proves what a text of this client needs. A text that the parser would read otherwise than the servers is not proved.
-fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proof {
+fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proved {
     let (clients, servers, mut context) = core.split();
     let lexing = served(clients, servers, key).map_or(Lexing::Unclear, |(client, server)| {
         fingerprints::lexing(context.parameters, client, server.as_deref(), sql)
     });
     let text = std::str::from_utf8(sql).ok().filter(|_| lexing == Lexing::Conforming);
     match (text, fingerprints_of(&mut context, home)) {
-        (Some(text), Some(fingerprints)) => sharding::prove(text, &version.map, fingerprints.catalog()),
-        _ => Proof::unproved(Reason::Unparsable),
+        (Some(text), Some(fingerprints)) => fingerprints.prove(text, version),
+        _ => Proved::nothing(Reason::Unparsable),
     }
 }
 
@@ -321,9 +315,9 @@ fn shown_statement(sql: &[u8]) -> Option<String> {
 
 /// Answers a SHOW ROUTE: where the statement would go, why, and what helps.
 fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, version: &Version) {
-    let proof = prove(core, key, home, shown.as_bytes(), version);
+    let proved = prove(core, key, home, shown.as_bytes(), version);
     let mut judgement = Judgement::default();
-    judgement.add(&proof, &sharding::Literals { is_utf8: is_utf8(core, key) });
+    judgement.add(&proved, shown.as_bytes(), &sharding::Literals { is_utf8: is_utf8(core, key) });
     let (route, why, hint) = match judgement.target() {
         Ok((target @ Target::Shard(_), _)) => (
             name_of(version, &target),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use classify::{Same, Verdict};
-use sharding::Proof;
+use sharding::Proved;
 use smallvec::SmallVec;
 
 use crate::model::digest::digest;
@@ -74,7 +74,7 @@ pub struct Statement {
     /// The fingerprint of the statement, once it is known.
     pub fingerprint: RefCell<Option<Rc<Fingerprint>>>,
     /// What it needs to be of one shard, by a version of the map of shards.
-    proof: RefCell<Option<(u64, Rc<Proof>)>>,
+    proof: RefCell<Option<(u64, Rc<Proved>)>>,
     /// The generation, which is counted up when servers must prepare the statement afresh.
     pub generation: Cell<u64>,
     /// The shape that servers describe this generation by, as far as it is known.
@@ -178,12 +178,12 @@ impl Statement {
     }
 
     /// What it needs to be of one shard, if that is known for this version of the map.
-    pub fn proof_by(&self, version: u64) -> Option<Rc<Proof>> {
+    pub fn proof_by(&self, version: u64) -> Option<Rc<Proved>> {
         self.proof.borrow().as_ref().filter(|(of, _)| *of == version).map(|(_, proof)| proof.clone())
     }
 
     /// Remembers what it needs to be of one shard.
-    pub fn remember_proof(&self, version: u64, proof: Rc<Proof>) {
+    pub fn remember_proof(&self, version: u64, proof: Rc<Proved>) {
         *self.proof.borrow_mut() = Some((version, proof));
     }
 

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use crate::model::fingerprint::Fingerprint;
 use crate::model::lexing::Lexing;
-use classify::{Catalog, Classifier, Reason, Same};
+use classify::{Classifier, Reason, Same};
+use sharding::{Memory, Proved};
 
 use crate::catalog::Knowledge;
 use crate::catalog::shard_map::Version;
@@ -24,12 +25,20 @@ pub struct Fingerprints {
     number: u64,
     classifier: Classifier,
     by_key: HashMap<u128, Rc<Fingerprint>, BuildHasherDefault<Same>>,
+    /// What statements need to be of one shard.
+    proofs: Memory,
 }
 
 impl Fingerprints {
     /// An empty memory: without a catalog no statement is a read.
     pub fn new(knowledge: Arc<Knowledge>) -> Self {
-        Self { knowledge, number: 0, classifier: Classifier::new(REMEMBERED), by_key: HashMap::default() }
+        Self {
+            knowledge,
+            number: 0,
+            classifier: Classifier::new(REMEMBERED),
+            by_key: HashMap::default(),
+            proofs: Memory::default(),
+        }
     }
 
     /// The map of the shards of the database, if it is in force.
@@ -38,9 +47,9 @@ impl Fingerprints {
         self.knowledge.shard_map.in_force(now).filter(|_| self.classifier.catalog().is_loaded())
     }
 
-    /// The catalog that statements are judged by.
-    pub fn catalog(&self) -> &Catalog {
-        self.classifier.catalog()
+    /// What a text needs to be of one shard.
+    pub fn prove(&mut self, sql: &str, version: &Version) -> Proved {
+        self.proofs.prove(sql, (version.number, &version.map), self.classifier.catalog())
     }
 
     /// The knowledge that all workers share.
