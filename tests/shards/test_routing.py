@@ -8,7 +8,7 @@ import howdah
 import psycopg
 import pytest
 
-from tests.pooler.process import Pooler
+from tests.pooler.process import Pooler, wait_until
 from tests.shards import fleet as fleets
 
 SCHEMA = """
@@ -45,7 +45,7 @@ def routed(shard_servers):
     """A pooler, and the fleet behind it with tables."""
     with fleets.fleet(*shard_servers, "shards_routed") as fleet:
         fleet.add_shards()
-        fleet.sql(SCHEMA + DISTRIBUTE)
+        fleet.sql(SCHEMA + DISTRIBUTE + "CREATE VIEW viewed AS SELECT * FROM items")
         with pooler(fleet) as made:
             yield made, fleet
 
@@ -179,9 +179,11 @@ def test_a_transaction_keeps_its_modes_and_settings(routed, client):
         assert client.execute("SHOW work_mem").fetchone() == ("7MB",)
         client.execute("COMMIT")
     assert client.execute("SELECT current_setting('work_mem')").fetchone() == ("7MB",)
-    client.execute("BEGIN")
-    assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
-    client.execute("COMMIT")
+    for begin in ("BEGIN", "START TRANSACTION", "/* with a note */ start transaction READ ONLY"):
+        tag = "BEGIN" if begin == "BEGIN" else "START TRANSACTION"
+        assert client.execute(begin).statusmessage == tag
+        assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        client.execute("COMMIT")
     assert client.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
 
 
@@ -257,3 +259,81 @@ def test_the_route_of_a_statement_is_shown(routed, client):
         rows = admin.execute("SHOW SHARDS").fetchall()
     assert [(row[0], row[1], row[4], row[5]) for row in rows] == [("app", name, 1, 1) for name in fleet.shards]
     assert sum(row[2] for row in rows) == 16
+
+
+def test_what_only_the_hub_knows_is_refused_on_a_shard(routed, client):
+    """Also its preparation, which would fail there; and what would be done there unseen."""
+    client.prepare_threshold = 0
+    for sql in ("SELECT * FROM notes WHERE id = 3", "NOTIFY somebody", "CREATE TABLE stray (id int)", "DO 'BEGIN END'"):
+        for binary in (False, True):
+            client.execute("BEGIN")
+            assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)
+            with pytest.raises(psycopg.errors.FeatureNotSupported, match="the transaction is on shard"):
+                client.execute(sql, binary=binary)
+            client.execute("ROLLBACK")
+    assert client.execute("SELECT text FROM notes WHERE id = 3").fetchone() == ("note 3",)
+
+
+def test_views_are_made_on_the_hub_and_not_written_through(routed, client):
+    client.execute("CREATE VIEW seen AS SELECT * FROM items")
+    client.execute("DROP VIEW seen")
+    assert client.execute("SELECT count(*) FROM viewed WHERE tenant = 3").fetchone() == (10,)
+    refused(client, "DELETE FROM viewed WHERE id < 0")
+    refused(client, "WITH items AS (SELECT 1) DELETE FROM items WHERE id < 0")
+
+
+def test_a_prepared_begin_waits_for_its_first_statement(routed, client):
+    client.prepare_threshold = 0
+    for tenant in range(20):
+        client.execute("BEGIN")
+        client.execute("UPDATE items SET name = name WHERE tenant = %s", [tenant])
+        assert client.execute("SELECT count(*) FROM items WHERE tenant = %s", [tenant]).fetchone() == (10,)
+        client.execute("COMMIT")
+
+
+def test_what_the_hub_cannot_prepare_is_refused_in_its_transactions(routed, client):
+    client.prepare_threshold = 0
+    client.execute("BEGIN")
+    client.execute("SELECT * FROM notes")
+    why, _ = refused(client, "INSERT INTO items VALUES (3, 1, 'x') ON CONFLICT (tenant, id) DO UPDATE SET name = 'x'")
+    assert why == "the statement is not of one shard: its transaction is on the hub"
+    client.execute("ROLLBACK")
+
+
+def test_a_client_that_has_waited_for_a_shard_goes_where_its_rows_are_by_then(shard_servers):
+    """The slot moves while it waits for a connection, for longer than the lease."""
+    with fleets.fleet(*shard_servers, "shards_waiting") as fleet:
+        fleet.add_shards()
+        fleet.sql(
+            SCHEMA
+            + DISTRIBUTE
+            + "CREATE TABLE held (id int); SELECT FROM howdah_shards.distribute_table('held', 'id', 8)"
+        )
+        fleet.sql("SELECT howdah_shards.set_lease('2 seconds')")
+        shard = home(fleet, 3)
+        slot = "SELECT slot FROM howdah_shards.routes WHERE table_name = '{0}' AND shard = '{1}' AND satisfies_hash_partition('{0}'::regclass, 8, slot, {2})"
+        held = next(id for id in range(100) if fleet.sql(slot.format("held", shard, id)))
+        number, to = (
+            fleet.sql(slot.format("items", shard, "3::bigint")),
+            next(name for name in fleet.shards if name != shard),
+        )
+        with pooler(fleet, default_pool_size=1) as made, contextlib.ExitStack() as stack:
+            place = f"host=127.0.0.1 port={made.port} dbname=app user=postgres"
+            first, *others = [stack.enter_context(psycopg.connect(place, autocommit=True)) for _ in range(3)]
+            reads = "SELECT count(*) FROM items WHERE tenant = 3"
+            writes = "UPDATE items SET name = 'moved' WHERE tenant = 3"
+            first.execute("BEGIN")
+            first.execute("SELECT FROM held WHERE id = %s", [held])
+            sent = [other.pgconn for other in others]
+            for connection, sql in zip(sent, (reads, writes), strict=True):
+                connection.send_query(sql.encode())
+            wait_until(
+                lambda: sum(int(row["cl_waiting"]) for row in made.show("POOLS") if row["database"] == "app") == 2
+            )
+            fleet.sql(f"CALL howdah_shards.move_slot('items', {number}, '{to}')")
+            assert home(fleet, 3) == to
+            first.execute("COMMIT")
+            read, written = [connection.get_result() for connection in sent]
+            assert not any(connection.get_result() for connection in sent)
+            assert read.get_value(0, 0) == b"10", read.error_message
+            assert written.command_status == b"UPDATE 10", written.error_message

@@ -44,6 +44,8 @@ pub struct Table {
     pub key: Box<str>,
     /// The type of its key.
     pub key_type: KeyType,
+    /// Whether blanks at the end of a value may be left out where it is stored, as by `character varying(10)`.
+    pub cuts_blanks: bool,
     /// The place of its key among its columns, the first in place 0.
     pub place: usize,
     /// The shard of each slot, by its number in [`Map::shards`].
@@ -115,6 +117,7 @@ impl Map {
                 name: name.into(),
                 key: key.into(),
                 key_type: KeyType::named(key_type).ok_or_else(|| wrong("the type of its key is not supported"))?,
+                cuts_blanks: key_type == "character varying",
                 place: place
                     .parse()
                     .ok()

@@ -40,6 +40,10 @@ pub enum Reason {
     Definition(String),
     /// COPY FROM spreads its rows over the shards.
     CopyFrom(String),
+    /// A statement of another kind, which only the hub runs.
+    Kind,
+    /// Its transaction is on the hub.
+    OnHub,
     /// A form of SQL that is not followed.
     Unfamiliar,
     /// The text could not be parsed.
@@ -68,6 +72,8 @@ impl fmt::Display for Reason {
                 write!(f, "the definition of sharded table \"{name}\" is the same on all servers")
             }
             Self::CopyFrom(name) => write!(f, "COPY spreads its rows of table \"{name}\" over the shards"),
+            Self::Kind => f.write_str("statements of its kind run on the hub"),
+            Self::OnHub => f.write_str("its transaction is on the hub"),
             Self::Unfamiliar => f.write_str("the statement has a form that is not followed"),
             Self::Unparsable => f.write_str("the statement could not be parsed"),
             Self::Several => f.write_str("the values of its keys belong to several shards"),
@@ -99,6 +105,8 @@ pub struct Need {
     pub table: Arc<Table>,
     /// The values; never empty.
     pub values: Vec<Source>,
+    /// Whether rows with these values are stored, so that they become values of the column.
+    pub stored: bool,
 }
 
 /// What is known of the shard of a statement before its values are.
@@ -118,6 +126,12 @@ impl Proof {
         Self { needs: Err(reason), writes: false, hub: None }
     }
 
+    /// Why the hub alone can prepare it, if so.
+    pub fn only_on_hub(&self) -> Option<&Reason> {
+        let of_hub = |reason: &&Reason| matches!(reason, Reason::NotOnShards(_) | Reason::Function(_));
+        self.hub.as_ref().or(self.needs.as_ref().err().filter(of_hub))
+    }
+
     /// The shard of one execution, by its number in the map; none if no sharded table is in it, so that the hub runs it.
     ///
     /// # Errors
@@ -127,7 +141,11 @@ impl Proof {
         let mut shard = None;
         for need in needs {
             for value in &need.values {
-                let this = value.shard(&need.table, parameters).ok_or(Reason::Value)?;
+                let this = match need.stored {
+                    true => value.stored_shard(&need.table, parameters),
+                    false => value.shard(&need.table, parameters),
+                };
+                let this = this.ok_or(Reason::Value)?;
                 if shard.is_some_and(|shard| shard != this) {
                     return Err(Reason::Several);
                 }
@@ -137,6 +155,9 @@ impl Proof {
         Ok(shard)
     }
 }
+
+/// How many views are followed of which each reads the next.
+const VIEWS: usize = 16;
 
 /// What the statements of a text need to be of one shard together. `catalog` is that of the hub.
 pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
@@ -153,6 +174,7 @@ pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
 }
 
 /// A relation of a level of a query.
+#[derive(Clone)]
 struct Item {
     /// The name that columns are qualified by.
     name: String,
@@ -185,11 +207,46 @@ impl Side {
     }
 }
 
+/// A column that a USING merges.
+struct Merged {
+    name: String,
+    /// The relations of its join: from this place to before that.
+    within: (usize, usize),
+    /// The keys that are NULL or equal to it; if there is one only, it is that.
+    keys: Vec<usize>,
+}
+
 /// The relations of one FROM, and the equalities between their keys.
 #[derive(Default)]
 struct Level {
     items: Vec<Item>,
     edges: Vec<Edge>,
+    merged: Vec<Merged>,
+}
+
+/// A condition of a level.
+#[derive(Clone, Copy)]
+struct Condition<'n> {
+    node: &'n Node,
+    side: Side,
+    /// The relations that it can name, of this level: from this place to before that.
+    within: (usize, usize),
+}
+
+/// What is walked when the conditions of a level are known.
+enum Later<'n> {
+    /// A subquery of FROM.
+    Query(&'n NodeEnum),
+    /// The functions of FROM.
+    Functions(&'n [Node]),
+}
+
+/// What the walk over a FROM collects: conditions; and queries and functions with the number of relations before them
+/// that they may name, none if they may name none.
+#[derive(Default)]
+struct Collected<'n> {
+    conditions: Vec<Condition<'n>>,
+    later: Vec<(Option<usize>, Later<'n>)>,
 }
 
 struct Prover<'a> {
@@ -284,7 +341,21 @@ impl<'a> Prover<'a> {
             | NodeEnum::DiscardStmt(_)
             | NodeEnum::DeallocateStmt(_)
             | NodeEnum::FetchStmt(_)
+            | NodeEnum::ConstraintsSetStmt(_)
             | NodeEnum::ClosePortalStmt(_) => (),
+            // They read sharded tables on the hub, and leave something there.
+            NodeEnum::CreateTableAsStmt(create)
+                if create
+                    .into
+                    .as_ref()
+                    .and_then(|into| into.rel.as_ref())
+                    .is_some_and(|made| self.entry(made).is_none()) =>
+            {
+                self.unproved(Reason::Kind);
+            }
+            NodeEnum::ViewStmt(view) if view.view.as_ref().is_some_and(|made| self.entry(made).is_none()) => {
+                self.unproved(Reason::Kind);
+            }
             _ => self.definition(node),
         }
     }
@@ -313,15 +384,37 @@ impl<'a> Prover<'a> {
             self.writes = true;
             self.unproved(Reason::Definition(name));
         }
+        self.unproved(Reason::Kind);
     }
 
     /// The entry of a relation, if it is not a common table expression.
     fn table(&self, relation: &RangeVar) -> Option<&'a Entry> {
-        let schema = (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str());
-        if schema.is_none() && self.ctes.contains(&relation.relname) {
-            return None;
-        }
-        self.map.tables(schema, &relation.relname).next()
+        if self.is_cte(relation) { None } else { self.entry(relation) }
+    }
+
+    fn is_cte(&self, relation: &RangeVar) -> bool {
+        relation.schemaname.is_empty() && self.ctes.contains(&relation.relname)
+    }
+
+    /// The entry of a relation that is no common table expression, as what is written to never is.
+    fn entry(&self, relation: &RangeVar) -> Option<&'a Entry> {
+        self.map.tables(schema_of(relation), &relation.relname).next()
+    }
+
+    /// Whether a relation is a view that reads sharded tables, perhaps through other views.
+    fn is_view_of_sharded(&self, schema: Option<&str>, name: &str, depth: usize) -> bool {
+        let texts = self.catalog.relations(schema, name).filter_map(|entry| entry.definition.as_deref());
+        texts.filter_map(|text| pg_query::parse(text, 0).ok()).any(|parsed| {
+            parsed.protobuf.nodes().into_iter().any(|(node, ..)| match node {
+                pg_query::NodeRef::RangeVar(relation) => {
+                    let (schema, name) = (schema_of(relation), relation.relname.as_str());
+                    let is_sharded = |entry: &Entry| matches!(entry, Entry::Sharded(_));
+                    self.map.tables(schema, name).any(is_sharded)
+                        || depth > 0 && self.is_view_of_sharded(schema, name, depth - 1)
+                }
+                _ => false,
+            })
+        })
     }
 
     /// A query or a change of rows, at any depth.
@@ -333,7 +426,7 @@ impl<'a> Prover<'a> {
             NodeEnum::UpdateStmt(update) => {
                 self.with(update.with_clause.as_ref());
                 let Some(target) = &update.relation else { return self.unproved(Reason::Unfamiliar) };
-                if let Some(Entry::Sharded(table)) = self.table(target)
+                if let Some(Entry::Sharded(table)) = self.entry(target)
                     && update.target_list.iter().any(|item| assigns(item, &table.key))
                 {
                     self.unproved(Reason::KeyChanges(target.relname.clone(), table.key.to_string()));
@@ -362,14 +455,19 @@ impl<'a> Prover<'a> {
 
     /// A table whose rows are changed.
     fn change(&mut self, target: &RangeVar) {
-        let schema = (!target.schemaname.is_empty()).then_some(target.schemaname.as_str());
+        let schema = schema_of(target);
         if self.catalog.relations(schema, &target.relname).count() > 1 {
             self.unproved(Reason::Ambiguous(target.relname.clone()));
         }
-        match self.table(target) {
+        match self.entry(target) {
             Some(Entry::Sharded(_)) => (self.sharded, self.writes) = (true, true),
             Some(Entry::Reference) => self.unproved(Reason::Reference(target.relname.clone())),
-            None => self.unproved(Reason::NotOnShards(target.relname.clone())),
+            None => {
+                if self.is_view_of_sharded(schema, &target.relname, VIEWS) {
+                    (self.sharded, self.writes) = (true, true);
+                }
+                self.unproved(Reason::NotOnShards(target.relname.clone()));
+            }
         }
     }
 
@@ -434,7 +532,7 @@ impl<'a> Prover<'a> {
             Some(Some(NodeEnum::SelectStmt(select))) => Some(select),
             _ => None,
         };
-        if let Some(Entry::Sharded(table)) = self.table(target) {
+        if let Some(Entry::Sharded(table)) = self.entry(target) {
             let no_value = || Reason::NoValue(target.relname.clone(), table.key.to_string());
             let place = if insert.cols.is_empty() {
                 Some(table.place)
@@ -452,7 +550,7 @@ impl<'a> Prover<'a> {
             match values.filter(|values| !values.is_empty()) {
                 Some(values) => {
                     self.compare(table.key_type, &values);
-                    self.need(table, values);
+                    self.needs.push(Need { table: table.clone(), values, stored: true });
                 }
                 // The key of rows that a query gives is not followed.
                 None => self.unproved(no_value()),
@@ -485,7 +583,7 @@ impl<'a> Prover<'a> {
     }
 
     fn need(&mut self, table: &Arc<Table>, values: Vec<Source>) {
-        self.needs.push(Need { table: table.clone(), values });
+        self.needs.push(Need { table: table.clone(), values, stored: false });
     }
 
     /// Notes values that are compared with a key of this type.
@@ -499,17 +597,18 @@ impl<'a> Prover<'a> {
 
     /// The relations of one FROM with the conditions on them, and the other parts of their query.
     fn level(&mut self, target: Option<&RangeVar>, from: &[Node], filter: Option<&Node>, parts: &[&[Node]]) {
-        let mut level = Level::default();
-        let mut conditions = Vec::new();
+        let (mut level, mut collected) = (Level::default(), Collected::default());
         if let Some(target) = target {
-            self.relation(&mut level, target);
+            self.relation(&mut level, target, true);
         }
         for item in from {
-            self.from(&mut level, &mut conditions, item);
+            self.from(&mut level, &mut collected, item);
         }
-        conditions.extend(filter.map(|filter| (filter, Side::All)));
-        for &(condition, side) in &conditions {
-            self.learn(&mut level, condition, side);
+        let Collected { mut conditions, later } = collected;
+        let all = (0, level.items.len());
+        conditions.extend(filter.map(|node| Condition { node, side: Side::All, within: all }));
+        for condition in &conditions {
+            self.learn(&mut level, condition.node, *condition);
         }
         while level.edges.clone().into_iter().any(|edge| level.pass(edge)) {}
         for item in &level.items {
@@ -519,9 +618,22 @@ impl<'a> Prover<'a> {
                 None => self.unproved(Reason::NoKey(table.name.to_string(), table.key.to_string())),
             }
         }
+        for (before, part) in later {
+            let seen = before.and_then(|before| level.items.get(..before));
+            if let Some(seen) = seen {
+                self.levels.push(Level { items: seen.to_vec(), ..Level::default() });
+            }
+            match part {
+                Later::Query(query) => self.query(query),
+                Later::Functions(functions) => self.nodes(functions),
+            }
+            if seen.is_some() {
+                self.levels.pop();
+            }
+        }
         self.levels.push(level);
-        for (condition, _) in conditions {
-            self.node(condition);
+        for condition in conditions {
+            self.node(condition.node);
         }
         for part in parts {
             self.nodes(part);
@@ -529,15 +641,13 @@ impl<'a> Prover<'a> {
         self.levels.pop();
     }
 
-    fn relation(&mut self, level: &mut Level, relation: &RangeVar) {
+    fn relation(&mut self, level: &mut Level, relation: &RangeVar, is_target: bool) {
         let alias = relation.alias.as_ref();
         let name = alias.map_or(&relation.relname, |alias| &alias.aliasname).clone();
-        let schema = (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str());
-        let is_cte = schema.is_none() && self.ctes.contains(&relation.relname);
         let mut item = Item { name, table: None, values: None, plain: alias.is_none() };
-        if !is_cte {
-            let meant = self.catalog.relations(schema, &relation.relname).count();
-            match self.table(relation) {
+        if is_target || !self.is_cte(relation) {
+            let meant = self.catalog.relations(schema_of(relation), &relation.relname).count();
+            match self.entry(relation) {
                 Some(entry) => {
                     if meant > 1 || relation.relpersistence == "t" {
                         self.unproved(Reason::Ambiguous(relation.relname.clone()));
@@ -557,14 +667,14 @@ impl<'a> Prover<'a> {
     }
 
     /// An item of FROM: its relations, and the conditions of its joins with the side that each restricts.
-    fn from<'n>(&mut self, level: &mut Level, conditions: &mut Vec<(&'n Node, Side)>, item: &'n Node) {
+    fn from<'n>(&mut self, level: &mut Level, collected: &mut Collected<'n>, item: &'n Node) {
+        let before = level.items.len();
         match &item.node {
-            Some(NodeEnum::RangeVar(relation)) => self.relation(level, relation),
-            Some(NodeEnum::JoinExpr(join)) => self.join(level, conditions, join),
+            Some(NodeEnum::RangeVar(relation)) => self.relation(level, relation, false),
+            Some(NodeEnum::JoinExpr(join)) => self.join(level, collected, join),
             Some(NodeEnum::RangeSubselect(sub)) => {
                 match sub.subquery.as_deref().and_then(|node| node.node.as_ref()) {
-                    // It may be LATERAL, but names of this level prove nothing in it.
-                    Some(query) => self.query(query),
+                    Some(query) => collected.later.push((sub.lateral.then_some(before), Later::Query(query))),
                     None => self.unproved(Reason::Unfamiliar),
                 }
                 let name = sub.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default();
@@ -573,7 +683,10 @@ impl<'a> Prover<'a> {
             Some(NodeEnum::RangeFunction(range)) => {
                 for function in &range.functions {
                     match &function.node {
-                        Some(NodeEnum::List(list)) => self.nodes(&list.items),
+                        // Functions may name what stands before them also without LATERAL.
+                        Some(NodeEnum::List(list)) => {
+                            collected.later.push((Some(before), Later::Functions(&list.items)));
+                        }
                         _ => self.unproved(Reason::Unfamiliar),
                     }
                 }
@@ -584,14 +697,14 @@ impl<'a> Prover<'a> {
         }
     }
 
-    fn join<'n>(&mut self, level: &mut Level, conditions: &mut Vec<(&'n Node, Side)>, join: &'n JoinExpr) {
+    fn join<'n>(&mut self, level: &mut Level, collected: &mut Collected<'n>, join: &'n JoinExpr) {
         let start = level.items.len();
         if let Some(left) = &join.larg {
-            self.from(level, conditions, left);
+            self.from(level, collected, left);
         }
         let middle = level.items.len();
         if let Some(right) = &join.rarg {
-            self.from(level, conditions, right);
+            self.from(level, collected, right);
         }
         let end = level.items.len();
         // An alias of the join hides the names within.
@@ -609,20 +722,20 @@ impl<'a> Prover<'a> {
         };
         for column in &join.using_clause {
             let Some(NodeEnum::String(column)) = &column.node else { continue };
-            let has = |place: &usize| {
-                let table = level.items.get(*place).and_then(|item| item.table.as_ref());
-                table.is_some_and(|table| *table.key == *column.sval)
+            let left = level.column(&column.sval, (start, middle));
+            let right = level.column(&column.sval, (middle, end));
+            level.equal(&left, &right, side);
+            // Its type is the one that both have in common: if that is not the key's, values may compare in other ways.
+            let keys = match join.jointype() {
+                _ if left.is_empty() || right.is_empty() || !level.are_alike(&[&*left, &*right].concat()) => Vec::new(),
+                JoinType::JoinRight => right,
+                JoinType::JoinFull => [left, right].concat(),
+                _ => left,
             };
-            let left: Vec<usize> = (start..middle).filter(has).collect();
-            let right: Vec<usize> = (middle..end).filter(has).collect();
-            for &one in &left {
-                for &other in &right {
-                    level.equal(one, other, side);
-                }
-            }
+            level.merged.push(Merged { name: column.sval.clone(), within: (start, end), keys });
         }
-        if let Some(condition) = &join.quals {
-            conditions.push((condition, side));
+        if let Some(node) = &join.quals {
+            collected.conditions.push(Condition { node, side, within: (start, end) });
         }
     }
 
@@ -736,68 +849,125 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// Takes what a condition says of keys: the parts of its AND that are `key = value`, `key = key` or `key IN (values)`.
-    fn learn(&mut self, level: &mut Level, condition: &Node, side: Side) {
-        match &condition.node {
+    /// Takes what a part of a condition says of keys: the parts of its AND that are `key = value`, `key = key` or
+    /// `key IN (values)`, and what all parts of an OR say.
+    fn learn(&mut self, level: &mut Level, part: &Node, of: Condition<'_>) {
+        match &part.node {
             Some(NodeEnum::BoolExpr(all)) if all.boolop() == BoolExprType::AndExpr => {
                 for part in &all.args {
-                    self.learn(level, part, side);
+                    self.learn(level, part, of);
                 }
             }
-            Some(NodeEnum::AExpr(equality)) => self.equality(level, equality, side),
+            Some(NodeEnum::BoolExpr(any)) if any.boolop() == BoolExprType::OrExpr => self.any(level, &any.args, of),
+            Some(NodeEnum::AExpr(equality)) => self.equality(level, equality, of),
             _ => (),
         }
     }
 
-    fn equality(&mut self, level: &mut Level, equality: &AExpr, side: Side) {
+    /// Restricts keys to the values of all parts of an OR, if each part restricts them.
+    fn any(&mut self, level: &mut Level, parts: &[Node], of: Condition<'_>) {
+        let known: Vec<_> = level.items.iter().map(|item| item.values.clone()).collect();
+        let edges = level.edges.len();
+        let mut together: Option<Vec<Option<Vec<Source>>>> = None;
+        for part in parts {
+            level.items.iter_mut().for_each(|item| item.values = None);
+            self.learn(level, part, of);
+            level.edges.truncate(edges);
+            let these = level.items.iter_mut().map(|item| item.values.take());
+            together = Some(match together {
+                None => these.collect(),
+                Some(those) => {
+                    those.into_iter().zip(these).map(|(those, these)| Some([those?, these?].concat())).collect()
+                }
+            });
+        }
+        let together = together.unwrap_or_default();
+        for (item, known) in level.items.iter_mut().zip(known) {
+            item.values = known;
+        }
+        for (place, values) in together.into_iter().enumerate() {
+            let key_type = level.key_type(place);
+            if let Some(values) = values {
+                level.restrict(&[place], of.side, key_type, &values);
+            }
+        }
+    }
+
+    fn equality(&mut self, level: &mut Level, equality: &AExpr, of: Condition<'_>) {
         let name = names_of(&equality.name);
         if !matches!(name.as_slice(), ["="] | ["pg_catalog", "="]) {
             return;
         }
         let (Some(left), Some(right)) = (equality.lexpr.as_deref(), equality.rexpr.as_deref()) else { return };
+        let listed = || match &right.node {
+            Some(NodeEnum::List(list)) => Some(&list.items),
+            Some(NodeEnum::AArrayExpr(array)) => Some(&array.elements),
+            _ => None,
+        };
         match equality.kind() {
-            AExprKind::AexprOp => {
-                let (one, other) = (self.keys(level, left), self.keys(level, right));
-                match (one, other) {
-                    (Keys::Here(one), Keys::Here(other)) => {
-                        if let (Some(&one), Some(&other)) = (one.first(), other.first()) {
-                            level.equal(one, other, side);
-                        }
+            AExprKind::AexprOp => match (&left.node, &right.node) {
+                (Some(NodeEnum::RowExpr(one)), Some(NodeEnum::RowExpr(other)))
+                    if one.args.len() == other.args.len() =>
+                {
+                    for (one, other) in one.args.iter().zip(&other.args) {
+                        self.equal(level, one, other, of);
                     }
-                    (Keys::Here(here), Keys::Outer(key, values)) | (Keys::Outer(key, values), Keys::Here(here)) => {
-                        level.restrict(&here, side, Some(key), &values);
-                    }
-                    (Keys::Here(here), Keys::None) => self.values(level, &here, side, &[right]),
-                    (Keys::None, Keys::Here(here)) => self.values(level, &here, side, &[left]),
-                    _ => (),
                 }
-            }
+                _ => self.equal(level, left, right, of),
+            },
             AExprKind::AexprIn | AExprKind::AexprOpAny => {
-                let items: Vec<&Node> = match &right.node {
-                    Some(NodeEnum::List(list)) => list.items.iter().collect(),
-                    Some(NodeEnum::AArrayExpr(array)) => array.elements.iter().collect(),
-                    _ => return,
+                let Some(items) = listed() else { return };
+                let Some(NodeEnum::RowExpr(row)) = &left.node else {
+                    return self.one_of(level, left, &items.iter().collect::<Vec<_>>(), of);
                 };
-                if let Keys::Here(here) = self.keys(level, left) {
-                    self.values(level, &here, side, &items);
+                for (place, column) in row.args.iter().enumerate() {
+                    let of_row = |item: &'_ Node| match &item.node {
+                        Some(NodeEnum::RowExpr(other)) if other.args.len() == row.args.len() => {
+                            other.args.get(place).cloned()
+                        }
+                        _ => None,
+                    };
+                    if let Some(values) = items.iter().map(of_row).collect::<Option<Vec<_>>>() {
+                        self.one_of(level, column, &values.iter().collect::<Vec<_>>(), of);
+                    }
                 }
             }
             _ => (),
+        }
+    }
+
+    /// Two expressions are equal.
+    fn equal(&mut self, level: &mut Level, left: &Node, right: &Node, of: Condition<'_>) {
+        match (self.keys(level, left, of.within), self.keys(level, right, of.within)) {
+            (Keys::Here(one), Keys::Here(other)) => level.equal(&one, &other, of.side),
+            (Keys::Here(here), Keys::Outer(key, values)) | (Keys::Outer(key, values), Keys::Here(here)) => {
+                level.restrict(&here, of.side, Some(key), &values);
+            }
+            (Keys::Here(here), Keys::None) => self.values(level, &here, of.side, &[right]),
+            (Keys::None, Keys::Here(here)) => self.values(level, &here, of.side, &[left]),
+            _ => (),
+        }
+    }
+
+    /// An expression is one of these.
+    fn one_of(&mut self, level: &mut Level, left: &Node, items: &[&Node], of: Condition<'_>) {
+        if let Keys::Here(here) = self.keys(level, left, of.within) {
+            self.values(level, &here, of.side, items);
         }
     }
 
     /// Restricts keys to values, if these are literals and parameters.
     fn values(&mut self, level: &mut Level, keys: &[usize], side: Side, values: &[&Node]) {
         let Some(values) = values.iter().map(|value| source_of(value)).collect::<Option<Vec<_>>>() else { return };
-        let table = keys.first().and_then(|&key| level.items.get(key)).and_then(|item| item.table.as_ref());
-        if let Some(key) = table.map(|table| table.key_type).filter(|_| !values.is_empty()) {
+        let key_type = keys.first().and_then(|&key| level.key_type(key));
+        if let Some(key) = key_type.filter(|_| !values.is_empty()) {
             self.compare(key, &values);
             level.restrict(keys, side, Some(key), &values);
         }
     }
 
-    /// The keys that a column means.
-    fn keys(&self, level: &Level, node: &Node) -> Keys {
+    /// The keys that a column means, in a condition that can name these relations of its level.
+    fn keys(&self, level: &Level, node: &Node, within: (usize, usize)) -> Keys {
         let Some(NodeEnum::ColumnRef(column)) = &node.node else { return Keys::None };
         let fields = names_of(&column.fields);
         let (qualifier, name) = match fields.as_slice() {
@@ -807,12 +977,14 @@ impl<'a> Prover<'a> {
         };
         let is_key = |item: &Item| item.table.as_ref().is_some_and(|table| *table.key == *name);
         let Some((qualifier, short)) = qualifier else {
-            // Several are the columns of one USING, or the server refuses the name.
-            let here = level.items.iter().enumerate().filter(|(_, item)| is_key(item));
-            return Keys::Here(here.map(|(place, _)| place).collect());
+            return match level.column(name, within) {
+                keys if keys.is_empty() => Keys::None,
+                keys => Keys::Here(keys),
+            };
         };
         let named = |item: &Item| item.name == qualifier && (short || item.plain);
-        let mut here = level.items.iter().enumerate().filter(|(_, item)| named(item));
+        let seen = level.items.iter().enumerate().skip(within.0).take(within.1.saturating_sub(within.0));
+        let mut here = seen.filter(|(_, item)| named(item));
         match (here.next(), here.next()) {
             (Some((place, item)), None) if is_key(item) => return Keys::Here(vec![place]),
             (None, _) => (),
@@ -846,17 +1018,38 @@ enum Keys {
 }
 
 impl Level {
-    /// Two keys are equal in the rows that a condition lets through.
-    fn equal(&mut self, one: usize, other: usize, side: Side) {
-        let key = |place: usize| self.items.get(place).and_then(|item| item.table.as_ref()).map(|table| table.key_type);
-        if key(one) != key(other) {
-            return;
+    fn key_type(&self, place: usize) -> Option<KeyType> {
+        self.items.get(place)?.table.as_ref().map(|table| table.key_type)
+    }
+
+    /// Whether keys are all of one type.
+    fn are_alike(&self, keys: &[usize]) -> bool {
+        keys.windows(2).all(|pair| matches!(pair, [one, other] if self.key_type(*one) == self.key_type(*other)))
+    }
+
+    /// The keys that a column without a qualifier means among the relations of these places: if several, each is NULL or
+    /// equal to it.
+    fn column(&self, name: &str, (from, to): (usize, usize)) -> Vec<usize> {
+        let is_within = |merged: &&Merged| merged.name == name && from <= merged.within.0 && merged.within.1 <= to;
+        if let Some(merged) = self.merged.iter().rev().find(is_within) {
+            return merged.keys.clone();
         }
-        if side.has(other) {
-            self.edges.push((one, other));
-        }
-        if side.has(one) {
-            self.edges.push((other, one));
+        let is_key = |item: &Item| item.table.as_ref().is_some_and(|table| *table.key == *name);
+        let keys = self.items.iter().enumerate().skip(from).take(to.saturating_sub(from));
+        let keys: Vec<usize> = keys.filter(|(_, item)| is_key(item)).map(|(place, _)| place).collect();
+        // The server refuses a name of several.
+        if keys.len() == 1 { keys } else { Vec::new() }
+    }
+
+    /// Two columns are equal in the rows that a condition lets through.
+    fn equal(&mut self, one: &[usize], other: &[usize], side: Side) {
+        for (from, to) in [(one, other), (other, one)] {
+            let &[from] = from else { continue };
+            for &to in to {
+                if side.has(to) && self.are_alike(&[from, to]) {
+                    self.edges.push((from, to));
+                }
+            }
         }
     }
 
@@ -864,7 +1057,7 @@ impl Level {
     fn restrict(&mut self, keys: &[usize], side: Side, key_type: Option<KeyType>, values: &[Source]) {
         for &place in keys {
             let Some(item) = self.items.get_mut(place) else { continue };
-            let fits = item.table.as_ref().map(|table| table.key_type) == key_type;
+            let fits = key_type.is_some() && item.table.as_ref().map(|table| table.key_type) == key_type;
             let fewer = item.values.as_ref().is_none_or(|known| known.len() > values.len());
             if fits && fewer && side.has(place) {
                 item.values = Some(values.to_vec());
@@ -941,6 +1134,11 @@ fn type_of(name: &TypeName) -> Option<KeyType> {
         ["timestamptz"] | ["pg_catalog", "timestamptz"] => KeyType::TimestampTz,
         _ => return None,
     })
+}
+
+/// The schema of a relation, if it is named.
+fn schema_of(relation: &RangeVar) -> Option<&str> {
+    (!relation.schemaname.is_empty()).then_some(relation.schemaname.as_str())
 }
 
 /// The strings of a list of names; a node that is none ends up as an empty one, which nothing is called.

@@ -62,6 +62,18 @@ impl Source {
         table.slots.get(usize::try_from(slot).ok()?).copied()
     }
 
+    /// The shard of a row that is stored with this key.
+    pub fn stored_shard(&self, table: &Table, parameters: &impl Parameters) -> Option<usize> {
+        let ends_blank = match self {
+            Self::Integer(_) => false,
+            Self::Untyped(text) | Self::Typed(_, text) => text.ends_with(' '),
+            Self::Parameter { number, .. } => {
+                parameters.value(*number).is_some_and(|(_, value)| value.is_some_and(|value| value.ends_with(b" ")))
+            }
+        };
+        if table.cuts_blanks && ends_blank { None } else { self.shard(table, parameters) }
+    }
+
     fn hash(&self, key: KeyType, parameters: &impl Parameters) -> Option<u64> {
         match self {
             Self::Integer(value) => (key == KeyType::Integer).then(|| hash::integer(*value)),

@@ -12,7 +12,7 @@ use sharding::{KeyType, Literals, Map, Memory, Parameters, Reason, Source, Table
 const SLOTS: usize = 32;
 
 fn table(key_type: KeyType) -> Table {
-    Table { name: "t".into(), key: "k".into(), key_type, place: 0, slots: (0..SLOTS).collect() }
+    Table { name: "t".into(), key: "k".into(), key_type, cuts_blanks: false, place: 0, slots: (0..SLOTS).collect() }
 }
 
 #[test]
@@ -84,6 +84,8 @@ fn known() -> (Map, Catalog) {
         catalog.push(["relation", "public", name, "plain", ""]);
     }
     catalog.push(["relation", "other", "two", "plain", ""]);
+    catalog.push(["relation", "public", "inner_view", "plain", " SELECT a.k, a.v FROM a;"]);
+    catalog.push(["relation", "public", "upon", "plain", " SELECT inner_view.k, inner_view.v FROM inner_view;"]);
     for (name, flag) in [("lower", "i"), ("count", "i"), ("now", "s"), ("random", "v"), ("nextval", "v"), ("sum", "i")]
     {
         catalog.push(["function", "pg_catalog", name, flag, ""]);
@@ -152,6 +154,13 @@ fn statements_are_proved_by_their_keys() {
         "SELECT * FROM a FULL JOIN b ON a.v = b.v WHERE a.k = 42 AND b.k = 42",
         "SELECT * FROM a WHERE k IN (42, 42)",
         "SELECT * FROM a WHERE k = ANY (ARRAY[42])",
+        "SELECT * FROM a WHERE k = 42 AND v = 1 OR v = 2 AND k IN (42)",
+        "SELECT * FROM a WHERE (k, v) = (42, 1)",
+        "SELECT * FROM a WHERE (v, k) IN ((1, 42), (2, 42))",
+        "SELECT * FROM a FULL JOIN b USING (k) WHERE k = 42",
+        "SELECT * FROM (a JOIN b USING (k)) LEFT JOIN b c USING (k) WHERE k = 42",
+        "SELECT * FROM a, LATERAL (SELECT * FROM b WHERE b.k = a.k LIMIT 1) s WHERE a.k = 42",
+        "SELECT * FROM a LEFT JOIN LATERAL (SELECT * FROM b WHERE b.k = a.k) s ON true WHERE a.k = 42",
         "SELECT * FROM a WHERE k = 42 AND EXISTS (SELECT FROM b WHERE b.k = a.k)",
         "SELECT (SELECT count(*) FROM b WHERE b.k = x.k) FROM a x WHERE x.k = 42",
         "SELECT * FROM (SELECT * FROM a WHERE k = 42) s JOIN r ON r.i = s.i",
@@ -185,6 +194,28 @@ fn what_is_not_proved_says_why() {
         ("CREATE TABLE fresh (k int)", "hub".to_owned()),
         ("SELECT * FROM a", no_key("a")),
         ("SELECT * FROM a WHERE k = 42 OR v = 1", no_key("a")),
+        ("SELECT * FROM a WHERE k = 42 OR k = v", no_key("a")),
+        ("SELECT * FROM a, b WHERE a.k = 42 AND b.v = 1 OR a.k = 42 AND b.k = 42", no_key("b")),
+        ("SELECT * FROM a WHERE (k, v) < (42, 1)", no_key("a")),
+        ("SELECT * FROM a WHERE (v, k) IN ((1, 42), (2, 1))", "Several".to_owned()),
+        // The merged column is that of b, not that of a, which may be NULL.
+        ("SELECT * FROM b LEFT JOIN (a JOIN r ON a.k = 42) USING (k) JOIN b c USING (k)", no_key("b")),
+        ("SELECT * FROM (a JOIN r ON a.k = 42) RIGHT JOIN b USING (k) JOIN b c USING (k)", no_key("b")),
+        // The merged column may be of another type than the key.
+        ("SELECT * FROM (SELECT 42.0 AS k) s LEFT JOIN a USING (k) WHERE k = 42", no_key("a")),
+        // What a name means to the right, or beside a join, is not what it means within.
+        (
+            "SELECT (SELECT sum(x.v) FROM (SELECT 1 AS k) i, LATERAL (SELECT v FROM b WHERE b.k = i.k) x) FROM a i WHERE i.k = 42",
+            no_key("b"),
+        ),
+        (
+            "SELECT FROM (SELECT 1 AS k) i WHERE EXISTS (SELECT FROM LATERAL (SELECT v FROM b WHERE b.k = i.k) x, a i WHERE i.k = 42)",
+            no_key("b"),
+        ),
+        (
+            "SELECT FROM (SELECT 1 AS k) i WHERE EXISTS (SELECT FROM a i, r JOIN b ON b.k = i.k WHERE i.k = 42)",
+            no_key("b"),
+        ),
         ("SELECT * FROM a WHERE NOT k = 42", no_key("a")),
         ("SELECT * FROM a WHERE k = 42.0", no_key("a")),
         ("SELECT * FROM a WHERE k > 42", no_key("a")),
@@ -229,6 +260,11 @@ fn what_is_not_proved_says_why() {
         ("DELETE FROM a", "refused: NoKey(\"a\", \"k\")".to_owned()),
         ("WITH s AS (DELETE FROM a RETURNING *) SELECT * FROM s", "refused: NoKey(\"a\", \"k\")".to_owned()),
         ("MERGE INTO a USING b ON a.k = b.k WHEN MATCHED THEN DELETE", "refused: Unfamiliar".to_owned()),
+        // Only what is read can be a common table expression.
+        ("WITH a AS (SELECT 1) UPDATE a SET v = 1", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("WITH a AS (SELECT 1) DELETE FROM a", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("WITH a AS (SELECT 1) INSERT INTO a DEFAULT VALUES", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("UPDATE upon SET v = 1 WHERE k = 42", "refused: NotOnShards(\"upon\")".to_owned()),
         ("COPY a FROM STDIN", "refused: CopyFrom(\"a\")".to_owned()),
         ("COPY a TO STDOUT", no_key("a")),
         ("TRUNCATE a", "refused: Definition(\"a\")".to_owned()),
@@ -311,4 +347,51 @@ fn a_map_that_lacks_a_slot_is_refused() {
     assert_eq!(message(vec![row("2", "bigint")]), "table public.a: a slot is outside of its modulus");
     let of_type = vec![row("0", "numeric"), row("1", "numeric")];
     assert_eq!(message(of_type), "table public.a: the type of its key is not supported");
+}
+
+#[test]
+fn what_only_the_hub_runs_is_of_the_hub() {
+    let (map, catalog) = known();
+    let hub = |sql: &str| {
+        let proof = prove(sql, &map, &catalog);
+        (proof.needs.map(|needs| needs.len()), proof.writes, proof.hub.is_some())
+    };
+    for sql in [
+        "LISTEN c",
+        "NOTIFY c",
+        "DO 'BEGIN END'",
+        "CALL p()",
+        "CREATE TABLE fresh (k int)",
+        "EXECUTE s",
+        "CREATE VIEW x AS SELECT * FROM a",
+        "CREATE TABLE x AS SELECT * FROM a",
+        "SELECT * FROM upon",
+    ] {
+        assert_eq!(hub(sql), (Ok(0), false, true), "{sql}");
+    }
+    for sql in [
+        "SELECT 1",
+        "SET x = 1",
+        "SHOW x",
+        "SAVEPOINT s",
+        "COMMIT",
+        "SET CONSTRAINTS ALL DEFERRED",
+        "FETCH c",
+        "CLOSE c",
+    ] {
+        assert_eq!(hub(sql), (Ok(0), false, false), "{sql}");
+    }
+}
+
+#[test]
+fn blanks_that_a_column_cuts_are_not_proved() {
+    let row = |key_type| ["public", "a", "sharded", "k", key_type, "1", "1", "0", "one"];
+    let (_, catalog) = known();
+    let shard = |key_type, sql: &str| {
+        prove(sql, &Map::from_rows([row(key_type)]).unwrap(), &catalog).shard(&Literals { is_utf8: true })
+    };
+    assert_eq!(shard("character varying", "INSERT INTO a VALUES ('x ')"), Err(Reason::Value));
+    assert_eq!(shard("character varying", "INSERT INTO a VALUES ('x')"), Ok(Some(0)));
+    assert_eq!(shard("character varying", "SELECT * FROM a WHERE k = 'x '"), Ok(Some(0)));
+    assert_eq!(shard("text", "INSERT INTO a VALUES ('x ')"), Ok(Some(0)));
 }

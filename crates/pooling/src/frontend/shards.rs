@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use classify::Kind;
-use sharding::{Parameters, Proved, Reason};
-use wire::backend;
+use classify::shape::{Shaper, Token};
+use sharding::{Parameters, Proof, Proved, Reason};
+use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target as Named, tag};
 
@@ -70,6 +71,14 @@ pub enum Target {
     Shard(usize),
 }
 
+/// Where a client's transaction is, as far as it keeps what is prepared from another server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Held {
+    Not,
+    OnHub,
+    OnShard,
+}
+
 /// What the proofs of a unit's statements say together.
 #[derive(Debug, Default)]
 struct Judgement {
@@ -94,6 +103,20 @@ impl Judgement {
             Err(reason) => {
                 self.hub.get_or_insert(reason);
             }
+        }
+    }
+
+    /// Adds a statement that is only prepared, where its client is held: the server there need not be able to.
+    fn prepare(&mut self, proof: &Proof, held: Held) {
+        let reason = match held {
+            Held::Not => None,
+            Held::OnShard => proof.only_on_hub().cloned(),
+            Held::OnHub if proof.writes => Some(proof.needs.as_ref().err().cloned().unwrap_or(Reason::OnHub)),
+            Held::OnHub => None,
+        };
+        if let Some(reason) = reason {
+            self.writes |= held == Held::OnHub;
+            self.hub.get_or_insert(reason);
         }
     }
 
@@ -138,14 +161,22 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     // Of the messages before a Flush only the first is read.
     let is_first = unit.as_ref().is_some_and(|unit| unit.messages.len() == 1);
     if lends
-        && tag == tag::PARSE
+        && matches!(tag, tag::PARSE | tag::BIND)
         && (bound == 1 || is_first)
         && let Some(step) = answer_begin(core, key, home, input)
     {
         return Some(step);
     }
     let runs = bound > 0 || tag == tag::EXECUTE;
-    let judgement = unit.as_ref().map_or_else(Judgement::default, |unit| judge(core, key, home, unit, &version));
+    let server = core.clients.get(key)?.checkout.server().and_then(|server| core.servers.get(server));
+    let held = server.map(|server| match members::home_of(&core.pools, server.pool) == home {
+        true if server.status == Status::Idle => Held::Not,
+        true => Held::OnHub,
+        false => Held::OnShard,
+    });
+    let held = held.unwrap_or(Held::Not);
+    let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, &version);
+    let judgement = unit.as_ref().map_or_else(Judgement::default, judge);
     let client = core.clients.get_mut(key)?;
     if client.route.begun.as_ref().is_some_and(|begun| begun.has_failed) {
         return Some(refuse(core, key, (tag, input), Error::TransactionFailed));
@@ -173,6 +204,22 @@ fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>
     version
 }
 
+/// Whether the server that was chosen for a client's unit is still that of the map: it may have waited for room there.
+pub fn is_still_there(core: &mut Core, key: ClientKey) -> bool {
+    let Some((home, mapped)) = core.clients.get(key).and_then(|client| Some((client.route.home?, client.route.mapped)))
+    else {
+        return true;
+    };
+    if core.pools.get(home).is_none_or(|pool| pool.cluster_of.shards.is_empty()) {
+        return true;
+    }
+    let now = core.now;
+    let mut context = core.context();
+    let Some(fingerprints) = fingerprints_of(&mut context, home) else { return false };
+    fingerprints.refresh(now);
+    fingerprints.shard_map(now).is_some_and(|version| version.number == mapped)
+}
+
 /// Has a client wait for a map, if it has not waited for too long.
 fn awaits_map(core: &mut Core, key: ClientKey) -> Step {
     let Some(client) = core.clients.get_mut(key) else { return Step::Stop };
@@ -197,7 +244,13 @@ pub fn look_for_map(core: &mut Core) {
 }
 
 /// What the statements that a unit runs need.
-fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, version: &Version) -> Judgement {
+fn judge(
+    core: &mut Core,
+    key: ClientKey,
+    (home, held): (PoolKey, Held),
+    unit: &Unit<'_>,
+    version: &Version,
+) -> Judgement {
     let mut judgement = Judgement::default();
     let is_utf8 = is_utf8(core, key);
     let mut prepared: Vec<(&[u8], &[u8])> = Vec::new();
@@ -207,7 +260,13 @@ fn judge(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, versio
                 let proved = prove(core, key, home, sql, version);
                 judgement.add(&proved, sql, &sharding::Literals { is_utf8 });
             }
-            Said::Parse(parse) => prepared.push((parse.name, parse.definition)),
+            Said::Parse(parse) => {
+                prepared.push((parse.name, parse.definition));
+                if held != Held::Not {
+                    let proved = prove(core, key, home, parse.query, version);
+                    judgement.prepare(&proved.proof, held);
+                }
+            }
             Said::Bind(bind) => {
                 let body = message.bytes.get(HEADER..).unwrap_or_default();
                 let here = prepared.iter().rev().find(|(name, _)| *name == bind.statement);
@@ -279,13 +338,13 @@ fn answer_ourselves(
     let word = match (&fingerprint.verdict.kind, &client.route.begun) {
         (Kind::Begin(_), None) => {
             begin(client, sql, core.now);
-            "BEGIN"
+            begun_by(sql)
         }
         (Kind::Commit { chain: false }, Some(begun)) if !begun.has_failed => "COMMIT",
         (Kind::Commit { chain: false } | Kind::Rollback { chain: false }, Some(_)) => "ROLLBACK",
         _ => return None,
     };
-    if word != "BEGIN" {
+    if matches!(fingerprint.verdict.kind, Kind::Commit { .. } | Kind::Rollback { .. }) {
         (client.route.begun, client.times.transaction_since) = (None, None);
     }
     // As in PostgreSQL, a Query ends the unnamed statement.
@@ -343,6 +402,18 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     core.schedule.unflushed.push(Turn::Client(key));
 }
 
+/// The tag of the command that begins a transaction.
+fn begun_by(sql: &[u8]) -> &'static str {
+    let mut first = None;
+    let told = Shaper::default().lex(sql, true, |token, from, to| {
+        if token == Token::Word && first.is_none() {
+            first = sql.get(from..to);
+        }
+    });
+    let starts = told.is_ok() && first.is_some_and(|word| word.eq_ignore_ascii_case(b"start"));
+    if starts { "START TRANSACTION" } else { "BEGIN" }
+}
+
 fn begin(client: &mut Client, sql: &[u8], now: Instant) {
     let sql = String::from_utf8_lossy(sql).into_owned();
     client.route.begun = Some(Begun { sql, is_due: false, has_failed: false });
@@ -356,34 +427,43 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
     if client.route.begun.is_some() || !client.has_no_server() {
         return None;
     }
-    let (mut at, mut sql, mut described, mut bound) = (0, None, false, false);
+    let (mut at, mut sql, mut parsed, mut described, mut bound) = (0, None, false, false, false);
     loop {
         let message = extent::first(input.get(at..)?)?;
         at += message.bytes.len();
         match message.messages.first()?.said {
-            Said::Parse(parse) if parse.name.is_empty() && sql.is_none() => sql = Some(parse.query),
-            Said::Bind(bind) if bind.statement.is_empty() && sql.is_some() => bound = true,
+            Said::Parse(parse) if parse.name.is_empty() && sql.is_none() => {
+                (sql, parsed) = (Some(parse.query.to_vec()), true);
+            }
+            Said::Bind(bind) if bind.statement.is_empty() && parsed && !bound => bound = true,
+            Said::Bind(bind) if sql.is_none() => {
+                (sql, bound) = (Some(client.prepared.held(bind.statement)?.statement().text().to_vec()), true);
+            }
             Said::Describe(Named::Portal(_)) if bound => described = true,
             Said::Execute if bound => break,
             _ => return None,
         }
     }
-    let fingerprint = fingerprint(core, key, home, sql?)?;
+    let sql = sql?;
+    let fingerprint = fingerprint(core, key, home, &sql)?;
     if fingerprint.verdict.statements != 1 || !matches!(fingerprint.verdict.kind, Kind::Begin(_)) {
         return None;
     }
     let client = core.clients.get_mut(key)?;
-    begin(client, sql?, core.now);
-    (client.prepared.unnamed, client.input.unsynced) = (None, true);
+    begin(client, &sql, core.now);
+    client.input.unsynced = true;
+    if parsed {
+        client.prepared.unnamed = None;
+    }
     let out = client.io.out();
     for tag in [
-        Some(backend::tag::PARSE_COMPLETE),
+        parsed.then_some(backend::tag::PARSE_COMPLETE),
         Some(backend::tag::BIND_COMPLETE),
         described.then_some(backend::tag::NO_DATA),
     ] {
         tag.into_iter().for_each(|tag| backend::write_empty(out, tag));
     }
-    backend::write_command_complete(out, "BEGIN");
+    backend::write_command_complete(out, begun_by(&sql));
     core.schedule.unflushed.push(Turn::Client(key));
     Some(Step::Took(at))
 }
@@ -414,6 +494,7 @@ fn goes(
     };
     let there = core.clients.get(key)?.route.pool.map(|pool| members::home_of(&core.pools, pool));
     let client = core.clients.get_mut(key)?;
+    client.route.mapped = version.number;
     if there != Some(pool) {
         // Its units in flight are answered first.
         if let Some(step) = client.checkout.wait_for_own() {
@@ -447,13 +528,21 @@ fn stays(
         Target::Shard(_) => there == Some(here) || here == home && !writes,
         Target::Hub(_) => here == home,
     };
+    let lends = core.pools.get(here)?.limits.mode.lends();
     let Pair { client, server, .. } = core.pair(key)?;
     let begins = runs && client.route.begun.as_ref().is_some_and(|begun| !begun.is_due);
     if is_fine && !begins {
         return None;
     }
+    // The client has waited for the connection while the map has changed, and nothing is under way.
+    let is_fresh = lends
+        && !client.input.unsynced
+        && client.input.passing == 0
+        && !client.session.pins.any()
+        && server.status == Status::Idle
+        && server.exchange.requests.is_empty();
     // So far the unit has only prepared statements: it goes on elsewhere, when it is known that they can be.
-    if messages::only_names(client, server) {
+    if is_fresh || messages::only_names(client, server) {
         frontend::write_sync(server.io.out());
         client.input.unsynced = false;
         client.checkout.behind_own = true;

@@ -179,7 +179,8 @@ fn finds_connection(core: &mut Core, key: ClientKey, tag: u8, left: &[u8], turn:
     let may_be_read = matches!(tag, tag::QUERY | tag::PARSE | tag::BIND | tag::DESCRIBE | tag::EXECUTE);
     let begins = may_be_read || matches!(tag, tag::CLOSE | tag::FUNCTION_CALL);
     let mut front = None;
-    // A client whose turn has come has its server.
+    // A client whose turn has come has its server, unless its rows have moved since.
+    let turn = turn.filter(|_| shards::is_still_there(core, key));
     if begins
         && turn.is_none()
         && let Some(step) = shards::find_shard(core, key, tag, left)

@@ -104,6 +104,8 @@ pub struct Route {
     pub owed: Owed,
     /// For a database with shards: the pool of the shard that its unit goes to; none if that is the hub.
     pub shard: Option<PoolKey>,
+    /// The version of the map by which its unit goes there.
+    pub mapped: u64,
     /// The transaction that the client has begun and no server has.
     pub begun: Option<Begun>,
     /// The error of a statement that the server is made to refuse.
