@@ -91,7 +91,7 @@ class Direct:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def pgbench(self, mode, clients, script, seconds, *more, options=""):
+    def pgbench(self, mode, clients, script, seconds, *more, options="", database="postgres"):
         """What pgbench counted: transactions, and transactions a second. `options` are settings of its sessions."""
         # A thread of pgbench stands still while one of its clients prepares a statement: its others that have a
         # transaction open would keep the server connection that it waits for.
@@ -110,12 +110,12 @@ class Direct:
             *more,
         ]
         environ = environment() | {"PGPASSWORD": self.server.password, "PGOPTIONS": options}
-        done = subprocess.run([*command, "postgres"], capture_output=True, text=True, env=environ, check=False)
+        done = subprocess.run([*command, database], capture_output=True, text=True, env=environ, check=False)
         counted = re.search(r"actually processed: (\d+)", done.stdout)
         rate = re.search(r"tps = ([\d.]+)", done.stdout)
         if counted and counted.group(1) == "0":
             # pgbench's time runs while its clients connect, and on a busy machine a hundred server processes take long.
-            return self.pgbench(mode, clients, script, 2 * seconds, *more, options=options)
+            return self.pgbench(mode, clients, script, 2 * seconds, *more, options=options, database=database)
         if done.returncode != 0 or not counted or not rate:
             raise Problem(f"pgbench through {self.name}: {(done.stderr or done.stdout).strip()[-300:]}")
         return int(counted.group(1)), float(rate.group(1))

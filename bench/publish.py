@@ -36,6 +36,7 @@ SETTINGS = {
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],
     "reads": ["bench/reads.py"],
     "pooler": ["bench/pooler.py", "bench/relay.c", "bench/orm.sql"],
+    "shards": ["bench/shards.py", "bench/pooler.py"],
     "cores": ["bench/cores.py", "bench/instant.py", "bench/instant.c", "bench/floor.c"],
     "loops": ["bench/loops.py", "bench/loops/src/main.rs", "bench/relay.c", "bench/instant.c", "bench/floor.c"],
     "fleet": ["bench/fleet/__init__.py", "tools/devkit/fleet.py", "bench/fleet/load.py", "bench/fleet/patroni.py"],

@@ -244,7 +244,10 @@ async def with_asyncio(made, fleet):
 
 def test_the_route_of_a_statement_is_shown(routed, client):
     made, fleet = routed
-    route = lambda sql: client.execute(f"SHOW ROUTE FOR {psycopg.sql.quote(sql)}").fetchone()
+
+    def route(sql):
+        return client.execute(f"SHOW ROUTE FOR {psycopg.sql.quote(sql)}").fetchone()
+
     assert route("SELECT * FROM items WHERE tenant = 3")[0] == home(fleet, 3)
     assert route("SELECT count(*) FROM items") == (
         "hub",
