@@ -322,21 +322,23 @@ def test_a_client_that_has_waited_for_a_shard_goes_where_its_rows_are_by_then(sh
         )
         with pooler(fleet, default_pool_size=1) as made, contextlib.ExitStack() as stack:
             place = f"host=127.0.0.1 port={made.port} dbname=app user=postgres"
-            first, *others = [stack.enter_context(psycopg.connect(place, autocommit=True)) for _ in range(3)]
+            first, *others = [stack.enter_context(psycopg.connect(place, autocommit=True)) for _ in range(4)]
             reads = "SELECT count(*) FROM items WHERE tenant = 3"
             writes = "UPDATE items SET name = 'moved' WHERE tenant = 3"
             first.execute("BEGIN")
             first.execute("SELECT FROM held WHERE id = %s", [held])
             sent = [other.pgconn for other in others]
-            for connection, sql in zip(sent, (reads, writes), strict=True):
+            for connection, sql in zip(sent, (reads, writes), strict=False):
                 connection.send_query(sql.encode())
+            sent[2].send_query_params(b"SELECT count(*) FROM items WHERE tenant = $1", [b"3"])
             wait_until(
-                lambda: sum(int(row["cl_waiting"]) for row in made.show("POOLS") if row["database"] == "app") == 2
+                lambda: sum(int(row["cl_waiting"]) for row in made.show("POOLS") if row["database"] == "app") == 3
             )
             fleet.sql(f"CALL howdah_shards.move_slot('items', {number}, '{to}')")
             assert home(fleet, 3) == to
             first.execute("COMMIT")
-            read, written = [connection.get_result() for connection in sent]
+            read, written, bound = [connection.get_result() for connection in sent]
             assert not any(connection.get_result() for connection in sent)
             assert read.get_value(0, 0) == b"10", read.error_message
             assert written.command_status == b"UPDATE 10", written.error_message
+            assert bound.get_value(0, 0) == b"10", bound.error_message

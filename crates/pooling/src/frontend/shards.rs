@@ -31,6 +31,7 @@ use crate::pools::leave;
 use crate::router::fingerprints::{self, fingerprints_of};
 use crate::router::members;
 use crate::state::client::{Begun, Client};
+use crate::state::server::Server;
 use crate::state::{Core, Pair, served, size};
 
 /// The parameters of a Bind of this statement.
@@ -144,8 +145,11 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     }
     // Within a transaction each message is judged by itself, since its statements may be known only by then.
     let has_own = client.checkout.server().is_some();
+    // Outside of one a unit is sent as a whole, also on a connection that its client has waited for.
+    let server = client.checkout.server().and_then(|server| core.servers.get(server));
+    let is_between = server.is_none_or(|server| is_between(client, server));
     let unit = match judged(input) {
-        Ok(unit) if !has_own => Some(unit),
+        Ok(unit) if !has_own || is_between => Some(unit),
         Err(Unread::More) if !has_own => return Some(Step::More),
         _ => extent::first(input),
     };
@@ -202,6 +206,12 @@ fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>
         client.route.waiting_since = None;
     }
     version
+}
+
+/// Whether a client that has a connection is between two units there, outside of a transaction.
+fn is_between(client: &Client, server: &Server) -> bool {
+    let between = !client.input.unsynced && client.input.passing == 0;
+    between && server.status == Status::Idle && server.exchange.requests.is_empty()
 }
 
 /// Whether the server that was chosen for a client's unit is still that of the map: it may have waited for room there.
@@ -535,12 +545,7 @@ fn stays(
         return None;
     }
     // The client has waited for the connection while the map has changed, and nothing is under way.
-    let is_fresh = lends
-        && !client.input.unsynced
-        && client.input.passing == 0
-        && !client.session.pins.any()
-        && server.status == Status::Idle
-        && server.exchange.requests.is_empty();
+    let is_fresh = lends && !client.session.pins.any() && is_between(client, server);
     // So far the unit has only prepared statements: it goes on elsewhere, when it is known that they can be.
     if is_fresh || messages::only_names(client, server) {
         frontend::write_sync(server.io.out());
