@@ -77,7 +77,7 @@ def fleet(hub, shards, database):
             subscriptions = "SELECT format('ALTER SUBSCRIPTION %1$I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I;', subname) FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE datname = current_database()"
             server.psql(f"{subscriptions} \\gexec", database)
             server.psql(
-                f"SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = '{database}' AND active; {slots}",
+                f"SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE database = '{database}' AND active; {slots}",
                 database,
             )
         for server in everywhere:
