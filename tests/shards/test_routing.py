@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import time
 
 import asyncpg
 import howdah
@@ -9,6 +10,7 @@ import psycopg
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
+from tests.pooler.raw import Raw, query
 from tests.shards import fleet as fleets
 
 SCHEMA = """
@@ -342,3 +344,42 @@ def test_a_client_that_has_waited_for_a_shard_goes_where_its_rows_are_by_then(sh
             assert read.get_value(0, 0) == b"10", read.error_message
             assert written.command_status == b"UPDATE 10", written.error_message
             assert bound.get_value(0, 0) == b"10", bound.error_message
+
+
+def test_a_message_that_comes_in_parts_is_judged_whole(routed):
+    made, fleet = routed
+    far = other(fleet, 3)
+    with Raw(made.port, "app") as raw:
+        raw.sql("BEGIN")
+        raw.sql("SELECT count(*) FROM items WHERE tenant = 3")
+        whole = query(f"SELECT count(*) FROM items WHERE tenant = {far}")
+        raw.send(whole[:20])
+        time.sleep(0.1)
+        assert raw.ask(whole[20:]) == "E:0A000 Z:E"
+
+
+def test_long_statements_are_of_one_shard_or_refused(routed, client):
+    _, fleet = routed
+    long = "x" * 1_000_000
+    client.execute("INSERT INTO items VALUES (%s, 1, %s)", [77, long])
+    client.execute(f"INSERT INTO items VALUES (77, 2, '{long[:200_000]}')")
+    assert fleet.on(home(fleet, 77), "SELECT sum(length(name)) FROM items WHERE tenant = 77") == "1200000"
+    assert client.execute("DELETE FROM items WHERE tenant = 77 AND name <> %s", [long * 3]).rowcount == 2
+    why, _ = refused(client, f"DELETE FROM items WHERE name <> '{long}'")
+    assert (
+        why
+        == "the statement is not of one shard: the statement is too long, too deep or in an encoding that is not read"
+    )
+    refused(client, f"DELETE FROM items WHERE id = {'1 + ' * 20_000}1")
+    refused(client, f"DELETE FROM items WHERE tenant = 3 AND name <> '{'x' * 17_000_000}'")
+    values = ", ".join(f"({tenant}, 1, 'x')" for tenant in range(100, 3000))
+    refused(client, f"INSERT INTO items VALUES {values}")
+    assert client.execute(f"SELECT count(*) FROM notes WHERE text <> '{long}'").fetchone() == (5,)
+    client.autocommit = False
+    client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+    refused(client, f"SELECT count(*) FROM items WHERE name <> '{long}'")
+    client.rollback()
+    client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+    refused(client, "SELECT count(*) FROM items WHERE tenant = %s AND name <> %s", other(fleet, 3), long)
+    client.rollback()
+    assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)

@@ -150,6 +150,13 @@ impl Map {
         self.tables.values().flatten().map(|(_, entry)| of(entry)).sum()
     }
 
+    /// Whether the name of a sharded table stands somewhere in a text.
+    pub fn is_named_in(&self, sql: &[u8]) -> bool {
+        let text = String::from_utf8_lossy(sql).to_lowercase();
+        let is_sharded = |(_, entry): &(Box<str>, Entry)| matches!(entry, Entry::Sharded(_));
+        self.tables.iter().any(|(name, tables)| tables.iter().any(is_sharded) && text.contains(&name.to_lowercase()))
+    }
+
     /// Whether it has no tables.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()

@@ -19,8 +19,12 @@ const OWN: usize = 10_000;
 /// The oid of bigint, as which the digits of an integer are read.
 const INT8: u32 = 20;
 
-/// Proofs that are remembered at once; then all are forgotten.
+/// A text longer than this is not parsed, which would take a tenth of a second.
+const LONGEST: usize = 256 * 1024;
+
+/// Proofs that are remembered at once, and the bytes of their texts; then all are forgotten.
 const REMEMBERED: usize = 10_000;
+const BYTES: usize = 8 * 1024 * 1024;
 
 /// A literal of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,9 +44,9 @@ pub struct Proved {
 }
 
 impl Proved {
-    /// The proof of a statement of which nothing is known.
-    pub fn nothing(reason: Reason) -> Self {
-        Self { proof: Rc::new(Proof::unproved(reason)), literals: Vec::new() }
+    /// The proof of a text that is not read.
+    pub fn unread(sql: &[u8], map: &Map) -> Self {
+        Self { proof: Rc::new(Proof::unread(sql, map)), literals: Vec::new() }
     }
 
     /// The shard of an execution of this text, as [`Proof::shard`].
@@ -95,6 +99,8 @@ pub struct Memory {
     /// The versions of the map and of the catalog that the proofs rest on.
     of: (u64, u64),
     proofs: HashMap<Box<str>, Rc<Proof>>,
+    /// The bytes of the texts that are remembered.
+    bytes: usize,
     text: String,
 }
 
@@ -102,9 +108,13 @@ impl Memory {
     /// What a text needs to be of one shard, by this map and catalog; `version` is that of the map.
     pub fn prove(&mut self, sql: &str, (version, map): (u64, &Map), catalog: &Catalog) -> Proved {
         let of = (version, catalog.generation());
-        if self.of != of || self.proofs.len() >= REMEMBERED {
+        if self.of != of || self.proofs.len() >= REMEMBERED || self.bytes > BYTES {
+            self.bytes = 0;
             self.proofs.clear();
             self.of = of;
+        }
+        if sql.len() > LONGEST {
+            return Proved::unread(sql.as_bytes(), map);
         }
         let Some(literals) = self.leave_out(sql) else {
             return Proved { proof: Rc::new(prove(sql, map, catalog)), literals: Vec::new() };
@@ -113,6 +123,7 @@ impl Memory {
             Some(proof) => proof.clone(),
             None => {
                 let proof = Rc::new(prove(&self.text, map, catalog));
+                self.bytes += self.text.len();
                 self.proofs.insert(self.text.as_str().into(), proof.clone());
                 proof
             }

@@ -48,6 +48,8 @@ pub enum Reason {
     Unfamiliar,
     /// The text could not be parsed.
     Unparsable,
+    /// The text is too long or too deep to be parsed here, or is not read as the parser reads it.
+    Unread,
     /// The values of the keys are of several shards.
     Several,
     /// The value of a key is NULL, of another type, or written in a way that depends on the session.
@@ -76,6 +78,7 @@ impl fmt::Display for Reason {
             Self::OnHub => f.write_str("its transaction is on the hub"),
             Self::Unfamiliar => f.write_str("the statement has a form that is not followed"),
             Self::Unparsable => f.write_str("the statement could not be parsed"),
+            Self::Unread => f.write_str("the statement is too long, too deep or in an encoding that is not read"),
             Self::Several => f.write_str("the values of its keys belong to several shards"),
             Self::Value => f.write_str(
                 "the value of a key is NULL, of a type that the key is not compared with, or depends on the session",
@@ -126,6 +129,11 @@ impl Proof {
         Self { needs: Err(reason), writes: false, hub: None }
     }
 
+    /// That of a text that is not read: it may write each sharded table that it seems to name.
+    pub fn unread(sql: &[u8], map: &Map) -> Self {
+        Self { writes: map.is_named_in(sql), ..Self::unproved(Reason::Unread) }
+    }
+
     /// Why the hub alone can prepare it, if so.
     pub fn only_on_hub(&self) -> Option<&Reason> {
         let of_hub = |reason: &&Reason| matches!(reason, Reason::NotOnShards(_) | Reason::Function(_));
@@ -168,7 +176,13 @@ pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
                 prover.statement(raw.stmt.as_deref());
             }
         }
-        Err(_) => prover.unproved(Reason::Unparsable),
+        // An error of syntax is the server's to tell. That a tree is too deep is none.
+        Err(pg_query::Error::Parse(why))
+            if !["stack depth", "memory exhausted"].iter().any(|deep| why.contains(deep)) =>
+        {
+            prover.unproved(Reason::Unparsable);
+        }
+        Err(_) => return Proof::unread(sql.as_bytes(), map),
     }
     prover.proof()
 }

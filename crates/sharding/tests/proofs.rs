@@ -395,3 +395,27 @@ fn blanks_that_a_column_cuts_are_not_proved() {
     assert_eq!(shard("character varying", "SELECT * FROM a WHERE k = 'x '"), Ok(Some(0)));
     assert_eq!(shard("text", "INSERT INTO a VALUES ('x ')"), Ok(Some(0)));
 }
+
+#[test]
+fn a_text_that_is_long_or_deep_is_not_given_to_the_parser() {
+    let (map, catalog) = known();
+    for sql in [
+        format!("SELECT * FROM a WHERE k = {}1", "1 + ".repeat(30_000)),
+        format!("SELECT * FROM a WHERE {} k = 1", "NOT ".repeat(30_000)),
+        format!("DELETE FROM a WHERE k = {}1{}", "lower(".repeat(2000), ")".repeat(2000)),
+    ] {
+        let thread = std::thread::Builder::new().stack_size(2 << 20);
+        let (needs, writes) = std::thread::scope(|scope| {
+            let told = || {
+                let proved = Memory::default().prove(&sql, (1, &map), &catalog);
+                (proved.shard(sql.as_bytes(), &Literals { is_utf8: true }), proved.proof.writes)
+            };
+            thread.spawn_scoped(scope, told).unwrap().join().unwrap()
+        });
+        assert_eq!(needs, Err(Reason::Unread));
+        assert!(writes, "it may write what it names");
+    }
+    let many = format!("INSERT INTO a (k) VALUES {}(42)", "(42), ".repeat(5000));
+    let proved = Memory::default().prove(&many, (1, &map), &catalog);
+    assert_eq!(proved.shard(many.as_bytes(), &Literals { is_utf8: true }), Ok(Some(2)));
+}

@@ -34,6 +34,9 @@ use crate::state::client::{Begun, Client};
 use crate::state::server::Server;
 use crate::state::{Core, Pair, served, size};
 
+/// A message longer than this is not waited for until it can be judged.
+const LONGEST: usize = 16 * 1024 * 1024;
+
 /// The parameters of a Bind of this statement.
 struct Bound<'a> {
     /// The body of the Bind.
@@ -143,6 +146,10 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     if core.pools.get(home)?.cluster_of.shards.is_empty() || client.input.discard != Discard::No {
         return None;
     }
+    if let Some(step) = awaits_rest(core, key, (tag, input)) {
+        return Some(step);
+    }
+    let client = core.clients.get(key)?;
     // Within a transaction each message is judged by itself, since its statements may be known only by then.
     let has_own = client.checkout.server().is_some();
     // Outside of one a unit is sent as a whole, also on a connection that its client has waited for.
@@ -193,6 +200,16 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
         Ok((target, _)) => goes(core, key, (home, &version), &target, runs),
         Err(reason) => Some(refuse(core, key, (tag, input), Error::unsharded(&reason))),
     }
+}
+
+/// Waits for the rest of a message that is judged, and refuses one that is too long for that.
+fn awaits_rest(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8])) -> Option<Step> {
+    let whole = wire::header(input).ok()??.total();
+    if !matches!(tag, tag::QUERY | tag::PARSE | tag::BIND) || input.len() >= whole {
+        return None;
+    }
+    let too_long = whole > LONGEST;
+    Some(if too_long { refuse(core, key, (tag, input), Error::unsharded(&Reason::Unread)) } else { Step::More })
 }
 
 /// The map of the shards of a client's database, if it is in force.
@@ -309,7 +326,7 @@ fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &V
     let text = std::str::from_utf8(sql).ok().filter(|_| lexing == Lexing::Conforming);
     match (text, fingerprints_of(&mut context, home)) {
         (Some(text), Some(fingerprints)) => fingerprints.prove(text, version),
-        _ => Proved::nothing(Reason::Unparsable),
+        _ => Proved::unread(sql, &version.map),
     }
 }
 
@@ -581,9 +598,7 @@ fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), error: Err
         return Step::Stop;
     };
     let Ok(Some(head)) = wire::header(input) else { return Step::More };
-    if input.len() < head.total() {
-        return Step::More;
-    }
+    client.input.dropping = head.body;
     statements::begin(client, server, core.now);
     client.route.refusal = Some(Box::new(error));
     frontend::write_execute(server.io.out(), NO_STATEMENT);
@@ -594,7 +609,7 @@ fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), error: Err
         frontend::write_sync(server.io.out());
         server.exchange.requests.push_back(Request::Sync);
     }
-    Step::Took(head.total())
+    Step::Took(HEADER)
 }
 
 /// The name of a target.
