@@ -12,9 +12,11 @@ mod hash;
 pub mod map;
 mod memory;
 pub mod proof;
+mod prover;
 pub mod value;
 
 pub use map::{Entry, KeyType, Malformed, Map, Table};
 pub use memory::{Memory, Proved};
-pub use proof::{Need, Proof, Reason, prove};
+pub use proof::{Need, Proof, Reason};
+pub use prover::prove;
 pub use value::{Literals, Parameters, Source};

@@ -10,7 +10,8 @@ use classify::Catalog;
 use classify::shape::{Shaper, Token};
 
 use crate::map::Map;
-use crate::proof::{Proof, Reason, prove};
+use crate::proof::{Proof, Reason};
+use crate::prover::prove;
 use crate::value::Parameters;
 
 /// The number behind which parameters stand for literals; a statement with more of its own is not followed.
