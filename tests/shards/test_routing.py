@@ -11,6 +11,7 @@ import pytest
 
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import Raw, query
+from tests.pooler.test_metrics import Measured
 from tests.shards import fleet as fleets
 
 SCHEMA = """
@@ -383,3 +384,62 @@ def test_long_statements_are_of_one_shard_or_refused(routed, client):
     refused(client, "SELECT count(*) FROM items WHERE tenant = %s AND name <> %s", other(fleet, 3), long)
     client.rollback()
     assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+
+
+def test_an_entry_may_let_the_hub_write_to_several_shards(routed):
+    _, fleet = routed
+    bulk = entries(fleet)
+    bulk["app"] += " multi_shard_writes=1"
+    with (
+        Pooler(fleet.hub, databases=bulk) as bulky,
+        psycopg.connect(f"host=127.0.0.1 port={bulky.port} dbname=app user=postgres", autocommit=True) as client,
+    ):
+        with client.cursor() as cursor, cursor.copy("COPY items FROM STDIN") as copy:
+            for tenant in range(1000, 1100):
+                copy.write_row((tenant, 1, "copied"))
+        assert client.execute("SELECT count(*) FROM items WHERE name = 'copied'").fetchone() == (100,)
+        assert {home(fleet, tenant) for tenant in range(1000, 1100)} == set(fleet.shards)
+        client.execute("INSERT INTO items SELECT tenant, 2, 'copied' FROM items WHERE tenant >= 1000")
+        with client.transaction():
+            assert client.execute("UPDATE items SET name = 'changed' WHERE tenant >= 1000").rowcount == 200
+            client.execute("UPDATE items SET name = 'changed again' WHERE tenant = 1003")
+            assert client.execute("SELECT count(*) FROM items WHERE name = 'changed again'").fetchone() == (2,)
+        assert client.execute("DELETE FROM items WHERE tenant = 1003").rowcount == 2, "one shard's are written there"
+        assert client.execute("SHOW ROUTE FOR 'DELETE FROM items'").fetchone()[0] == "hub"
+        assert client.execute("DELETE FROM items WHERE tenant >= 1000").rowcount == 198
+        refused(client, "TRUNCATE items")
+        refused(client, "ALTER TABLE items ADD COLUMN other int")
+        assert client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+
+
+def test_notices_and_counts_say_where_statements_go(routed):
+    _, fleet = routed
+    with (
+        Measured(fleet.hub, databases=entries(fleet)) as made,
+        psycopg.connect(f"host=127.0.0.1 port={made.port} dbname=app user=postgres", autocommit=True) as client,
+    ):
+        told = []
+        client.add_notice_handler(lambda notice: told.append(notice.message_primary))
+        client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+        client.execute("SET ROUTE NOTICES TO on")
+        client.execute("SELECT count(*) FROM items WHERE tenant = %s", [3])
+        client.execute("SELECT count(*) FROM items")
+        client.execute("SELECT 1")
+        refused(client, "DELETE FROM items")
+        client.execute("SET route notices TO off;")
+        client.execute("SELECT 1")
+        assert told == [
+            f"route: {home(fleet, 3)} (every sharded table in it is restricted to keys of this shard)",
+            'route: hub (no condition restricts table "items" to a value of its key "tenant")',
+            "route: hub (it names no sharded table; in a transaction it runs where that is)",
+        ]
+        counted = {
+            (sample.labels["route"], sample.labels["rule"]): sample.value
+            for sample in made.samples()["howdah_pooler_shard_statements"].samples
+        }
+        assert counted == {
+            ("shard", "key"): 2,
+            ("hub", "no_key"): 1,
+            ("hub", "not_sharded"): 2,
+            ("refused", "no_key"): 1,
+        }

@@ -76,6 +76,28 @@ impl fmt::Display for Reason {
 }
 
 impl Reason {
+    /// Its name in counts.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NoKey(..) => "no_key",
+            Self::NoValue(..) => "no_value",
+            Self::KeyChanges(..) => "key_changes",
+            Self::NotOnShards(_) => "not_on_shards",
+            Self::Ambiguous(_) => "ambiguous",
+            Self::Function(_) => "function",
+            Self::Reference(_) => "reference",
+            Self::Definition(_) => "definition",
+            Self::CopyFrom(_) => "copy_from",
+            Self::Kind => "other_kind",
+            Self::OnHub => "transaction_on_hub",
+            Self::Unfamiliar => "unfamiliar",
+            Self::Unparsable => "unparsable",
+            Self::Unread => "unread",
+            Self::Several => "several_shards",
+            Self::Value => "value",
+        }
+    }
+
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
         match self {
@@ -83,8 +105,10 @@ impl Reason {
             Self::NoValue(..) => "give the key of each row as a literal or a parameter",
             Self::KeyChanges(..) => "delete the row and insert it with its new key",
             Self::Definition(_) => "run it by howdah_shards.run_on_shards on the hub",
-            Self::CopyFrom(_) => "run COPY on the hub, or insert rows in statements of one shard each",
-            _ => "write rows of one shard at a time",
+            Self::CopyFrom(_) => {
+                "run COPY through an entry with multi_shard_writes, or insert rows of one shard at a time"
+            }
+            _ => "write rows of one shard at a time, or through an entry with multi_shard_writes",
         }
     }
 }

@@ -175,6 +175,23 @@ fn whole(page: &mut Page, shared: &Shared, measured: &[Measured]) {
     for ((code, blame), count) in errors {
         page.sample(&[("sqlstate", code), ("blame", blame.word())], count);
     }
+    of_routes(page, measured);
+}
+
+/// The statements of databases with shards.
+fn of_routes(page: &mut Page, measured: &[Measured]) {
+    page.metric(
+        &name("shard_statements_total"),
+        Kind::Counter,
+        "Statements and transactions of databases with shards, by where they went and the rule or reason.",
+    );
+    let mut routes: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
+    for ((database, route, rule), count) in measured.iter().flat_map(|measured| &measured.routes) {
+        *routes.entry((database, route, rule)).or_default() += count;
+    }
+    for ((database, route, rule), count) in routes {
+        page.sample(&[("database", database), ("route", route), ("rule", rule)], count);
+    }
 }
 
 /// What tells a pool apart, and one more label.

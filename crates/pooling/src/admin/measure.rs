@@ -15,6 +15,12 @@ pub fn measure(core: &Core) -> Measured {
     Measured {
         pools: pools::pools_seen(core).into_iter().zip(stats).collect(),
         errors: core.lifecycle.errors.clone(),
+        routes: core
+            .lifecycle
+            .routes
+            .iter()
+            .map(|((name, to, by), count)| ((name.to_string(), *to, *by), *count))
+            .collect(),
         login_clients: core.clients.values().filter(|client| client.is_logging_in()).count(),
         shapes: shapes(core),
     }

@@ -12,6 +12,8 @@ pub struct Measured {
     pub pools: Vec<(PoolSeen, Stats)>,
     /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
+    /// The statements of databases with shards, by database, where they went, and by which rule.
+    pub routes: BTreeMap<(String, &'static str, &'static str), u64>,
     /// Clients that are logging in.
     pub login_clients: usize,
     /// The counts of statements by shape.

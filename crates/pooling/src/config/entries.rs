@@ -143,6 +143,9 @@ entry! {
         /// The entries of the shards of this database, comma-separated, each under the name that the shard has in
         /// `howdah_shards.shards`; the entry itself leads to the hub.
         shards: Vec<String> = "shards";
+        /// Whether the hub runs writes that are not of one shard, such as COPY into a sharded table, where they are refused
+        /// otherwise. Such a write is not atomic: if a server fails while it is committed, some shards have it and others not.
+        multi_shard_writes: Option<bool> = "multi_shard_writes";
     }
     also {
         /// A primary and its replicas, which are watched and found out; empty where `hosts` says it all.

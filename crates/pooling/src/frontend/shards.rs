@@ -15,6 +15,7 @@ use sharding::{Parameters, Proof, Proved, Reason};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
 use wire::frontend::{self, Target as Named, tag};
+use wire::sqlstate;
 
 use crate::catalog::shard_map::Version;
 use crate::error::Error;
@@ -75,6 +76,31 @@ pub enum Target {
     Shard(usize),
 }
 
+impl Target {
+    /// The kind of server, and the name of the rule that leads there.
+    fn rule(&self) -> (&'static str, &'static str) {
+        match self {
+            Self::Anywhere => ("hub", "not_sharded"),
+            Self::Hub(reason) => ("hub", reason.name()),
+            Self::Shard(_) => ("shard", "key"),
+        }
+    }
+
+    /// Why statements run there.
+    fn why(&self) -> String {
+        match self {
+            Self::Anywhere => "it names no sharded table; in a transaction it runs where that is".to_owned(),
+            Self::Hub(reason) => reason.to_string(),
+            Self::Shard(_) => "every sharded table in it is restricted to keys of this shard".to_owned(),
+        }
+    }
+
+    /// What makes them run on one shard.
+    fn hint(&self) -> Option<&'static str> {
+        if let Self::Hub(reason) = self { Some(reason.hint()) } else { None }
+    }
+}
+
 /// Where a client's transaction is, as far as it keeps what is prepared from another server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
@@ -124,14 +150,14 @@ impl Judgement {
         }
     }
 
-    /// The target, and whether rows of shards are written there.
+    /// The target, and whether rows of shards are written there; the hub writes them only if it `may`.
     ///
     /// # Errors
     /// Why statements that write rows of shards are refused.
-    fn target(self) -> Result<(Target, bool), Reason> {
+    fn target(self, may: bool) -> Result<(Target, bool), Reason> {
         match (self.hub, self.shard) {
-            (Some(reason), _) if self.writes => Err(reason),
-            (Some(reason), _) => Ok((Target::Hub(reason), false)),
+            (Some(reason), _) if self.writes && (!may || matches!(reason, Reason::Definition(_))) => Err(reason),
+            (Some(reason), _) => Ok((Target::Hub(reason), self.writes)),
             (None, Some(shard)) => Ok((Target::Shard(shard), self.writes)),
             (None, None) => Ok((Target::Anywhere, false)),
         }
@@ -179,13 +205,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
         return Some(step);
     }
     let runs = bound > 0 || tag == tag::EXECUTE;
-    let server = core.clients.get(key)?.checkout.server().and_then(|server| core.servers.get(server));
-    let held = server.map(|server| match members::home_of(&core.pools, server.pool) == home {
-        true if server.status == Status::Idle => Held::Not,
-        true => Held::OnHub,
-        false => Held::OnShard,
-    });
-    let held = held.unwrap_or(Held::Not);
+    let held = held_by(core, key, home);
     let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, &version);
     let judgement = unit.as_ref().map_or_else(Judgement::default, judge);
     let client = core.clients.get_mut(key)?;
@@ -195,11 +215,30 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     if let Some(begun) = client.route.begun.as_mut().filter(|_| !has_own) {
         begun.is_due = runs;
     }
-    match judgement.target() {
+    match judgement.target(core.pools.get(home)?.cluster_of.multi_shard_writes) {
         Ok(target) if has_own => stays(core, key, (home, &version), target, runs, (tag, input)),
-        Ok((target, _)) => goes(core, key, (home, &version), &target, runs),
-        Err(reason) => Some(refuse(core, key, (tag, input), Error::unsharded(&reason))),
+        Ok((target, _)) => {
+            let step = goes(core, key, (home, &version), &target, runs);
+            if step.is_none() {
+                tell_route(core, key, home, &version, &target);
+            }
+            step
+        }
+        Err(reason) => Some(refuse_unproved(core, key, home, (tag, input), &reason)),
     }
+}
+
+/// Where the client's transaction is.
+fn held_by(core: &Core, key: ClientKey, home: PoolKey) -> Held {
+    let server = core.clients.get(key).and_then(|client| client.checkout.server());
+    let held = server.and_then(|server| core.servers.get(server)).map(|server| {
+        match members::home_of(&core.pools, server.pool) == home {
+            true if server.status == Status::Idle => Held::Not,
+            true => Held::OnHub,
+            false => Held::OnShard,
+        }
+    });
+    held.unwrap_or(Held::Not)
 }
 
 /// Waits for the rest of a message that is judged, and refuses one that is too long for that.
@@ -210,6 +249,22 @@ fn awaits_rest(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8])) -> Op
     }
     let too_long = whole > LONGEST;
     Some(if too_long { refuse(core, key, (tag, input), Error::unsharded(&Reason::Unread)) } else { Step::More })
+}
+
+/// Counts a unit that goes to this target, and tells its client if it wants to know.
+fn tell_route(core: &mut Core, key: ClientKey, home: PoolKey, version: &Version, target: &Target) {
+    let Some((client, pool)) = core.clients.get_mut(key).zip(core.pools.get(home)) else { return };
+    // A client that waits for a connection was judged before.
+    if client.checkout.waits().is_some() {
+        return;
+    }
+    let (route, rule) = target.rule();
+    *core.lifecycle.routes.entry((pool.name.database.clone(), route, rule)).or_default() += 1;
+    // Between the parts of answers that are under way there is no room for a notice.
+    if client.route.notices && client.has_no_server() {
+        let text = format!("route: {} ({})", name_of(version, target), target.why());
+        backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &text);
+    }
 }
 
 /// The map of the shards of a client's database, if it is in force.
@@ -357,6 +412,15 @@ fn answer_ourselves(
         show_route(core, key, home, &shown, version);
         return Some(Step::Took(unit.bytes.len()));
     }
+    if let Some(wanted) = wanted_notices(sql) {
+        let client = core.clients.get_mut(key)?;
+        client.route.notices = wanted;
+        let status = client.route.status();
+        backend::write_command_complete(client.io.out(), "SET");
+        backend::write_ready_for_query(client.io.out(), status);
+        core.schedule.unflushed.push(Turn::Client(key));
+        return Some(Step::Took(unit.bytes.len()));
+    }
     let fingerprint = fingerprint(core, key, home, sql)?;
     let client = core.clients.get_mut(key)?;
     if fingerprint.verdict.statements != 1 || !client.has_no_server() {
@@ -383,6 +447,17 @@ fn answer_ourselves(
     Some(Step::Took(unit.bytes.len()))
 }
 
+/// Whether a `SET ROUTE NOTICES TO on` or `off` wants notices.
+fn wanted_notices(sql: &[u8]) -> Option<bool> {
+    let text = std::str::from_utf8(sql).ok().filter(|text| text.len() < 100)?.to_ascii_lowercase();
+    let words: Vec<&str> = text.trim_end_matches([';', ' ', '\n']).split_ascii_whitespace().collect();
+    match words.as_slice() {
+        ["set", "route", "notices", "to", "on"] => Some(true),
+        ["set", "route", "notices", "to", "off"] => Some(false),
+        _ => None,
+    }
+}
+
 /// The statement of a `SHOW ROUTE FOR 'statement'`.
 fn shown_statement(sql: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
@@ -404,16 +479,9 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     let proved = prove(core, key, home, shown.as_bytes(), version);
     let mut judgement = Judgement::default();
     judgement.add(&proved, shown.as_bytes(), &sharding::Literals { is_utf8: is_utf8(core, key) });
-    let (route, why, hint) = match judgement.target() {
-        Ok((target @ Target::Shard(_), _)) => (
-            name_of(version, &target),
-            "every sharded table in it is restricted to keys of this shard".to_owned(),
-            None,
-        ),
-        Ok((Target::Hub(reason), _)) => ("hub", reason.to_string(), Some(reason.hint())),
-        Ok((Target::Anywhere, _)) => {
-            ("hub", "it names no sharded table; in a transaction it runs where that is".to_owned(), None)
-        }
+    let may = core.pools.get(home).is_some_and(|pool| pool.cluster_of.multi_shard_writes);
+    let (route, why, hint) = match judgement.target(may) {
+        Ok((target, _)) => (name_of(version, &target), target.why(), target.hint()),
         Err(reason) => ("refused", reason.to_string(), Some(reason.hint())),
     };
     let route = route.to_owned();
@@ -548,11 +616,12 @@ fn stays(
 ) -> Option<Step> {
     let server = core.clients.get(key)?.checkout.server()?;
     let here = members::home_of(&core.pools, core.servers.get(server)?.pool);
+    let hub_writes = core.pools.get(home)?.cluster_of.multi_shard_writes;
     let there = pool_for(core, key, home, version, &target);
     let is_fine = match target {
         Target::Anywhere => true,
         // The hub sees all shards.
-        Target::Shard(_) => there == Some(here) || here == home && !writes,
+        Target::Shard(_) => there == Some(here) || here == home && (!writes || hub_writes),
         Target::Hub(_) => here == home,
     };
     let lends = core.pools.get(here)?.limits.mode.lends();
@@ -581,6 +650,14 @@ fn stays(
         ),
     };
     Some(refuse(core, key, message, Error::OtherShard(why)))
+}
+
+/// Refuses and counts a unit that is not proved to be of one shard.
+fn refuse_unproved(core: &mut Core, key: ClientKey, home: PoolKey, front: (u8, &[u8]), reason: &Reason) -> Step {
+    if let Some(pool) = core.pools.get(home) {
+        *core.lifecycle.routes.entry((pool.name.database.clone(), "refused", reason.name())).or_default() += 1;
+    }
+    refuse(core, key, front, Error::unsharded(reason))
 }
 
 /// Refuses the unit at the front of a client's input. Within a transaction the server gets a message that it refuses, so

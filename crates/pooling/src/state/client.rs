@@ -106,6 +106,8 @@ pub struct Route {
     pub shard: Option<PoolKey>,
     /// The version of the map by which its unit goes there.
     pub mapped: u64,
+    /// Whether the client is told where its statements go.
+    pub notices: bool,
     /// The transaction that the client has begun and no server has.
     pub begun: Option<Begun>,
     /// The error of a statement that the server is made to refuse.

@@ -118,6 +118,8 @@ pub struct Lifecycle {
     pub suspension: Suspension,
     /// The pooler's own errors that clients were sent, by SQLSTATE and by blame.
     pub errors: BTreeMap<(String, Blame), u64>,
+    /// The statements of databases with shards, by database, where they went, and by which rule.
+    pub routes: BTreeMap<(Rc<str>, &'static str, &'static str), u64>,
     /// The counts of statements by shape.
     pub shapes: Shapes,
     /// The questions of console clients that other workers are answering.

@@ -154,6 +154,8 @@ pub struct Clustering {
     pub members: Vec<(ServerId, PoolKey)>,
     /// The databases of the shards, if clients' statements are distributed over several.
     pub shards: Vec<Rc<str>>,
+    /// Whether the hub runs writes that are not of one shard.
+    pub multi_shard_writes: bool,
     /// The reason why no server could be found for the clients that wait.
     pub unavailable: String,
     /// Whether a standby has reported that transactions here are serializable by default, which a standby refuses.

@@ -48,6 +48,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     pool.cluster_of.serializable = false;
     let shards = database.map(|entry| entry.shards.iter().map(|name| name.as_str().into()).collect());
     pool.cluster_of.shards = shards.unwrap_or_default();
+    pool.cluster_of.multi_shard_writes = database.and_then(|entry| entry.multi_shard_writes).unwrap_or(false);
     pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
     let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);
