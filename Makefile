@@ -29,8 +29,8 @@ console: ## Show the models of the server of `make up` in a browser, until Ctrl-
 down: ## End the server that `make up` started.
 	@$(DEVKIT) down
 
-fleet: ## Leave a primary, replicas, poolers and HAProxy running; REPLICAS=5 POOLERS=2, SHARE=0.1 cores for each server.
-	@$(DEVKIT) fleet --replicas $(or $(REPLICAS),5) --poolers $(or $(POOLERS),2) $(if $(SHARE),--share $(SHARE))
+fleet: ## Leave a primary, replicas, poolers and HAProxy running; REPLICAS=5 POOLERS=2, SHARE=0.1 cores for each server; SHARDS=3 for a sharded database.
+	@$(DEVKIT) fleet $(if $(SHARDS),--shards $(SHARDS)) $(if $(REPLICAS),--replicas $(REPLICAS)) $(if $(POOLERS),--poolers $(POOLERS)) $(if $(SHARE),--share $(SHARE))
 
 fleet-status: ## Watch the fleet in a table, until Ctrl-C; the fleet goes on.
 	@$(DEVKIT) fleet-status

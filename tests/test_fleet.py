@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from bench.fleet import patroni
-from devkit import Problem, fleet, programs, shares
+from devkit import Problem, fleet, programs, sharded, shares
 from devkit.places import ROOT, runtime
 
 
@@ -238,3 +238,26 @@ def test_why_there_are_no_shares_is_said(tmp_path):
         told = shares.why_not(controllers(tmp_path, line))
         assert f"no {shares.QUOTAS[version]}" in told
         assert not list(gone.glob("howdah-*"))
+
+
+def test_a_sharded_database_comes_up_routes_and_goes_without_a_trace(major, home):
+    done = devkit("fleet", "--shards", "2", "--replicas", "1")
+    assert done.returncode == 0, done.stderr + done.stdout
+    running = sharded.ShardedFleet.load(home)
+    assert running.url in done.stdout and "SHOW ROUTE" in done.stdout
+    assert [running.name_of(server) for server in running.servers] == [
+        "hub", "s1", "s2", "hub-replica-1", "s1-replica-1", "s2-replica-1",
+    ]  # fmt: skip
+    joined = "SELECT count(*) FROM orders JOIN customers USING (customer_id) JOIN countries USING (country)"
+    assert running.psql(joined) == "50000"
+    homes = {running.psql(f"SHOW ROUTE FOR '{joined} WHERE customer_id = {i}'").split("|")[0] for i in range(1, 20)}
+    assert homes == {"s1", "s2"}
+    running.psql("BEGIN; INSERT INTO orders (customer_id, total) VALUES (7, 1) RETURNING order_id; COMMIT")
+    assert running.psql(f"{joined} WHERE customer_id = 7") == "6"
+    once = devkit("fleet-status", "--once")
+    rows = {line.split()[0]: line.split()[2] for line in once.stdout.splitlines()[1:]}
+    assert set(rows) == {*map(running.name_of, running.servers), "pooler-1"}, once.stderr
+    assert rows["s1"] == "primary" and rows["s1-replica-1"] == "replica" and rows["pooler-1"] == "up"
+    assert "already" in devkit("fleet").stdout
+    assert devkit("fleet-down").returncode == 0
+    assert processes_of(home) == [] and not home.exists()

@@ -23,8 +23,9 @@ def arguments():
     commands.add_parser("console", help="show the models of the server that `up` started in a browser")
     commands.add_parser("down", help="end the server that `up` started")
     fleet = commands.add_parser("fleet", help="leave a primary, replicas, poolers and HAProxy running")
-    fleet.add_argument("--replicas", type=int, default=5)
-    fleet.add_argument("--poolers", type=int, default=2)
+    fleet.add_argument("--replicas", type=int, help="5; of a hub and of each shard: none")
+    fleet.add_argument("--poolers", type=int, help="2; before shards: 1")
+    fleet.add_argument("--shards", type=int, default=0, help="a sharded database instead, with so many shards")
     fleet.add_argument("--share", type=float, help="cores of each PostgreSQL server")
     commands.add_parser("fleet-status", help="watch the fleet").add_argument("--once", action="store_true")
     commands.add_parser("fleet-down", help="end the fleet")
@@ -109,7 +110,9 @@ def run_fleet(chosen):
     from devkit.fleet_up import up
 
     with locked("fleet"):
-        up(chosen.replicas, chosen.poolers, chosen.share)
+        replicas = chosen.replicas if chosen.replicas is not None else 0 if chosen.shards else 5
+        poolers = chosen.poolers if chosen.poolers is not None else 1 if chosen.shards else 2
+        up(replicas, poolers, chosen.share, chosen.shards)
 
 
 def run_fleet_status(chosen):

@@ -72,6 +72,10 @@ def share_for(replicas):
 class Fleet:
     """A fleet. `share` is the cores of each server; None holds none of them to any."""
 
+    user = USER
+    database = DATABASE
+    has_proxy = True
+
     def __init__(self, replicas=5, poolers=2, home=None, share=None, rows=ROWS, settings=None, pooler=POOLER):
         self.count = replicas
         self.count_of_poolers = poolers
@@ -104,7 +108,8 @@ class Fleet:
 
     def start(self):
         """Starts all of it and waits until a prediction is answered through HAProxy."""
-        installed("haproxy")
+        if self.has_proxy:
+            installed("haproxy")
         if self.home is None:
             self.home = Path(tempfile.mkdtemp(prefix="howdah-fleet-", dir="/tmp"))
         self.home.mkdir(parents=True, exist_ok=True)
@@ -160,11 +165,12 @@ class Fleet:
             DATABASE,
         )
 
-    def new_replica(self, name):
+    def new_replica(self, name, primary=None):
         """One more replica, which has caught up; not yet known to the poolers."""
-        replica = self.primary.replica(home=self.home_of(name), detached=self.stays)
+        primary = primary or self.primary
+        replica = primary.replica(home=self.home_of(name), detached=self.stays)
         replica.name = name
-        self.primary.wait_for_replay(replica)
+        primary.wait_for_replay(replica)
         return replica
 
     def hold(self, server):
@@ -188,7 +194,8 @@ class Fleet:
         (self.home / "howdah-pooler").chmod(0o755)
         for number in range(1, self.count_of_poolers + 1):
             self.poolers.append(self.start_pooler(f"pooler-{number}", free_port(), free_port()))
-        self.proxy = self.start_proxy()
+        if self.has_proxy:
+            self.proxy = self.start_proxy()
         self.save()
 
     def start_pooler(self, name, port, metrics_port):
@@ -199,8 +206,7 @@ class Fleet:
 
     def configure(self, pooler):
         """Writes the configuration of a pooler as the servers are now."""
-        servers = self.servers if self.used is None else [self.primary, *self.used]
-        places = ",\n".join(f'    {{ host = "127.0.0.1", port = {server.port} }}' for server in servers)
+        entries = "\n".join(entry_of(*entry) for entry in self.entries())
         settings = "\n".join(f"{name} = {json.dumps(value)}" for name, value in self.pooler_settings.items())
         pooler.write(
             f"""[pooler]
@@ -212,12 +218,13 @@ monitor_user = "{USER}"
 {settings}
 [users.{USER}]
 password = "{self.primary.password}"
-[databases.{DATABASE}]
-servers = [
-{places}
-]
+{entries}
 """
         )
+
+    def entries(self):
+        """The databases of the poolers: the name of each, its servers and what else is said of it."""
+        yield self.database, self.servers if self.used is None else [self.primary, *self.used], ""
 
     def start_proxy(self):
         """HAProxy, in front of the poolers."""
@@ -318,15 +325,33 @@ listen howdah
 
     # What is where
 
-    user = USER
-    database = DATABASE
-
     def runs(self):
         """Whether all of it does."""
-        programs = [*self.poolers, self.proxy]
-        return all(is_alive(server.data / "postmaster.pid") for server in self.servers) and all(
-            program is not None and program.runs() for program in programs
-        )
+        whole = len(self.programs) == self.count_of_poolers + self.has_proxy
+        alive = all(is_alive(server.data / "postmaster.pid") for server in self.servers)
+        return whole and alive and all(program.runs() for program in self.programs)
+
+    @property
+    def programs(self):
+        """The poolers, and HAProxy."""
+        return [*self.poolers, *([self.proxy] if self.proxy else [])]
+
+    @property
+    def databases(self):
+        """The databases by which the poolers count statements."""
+        return [self.database]
+
+    def beside(self, _server):
+        """The servers with the same data as a server, itself among them."""
+        return self.servers
+
+    def hints(self):
+        """How to connect, for people."""
+        ways = [f"connect {'through HAProxy ' if self.has_proxy else ''}with {self.url}"]
+        for pooler in self.poolers:
+            console = f"its console is the database pgbouncer there, for {USER}"
+            ways.append(f"{pooler.name} is on port {pooler.port}; {console}")
+        return ways
 
     @property
     def servers(self):
@@ -350,20 +375,23 @@ listen howdah
     @property
     def url(self):
         """How to connect, through HAProxy."""
-        return f"postgres://{USER}:{self.primary.password}@127.0.0.1:{self.port}/{DATABASE}"
+        return f"postgres://{USER}:{self.primary.password}@127.0.0.1:{self.port}/{self.database}"
 
     def save(self):
         """Writes down what runs, for a later process to find."""
         if not self.stays:
             return
-        state = {
+        (self.home / "state.json").write_text(json.dumps(self.state(), indent=2))
+
+    def state(self):
+        """What `load` makes it from again."""
+        return {
             "share": self.share if self.shares is not None else None,
             "primary": self.primary.port,
             "replicas": {replica.name: replica.port for replica in self.replicas},
             "poolers": [pooler.state() for pooler in self.poolers],
             "proxy": self.proxy.state() if self.proxy else None,
         }
-        (self.home / "state.json").write_text(json.dumps(state, indent=2))
 
     @classmethod
     def load(cls, home):
@@ -373,22 +401,25 @@ listen howdah
         except (OSError, ValueError):
             return None
         fleet = cls(len(state["replicas"]), len(state["poolers"]), home, state["share"])
-        fleet.primary = found(fleet.home_of("primary"), state["primary"])
-        for name, port in state["replicas"].items():
-            replica = found(fleet.home_of(name), port)
-            replica.name = name
-            fleet.replicas.append(replica)
+        fleet.take_up(state, "primary")
         if state["share"] is not None:
             fleet.shares = Shares(fleet.group)
-        fleet.poolers = [Program(**pooler) for pooler in state["poolers"]]
-        fleet.proxy = Program(**state["proxy"]) if state["proxy"] else None
         return fleet
+
+    def take_up(self, state, name):
+        """Takes the servers and programs of a state; the primary lies in the folder of this name."""
+        self.primary = found(self.home_of(name), state["primary"])
+        for replica, port in state["replicas"].items():
+            self.replicas.append(found(self.home_of(replica), port))
+            self.replicas[-1].name = replica
+        self.poolers = [Program(**pooler) for pooler in state["poolers"]]
+        self.proxy = Program(**state["proxy"]) if state["proxy"] else None
 
     # Clients
 
-    def psql(self, sql, port=None, database=DATABASE, *flags):
+    def psql(self, sql, port=None, database=None, *flags):
         """What psql answers through HAProxy, or through another port, unaligned."""
-        place = ["-h", "127.0.0.1", "-p", str(port or self.port), "-U", USER, "-d", database]
+        place = ["-h", "127.0.0.1", "-p", str(port or self.port), "-U", USER, "-d", database or self.database]
         command = [str(self.primary.tree.program("psql")), "--no-psqlrc", "-qAt", "-v", "ON_ERROR_STOP=1"]
         done = subprocess.run(
             [*command, *flags, *place], input=sql, capture_output=True, text=True, env=self.environment, check=False
@@ -484,6 +515,12 @@ class Program:
                 return answer.status == 200
         except OSError:
             return False
+
+
+def entry_of(name, servers, more):
+    """A database of a pooler's configuration."""
+    places = ",\n".join(f'    {{ host = "127.0.0.1", port = {server.port} }}' for server in servers)
+    return f"[databases.{name}]\n{more}\nservers = [\n{places}\n]"
 
 
 def prepare(parent):

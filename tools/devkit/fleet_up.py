@@ -10,6 +10,7 @@ from devkit.places import runtime
 from devkit.pooler import build_pooler
 from devkit.postgres import NEWEST, tree
 from devkit.say import note, step, timed
+from devkit.sharded import ShardedFleet
 
 # How often the table is drawn, in seconds.
 INTERVAL = 2
@@ -20,20 +21,24 @@ def home():
     return runtime() / "fleet"
 
 
-def up(replicas, poolers, share):
+def load():
+    """The fleet that is up, or what is left of it; None if there is none."""
+    return ShardedFleet.load(home()) or Fleet.load(home())
+
+
+def up(replicas, poolers, share, shards=0):
     """Starts the fleet unless it runs, and says how to connect."""
-    fleet = Fleet.load(home())
+    if shards and share:
+        raise Problem("servers of a sharded database are held to no share: leave out SHARE")
+    fleet = load()
     if fleet is not None and fleet.runs():
         step("the fleet is up already; `make fleet-down` ends it")
     else:
         down()
-        build_into(tree(NEWEST))
         build_pooler()
-        share, reason = share_or_reason(replicas, share)
-        if reason:
-            note(f"no server is held to a share of the CPU: {reason}. Replicas here share the cores as they come")
-        fleet = Fleet(replicas, poolers, home(), share)
-        with timed(f"starting a primary, {replicas} replicas, {poolers} poolers and HAProxy in {home()}"):
+        fleet = ShardedFleet(shards, replicas, poolers, home()) if shards else unsharded(replicas, poolers, share)
+        what = f"a hub, {shards} shards, {replicas} replicas of each" if shards else f"a primary, {replicas} replicas"
+        with timed(f"starting {what}, {poolers} poolers{'' if shards else ' and HAProxy'} in {home()}"):
             try:
                 fleet.start()
             except BaseException:
@@ -41,16 +46,24 @@ def up(replicas, poolers, share):
                 raise
     for line in table(fleet, look(fleet), None):
         print(line)
-    step("connect through HAProxy with")
-    note(fleet.url)
-    for pooler in fleet.poolers:
-        note(f"{pooler.name} is on port {pooler.port}; its console is the database pgbouncer there, for {fleet.user}")
+    step("the fleet answers")
+    for hint in fleet.hints():
+        note(hint)
     note("the fleet stays: `make fleet-status` watches it, `make fleet-down` ends it")
+
+
+def unsharded(replicas, poolers, share):
+    """A fleet of one primary, which is not started yet."""
+    build_into(tree(NEWEST))
+    share, reason = share_or_reason(replicas, share)
+    if reason:
+        note(f"no server is held to a share of the CPU: {reason}. Replicas here share the cores as they come")
+    return Fleet(replicas, poolers, home(), share)
 
 
 def down():
     """Ends the fleet and removes its data."""
-    fleet = Fleet.load(home())
+    fleet = load()
     if fleet is None:
         step("no fleet is up")
         return
@@ -60,7 +73,7 @@ def down():
 
 def status(once=False):
     """Draws the table until Ctrl-C, which leaves the fleet as it is; or once, where nobody looks on."""
-    fleet = Fleet.load(home())
+    fleet = load()
     if fleet is None:
         raise Problem("no fleet is up: `make fleet` starts one")
     once = once or not sys.stdout.isatty()
@@ -84,13 +97,15 @@ def look(fleet):
     seen = {"at": time.monotonic(), "servers": {}, "programs": {}, "views": {}}
     for server in fleet.servers:
         seen["servers"][fleet.name_of(server)] = look_at(server, fleet.database) | {"cpu": cpu_of_server(server)}
-    for program in [*fleet.poolers, fleet.proxy]:
+    for program in fleet.programs:
         seen["programs"][program.name] = {"cpu": cpu_seconds(program.pid), "up": program.runs()}
     for pooler in fleet.poolers:
         try:
             seen["views"][pooler.name] = {row["port"]: row for row in fleet.show("REPLICAS", pooler)}
             stats = {row["database"]: row for row in fleet.show("STATS", pooler)}
-            seen["programs"][pooler.name]["count"] = int(stats[fleet.database]["total_query_count"])
+            seen["programs"][pooler.name]["count"] = sum(
+                int(stats[name]["total_query_count"]) for name in fleet.databases
+            )
         except (Problem, KeyError):
             seen["views"][pooler.name] = {}
     return seen
@@ -114,10 +129,11 @@ def table(fleet, now, earlier):
     share = "of a core" if fleet.share is None else f"of {fleet.share:g} cores"
     head = f"{'server':<12}{'port':>7}  {'role':<9}{'behind':>10}{'CPU':>7}  {share:<16}{'transactions/s':>15}"
     lines = [f"{head}  seen by poolers as"]
-    end = max((seen["position"] for seen in now["servers"].values() if seen["role"] == "primary"), default=None)
     for server in fleet.servers:
         name = fleet.name_of(server)
         seen = now["servers"][name]
+        those = [now["servers"][fleet.name_of(other)] for other in fleet.beside(server)]
+        end = max((other["position"] for other in those if other["role"] == "primary"), default=None)
         behind = "" if seen["role"] != "replica" or end is None else f"{max(end - seen['position'], 0):,} B"
         views = [view.get(str(server.port), {}).get("role", "-") for view in now["views"].values()]
         used, rate = "", ""
@@ -128,7 +144,7 @@ def table(fleet, now, earlier):
             rate = "" if count is None else f"{count:,.0f}"
         line = f"{name:<12}{server.port:>7}  {seen['role']:<9}{behind:>10}{used:>7}  {'':<16}{rate:>15}"
         lines.append(f"{line}  {', '.join(views)}")
-    for program in [*fleet.poolers, fleet.proxy]:
+    for program in fleet.programs:
         up = "up" if now["programs"][program.name]["up"] else "down"
         used, rate = "", ""
         if earlier is not None:
