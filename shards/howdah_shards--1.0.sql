@@ -29,11 +29,11 @@ $$;
 
 CREATE TABLE howdah_shards.tables (
     relation regclass PRIMARY KEY,
-    kind text NOT NULL CHECK (kind IN ('sharded', 'reference')),
+    kind text NOT NULL CHECK (kind IN ('sharded', 'reference', 'models')),
     -- Tables with the same number have their slots in the same places.
     colocation int
 );
-COMMENT ON TABLE howdah_shards.tables IS 'The sharded tables and the reference tables. Written by the functions of this schema only.';
+COMMENT ON TABLE howdah_shards.tables IS 'The sharded tables, the reference tables and those of models. Written by the functions of this schema only.';
 
 -- At most one row, and none before the first shard: a row of the script would be in the way of a restore.
 CREATE TABLE howdah_shards.map (
@@ -109,12 +109,11 @@ SELECT n.nspname::text, c.relname::text, t.kind, NULL, NULL, NULL, NULL, NULL, N
 FROM howdah_shards.tables t
 JOIN pg_catalog.pg_class c ON c.oid = t.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE t.kind = 'reference';
+WHERE t.kind <> 'sharded';
 COMMENT ON VIEW howdah_shards.routes IS
-'What a router has to know: a row for each slot of a sharded table, and one for each reference table, whose columns after
-kind are null. key_type is the key''s type, that of a domain its base type; key_position counts the columns that are not
-dropped, from 1. A row belongs to the slot for which satisfies_hash_partition is true. A reference table is on each shard
-that has a slot. Valid for howdah_shards.map_version() in the same query.';
+'What a router has to know: a row for each slot of a sharded table, and one for each reference table, and for each of the
+tables of models (kind models), whose columns after kind are null. key_type is the key''s type, that of a domain its base type; key_position counts the columns that are not
+dropped, from 1. A row belongs to the slot for which satisfies_hash_partition is true. A reference table is on each shard that has a slot, and so are the models. Valid for howdah_shards.map_version() in the same query.';
 
 CREATE FUNCTION howdah_shards.map_version() RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -684,6 +683,10 @@ END
 $b$;
 CREATE OR REPLACE FUNCTION howdah_shard.copied() RETURNS trigger LANGUAGE plpgsql AS $b$
 BEGIN
+    IF TG_TABLE_SCHEMA = 'pgml' THEN
+        RAISE EXCEPTION 'the models of this database are the hub''s' USING ERRCODE = 'read_only_sql_transaction',
+            HINT = 'Train, deploy and grant on the hub, from where the shards get the models.';
+    END IF;
     RAISE EXCEPTION 'table % is a copy of the hub''s', TG_TABLE_NAME USING ERRCODE = 'read_only_sql_transaction',
         HINT = 'Write to it on the hub, from where the shards get it.';
 END
@@ -793,8 +796,9 @@ BEGIN
         AND EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one WHERE to_regclass(%L) IS NOT NULL', r.name))) THEN
         RETURN;
     END IF;
-    IF kind = 'reference' THEN
-        RETURN QUERY SELECT 0, x FROM howdah_shards._copy_statements(relation) x;
+    IF kind <> 'sharded' THEN
+        -- The tables of models are those of an extension.
+        RETURN QUERY SELECT 0, x FROM howdah_shards._copy_statements(relation) x WHERE kind = 'reference';
         RETURN;
     END IF;
     SELECT array_agg(p ORDER BY p.part, p.ord) INTO parts
@@ -1100,7 +1104,7 @@ BEGIN
     END IF;
     SELECT x.kind, x.colocation, r.key_name, r.modulus INTO was FROM howdah_shards.tables x
     LEFT JOIN howdah_shards.routes r ON r.schema_name = t.nspname AND r.table_name = t.relname WHERE x.relation = rel LIMIT 1;
-    IF was.kind = 'reference' OR was.key_name <> key OR was.modulus <> slots
+    IF was.kind <> 'sharded' OR was.key_name <> key OR was.modulus <> slots
         OR was.colocation <> (SELECT x.colocation FROM howdah_shards.tables x WHERE x.relation = colocate_with) THEN
         RAISE EXCEPTION 'table % is already %', rel, coalesce(format('sharded by "%s" in %s slots', was.key_name, was.modulus), 'a reference table')
             USING ERRCODE = 'duplicate_object', HINT = 'CALL howdah_shards.undistribute_table first.';
@@ -1681,9 +1685,13 @@ $$;
 CREATE FUNCTION howdah_shards._end_subscription(job bigint) RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog
 AS $$
-    SELECT format('ALTER SUBSCRIPTION %I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I',
-        howdah_shards._job_name(job))
+    SELECT howdah_shards._drop_subscription(howdah_shards._job_name(job))
 $$;
+
+-- The statements that end a subscription, and leave the slot of its publisher.
+CREATE FUNCTION howdah_shards._drop_subscription(name text) RETURNS text
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog
+AS $$ SELECT format('ALTER SUBSCRIPTION %I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I', name) $$;
 
 -- The hub's part of it.
 CREATE FUNCTION howdah_shards._move_map(j howdah_shards.jobs) RETURNS SETOF text
@@ -1819,7 +1827,7 @@ BEGIN
         CALL howdah_shards.recover();
         PERFORM howdah_shards._begin();
     END IF;
-    IF NOT EXISTS (SELECT FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation) THEN
+    IF NOT EXISTS (SELECT FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation AND t.kind <> 'models') THEN
         RAISE EXCEPTION '% is neither a sharded table nor a reference table', relation USING ERRCODE = 'wrong_object_type',
             HINT = 'SELECT DISTINCT schema_name, table_name FROM howdah_shards.routes.';
     ELSIF EXISTS (SELECT FROM howdah_shards.tables t WHERE t.relation = undistribute_table.relation AND t.kind = 'reference') THEN
@@ -2022,7 +2030,8 @@ AS $f$
 DECLARE
     shard alias FOR name;
     held bigint;
-    steps howdah_shards.step[];
+    publication text;
+    steps howdah_shards.step[] := '{}';
 BEGIN
     PERFORM howdah_shards._begin();
     IF NOT EXISTS (SELECT FROM howdah_shards._shards s WHERE s.shard = drop_shard.name) THEN
@@ -2033,16 +2042,24 @@ BEGIN
         RAISE EXCEPTION 'shard "%" has slots: %', shard, held USING ERRCODE = 'object_in_use',
             HINT = 'Move them: SELECT format(''CALL howdah_shards.move_slot(%L, %s, %L)'', "table", slot, ''...'') FROM howdah_shards.placements.';
     END IF;
-    -- The copies of reference tables, and the hub's slot for them.
-    IF EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L',
-        howdah_shards._reference_name()))) THEN
-        steps := ARRAY[(shard, format('ALTER SUBSCRIPTION %I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I',
-            howdah_shards._reference_name()))::howdah_shards.step];
-    END IF;
-    steps := steps || ARRAY[(NULL, format('SELECT howdah_shards._drop_replication_slot(%L)', howdah_shards._reference_name() || '_'
-        || (SELECT s.number FROM howdah_shards._shards s WHERE s.shard = drop_shard.name)))::howdah_shards.step];
-    steps := steps || ARRAY[(shard, $q$DO 'DECLARE r regclass; BEGIN FOR r IN SELECT m.relation FROM howdah_shard.made m JOIN pg_catalog.pg_class c ON c.oid = m.relation LOOP
-        EXECUTE pg_catalog.format(''DROP TABLE %s CASCADE'', r); END LOOP; DROP SCHEMA howdah_shard CASCADE; END'$q$)::howdah_shards.step,
+    -- The copies of reference tables and of models, and the hub's slots for them.
+    FOREACH publication IN ARRAY ARRAY[howdah_shards._reference_name(), howdah_shards._models_name()] LOOP
+        IF EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L',
+            publication))) THEN
+            steps := steps || (shard, howdah_shards._drop_subscription(publication))::howdah_shards.step;
+        END IF;
+        steps := steps || (NULL, format('SELECT howdah_shards._drop_replication_slot(%L)', publication || '_'
+            || (SELECT s.number FROM howdah_shards._shards s WHERE s.shard = drop_shard.name)))::howdah_shards.step;
+    END LOOP;
+    steps := steps || ARRAY[(shard, $q$DO 'DECLARE r record; BEGIN
+        FOR r IN SELECT m.relation, m.transaction = ''models'' AS is_registry FROM howdah_shard.made m JOIN pg_catalog.pg_class c ON c.oid = m.relation LOOP
+            IF r.is_registry THEN
+                EXECUTE pg_catalog.format(''DROP TRIGGER IF EXISTS howdah_shards_copied ON %1$s; TRUNCATE %1$s'', r.relation);
+            ELSE
+                EXECUTE pg_catalog.format(''DROP TABLE %s CASCADE'', r.relation);
+            END IF;
+        END LOOP;
+        DROP SCHEMA howdah_shard CASCADE; END'$q$)::howdah_shards.step,
         (NULL, format('DROP SERVER %I CASCADE', shard))::howdah_shards.step];
     IF NOT dry_run THEN
         PERFORM howdah_shards._run(steps);
@@ -2052,7 +2069,7 @@ BEGIN
 END
 $f$;
 COMMENT ON FUNCTION howdah_shards.drop_shard(text, boolean) IS
-'Ends a shard that has no slots: drops its empty tables there, and the foreign server with its user mappings. With dry_run the
+'Ends a shard that has no slots: drops its empty tables there, the hub''s models, and the foreign server with its user mappings. With dry_run the
 statements are returned and not run. Errors: 42704 no such shard; 55006 it has slots; 08001 it does not answer (then DROP SERVER
 does the rest, since nothing of the hub''s is there).';
 
@@ -2069,16 +2086,16 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION howdah_shards.set_hub(text) IS
-'Says how the shards reach the hub, for reference tables: settings and values of libpq, with a user that has REPLICATION and may
-read those tables. Subscriptions that exist keep theirs (ALTER SUBSCRIPTION ... CONNECTION). Error 22023: conninfo is not understood.';
+'Says how the shards reach the hub, for reference tables and models: settings and values of libpq, with a user that has REPLICATION and
+may read those tables. Subscriptions that exist keep theirs (ALTER SUBSCRIPTION ... CONNECTION). Error 22023: conninfo is not understood.';
 
--- The state of a reference table's copy on a shard: r is ready, null is none.
+-- The state of the copy of a reference table, or of one of models, on a shard: r is ready, null is none.
 CREATE FUNCTION howdah_shards._copy_state(shard text, name text) RETURNS text
 LANGUAGE sql VOLATILE SET search_path = pg_catalog
 AS $$
     SELECT a->>'state' FROM howdah_shards._ask(shard, format('SELECT r.srsubstate AS state FROM pg_catalog.pg_subscription_rel r
-        JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %L AND r.srrelid = to_regclass(%L)',
-        howdah_shards._reference_name(), name)) a
+        JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname IN (%L, %L) AND r.srrelid = to_regclass(%L)',
+        howdah_shards._reference_name(), howdah_shards._models_name(), name)) a
 $$;
 
 -- The name of the publication on the hub and of the subscriptions on the shards.
@@ -2086,19 +2103,100 @@ CREATE FUNCTION howdah_shards._reference_name() RETURNS text
 LANGUAGE sql STABLE SET search_path = pg_catalog
 AS $$ SELECT format('howdah_shards_%s_%s', (SELECT system_identifier FROM pg_control_system()), d.oid) FROM pg_database d WHERE d.datname = current_database() $$;
 
--- Raises if a shard lacks the copy of a reference table.
+-- The same for models, so that what stops the one does not stop the other.
+CREATE FUNCTION howdah_shards._models_name() RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$ SELECT howdah_shards._reference_name() || '_models' $$;
+
+-- Raises if a shard lacks the copy of a reference table, or the models.
 CREATE FUNCTION howdah_shards._check_references(shard text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     t howdah_shards.tables;
 BEGIN
-    FOR t IN SELECT * FROM howdah_shards.tables x WHERE x.kind = 'reference' LOOP
-        IF howdah_shards._copy_state(shard, howdah_shards._name(t.relation)) IS DISTINCT FROM 'r' THEN
+    FOR t IN SELECT * FROM howdah_shards.tables x WHERE x.kind <> 'sharded' LOOP
+        CONTINUE WHEN howdah_shards._copy_state(shard, howdah_shards._name(t.relation)) = 'r';
+        IF t.kind = 'models' THEN
+            RAISE EXCEPTION 'shard "%" does not have the hub''s models', shard
+                USING ERRCODE = 'object_not_in_prerequisite_state', HINT = 'CALL howdah_shards.publish_models().';
+        ELSE
             RAISE EXCEPTION 'shard "%" has no copy of reference table %', shard, t.relation
                 USING ERRCODE = 'object_not_in_prerequisite_state',
                 HINT = format('CALL howdah_shards.reference_table(%L) makes those that are missing.', t.relation);
         END IF;
+    END LOOP;
+END
+$$;
+
+-- Raises if the hub cannot publish to its shards.
+CREATE FUNCTION howdah_shards._check_publisher() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF current_setting('wal_level') <> 'logical' THEN
+        RAISE EXCEPTION 'the hub does not have wal_level = logical' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Reference tables and models are copied by logical replication: set it and restart the server.';
+    ELSIF (SELECT m.hub FROM howdah_shards.map m) IS NULL THEN
+        RAISE EXCEPTION 'the shards do not know how to reach the hub' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.set_hub(''host=... dbname=... user=... password=...'').';
+    ELSIF NOT EXISTS (SELECT FROM howdah_shards._shards) THEN
+        RAISE EXCEPTION 'there is no shard' USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'SELECT howdah_shards.add_shard(...) first.';
+    END IF;
+END
+$$;
+
+-- The hub's steps until these tables are in a publication.
+CREATE FUNCTION howdah_shards._publish(publication text, relations regclass[]) RETURNS howdah_shards.step[]
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT coalesce(array_agg((NULL, x.statement)::howdah_shards.step ORDER BY x.ord), '{}') FROM (
+        SELECT 0 AS ord, format('CREATE PUBLICATION %I', publication) AS statement
+        WHERE NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = publication)
+        UNION ALL
+        SELECT r.ord, format('ALTER PUBLICATION %I ADD TABLE %s', publication, howdah_shards._name(r.relation))
+        FROM unnest(relations) WITH ORDINALITY r(relation, ord)
+        WHERE NOT EXISTS (SELECT FROM pg_publication_rel l JOIN pg_publication p ON p.oid = l.prpubid
+            WHERE p.pubname = publication AND l.prrelid = r.relation)
+    ) x
+$$;
+
+CREATE FUNCTION howdah_shards._subscribe_report(publication text) RETURNS text[]
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT array_agg(format('%s: CREATE SUBSCRIPTION %I ..., or ALTER SUBSCRIPTION ... REFRESH PUBLICATION', x.shard, publication)
+        ORDER BY x.number) FROM howdah_shards._shards x
+$$;
+
+-- Has all shards subscribe to a publication with these tables, and waits until they have them.
+CREATE PROCEDURE howdah_shards._subscribe(publication text, names text[])
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    s record;
+    slot text;
+BEGIN
+    FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
+        PERFORM howdah_shards._begin();
+        slot := publication || '_' || s.number;
+        IF NOT EXISTS (SELECT FROM howdah_shards._ask(s.shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L', publication))) THEN
+            PERFORM pg_drop_replication_slot(r.slot_name) FROM pg_replication_slots r WHERE r.slot_name = slot;
+            COMMIT;
+            PERFORM howdah_shards._begin();
+            PERFORM howdah_shards._exec(s.shard, format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %1$I WITH (slot_name = %3$L)',
+                publication, (SELECT m.hub FROM howdah_shards.map m), slot), false);
+        ELSIF EXISTS (SELECT FROM unnest(names) n WHERE howdah_shards._copy_state(s.shard, n) IS NULL) THEN
+            PERFORM howdah_shards._exec(s.shard, format('ALTER SUBSCRIPTION %I REFRESH PUBLICATION', publication), false);
+        END IF;
+        COMMIT;
+    END LOOP;
+    LOOP
+        PERFORM howdah_shards._begin();
+        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._shards x, unnest(names) n
+            WHERE howdah_shards._copy_state(x.shard, n) IS DISTINCT FROM 'r');
+        COMMIT;
+        PERFORM pg_catalog.pg_sleep(0.1);
     END LOOP;
 END
 $$;
@@ -2113,7 +2211,6 @@ DECLARE
     job bigint;
     made text;
     publication text;
-    slot text;
     steps howdah_shards.step[] := '{}';
 BEGIN
     PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
@@ -2130,16 +2227,8 @@ BEGIN
     ELSIF NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = relation AND i.indisprimary) THEN
         RAISE EXCEPTION 'table % has no primary key', relation USING ERRCODE = 'object_not_in_prerequisite_state',
             HINT = 'Its changes are replicated by it: ALTER TABLE ... ADD PRIMARY KEY.';
-    ELSIF current_setting('wal_level') <> 'logical' THEN
-        RAISE EXCEPTION 'the hub does not have wal_level = logical' USING ERRCODE = 'object_not_in_prerequisite_state',
-            HINT = 'Reference tables are copied by logical replication: set it and restart the server.';
-    ELSIF (SELECT m.hub FROM howdah_shards.map m) IS NULL THEN
-        RAISE EXCEPTION 'the shards do not know how to reach the hub' USING ERRCODE = 'object_not_in_prerequisite_state',
-            HINT = 'SELECT howdah_shards.set_hub(''host=... dbname=... user=... password=...'').';
-    ELSIF NOT EXISTS (SELECT FROM howdah_shards._shards) THEN
-        RAISE EXCEPTION 'there is no shard' USING ERRCODE = 'object_not_in_prerequisite_state',
-            HINT = 'SELECT howdah_shards.add_shard(...) first.';
     END IF;
+    PERFORM howdah_shards._check_publisher();
     FOR k IN SELECT f.conname, f.confrelid FROM pg_constraint f WHERE f.contype = 'f' AND f.conrelid = relation
         AND f.confrelid <> relation AND NOT EXISTS (SELECT FROM howdah_shards.tables x WHERE x.relation = f.confrelid) LOOP
         RAISE EXCEPTION 'foreign key "%" refers to %, which is no reference table', k.conname, k.confrelid::regclass
@@ -2160,42 +2249,17 @@ BEGIN
                 FROM howdah_shards._copy_statements(relation) WITH ORDINALITY x(x, ord));
         END IF;
     END LOOP;
-    IF NOT EXISTS (SELECT FROM pg_publication p WHERE p.pubname = publication) THEN
-        steps := steps || (NULL, format('CREATE PUBLICATION %I', publication))::howdah_shards.step;
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = publication AND r.prrelid = relation) THEN
-        steps := steps || (NULL, format('ALTER PUBLICATION %I ADD TABLE %s', publication, t.name))::howdah_shards.step;
-    END IF;
+    steps := steps || howdah_shards._publish(publication, ARRAY[relation]);
     IF dry_run THEN
         report := ARRAY(SELECT format('%s: %s', coalesce(x.server, 'hub'), x.statement) FROM unnest(steps) x)
-            || ARRAY(SELECT format('%s: CREATE SUBSCRIPTION %I ..., or ALTER SUBSCRIPTION ... REFRESH PUBLICATION', x.shard, publication)
-                FROM howdah_shards._shards x ORDER BY x.number);
+            || howdah_shards._subscribe_report(publication);
         RETURN;
     END IF;
     job := howdah_shards._new_job('reference', jsonb_build_object('call', 'reference_table'));
     PERFORM howdah_shards._run(steps);
     COMMIT;
 
-    FOR s IN SELECT x.* FROM howdah_shards._shards x ORDER BY x.number LOOP
-        PERFORM howdah_shards._begin();
-        slot := publication || '_' || s.number;
-        IF NOT EXISTS (SELECT FROM howdah_shards._ask(s.shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription WHERE subname = %L', publication))) THEN
-            PERFORM pg_drop_replication_slot(r.slot_name) FROM pg_replication_slots r WHERE r.slot_name = slot;
-            COMMIT;
-            PERFORM howdah_shards._begin();
-            PERFORM howdah_shards._exec(s.shard, format('CREATE SUBSCRIPTION %I CONNECTION %L PUBLICATION %1$I WITH (slot_name = %3$L)',
-                publication, (SELECT m.hub FROM howdah_shards.map m), slot), false);
-        ELSIF howdah_shards._copy_state(s.shard, t.name) IS NULL THEN
-            PERFORM howdah_shards._exec(s.shard, format('ALTER SUBSCRIPTION %I REFRESH PUBLICATION', publication), false);
-        END IF;
-        COMMIT;
-    END LOOP;
-    LOOP
-        PERFORM howdah_shards._begin();
-        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._shards x WHERE howdah_shards._copy_state(x.shard, t.name) IS DISTINCT FROM 'r');
-        COMMIT;
-        PERFORM pg_catalog.pg_sleep(0.1);
-    END LOOP;
+    CALL howdah_shards._subscribe(publication, ARRAY[t.name]);
     INSERT INTO howdah_shards.tables VALUES (relation, 'reference') ON CONFLICT DO NOTHING;
     PERFORM howdah_shards._note_change();
     DELETE FROM howdah_shards.jobs WHERE id = job;
@@ -2210,6 +2274,160 @@ moment later. Foreign keys of sharded tables to it are checked on the shards whe
 row of the hub''s table has to see for himself that none refers to it. Repeat it after add_shard. howdah_shards.set_hub first.
 With dry_run, report has the statements. Errors: 42809 not an ordinary table; 55000 no primary key, wal_level of the hub, no
 set_hub, no shard; 0A000 a foreign key to another table; 42P07 a shard has such a table; 08001 a shard does not answer.';
+
+-- Models: the hub publishes the tables of pgml from which predictions are made.
+
+-- Those that pgml of this version has.
+CREATE FUNCTION howdah_shards._registry() RETURNS regclass[]
+LANGUAGE sql STABLE SET search_path = pg_catalog
+AS $$
+    SELECT array_agg(to_regclass('pgml.' || name) ORDER BY ord) FILTER (WHERE to_regclass('pgml.' || name) IS NOT NULL)
+    FROM unnest(ARRAY['projects', 'models', 'files', 'deployments', 'trials', 'privileges']) WITH ORDINALITY t(name, ord)
+$$;
+
+-- Raises if the hub's models cannot be published.
+CREATE FUNCTION howdah_shards._check_models() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    login text;
+    gone oid;
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_extension e WHERE e.extname = 'pgml') THEN
+        RAISE EXCEPTION 'the hub does not have the extension pgml' USING ERRCODE = 'undefined_object',
+            HINT = 'CALL howdah_shards.run_on_shards(''CREATE EXTENSION pgml'', two_phase => false) makes it here and on the shards.';
+    END IF;
+    PERFORM howdah_shards._check_publisher();
+    -- Who is subject to the row security of the registry would copy some of the models only.
+    SELECT s.value INTO login FROM howdah_shards._settings((SELECT m.hub FROM howdah_shards.map m)) s WHERE s.name = 'user';
+    IF EXISTS (SELECT FROM pg_roles r, pg_class c WHERE r.rolname = login AND c.oid = ANY (howdah_shards._registry())
+        AND NOT (r.rolsuper OR r.rolbypassrls AND has_table_privilege(r.oid, c.oid, 'SELECT') OR pg_has_role(r.oid, c.relowner, 'USAGE'))) THEN
+        RAISE EXCEPTION 'user "%" of set_hub may not read all models', login USING ERRCODE = 'insufficient_privilege',
+            HINT = format('ALTER ROLE %I BYPASSRLS, and GRANT SELECT ON ALL TABLES IN SCHEMA pgml TO %1$I.', login);
+    END IF;
+    -- Their numbers may be those of other roles on a shard.
+    EXECUTE 'SELECT x.role FROM (SELECT owner::oid AS role FROM pgml.projects UNION SELECT unnest(ARRAY[grantee, grantor])::oid FROM pgml.privileges) x
+        WHERE x.role <> 0 AND NOT EXISTS (SELECT FROM pg_roles r WHERE r.oid = x.role) LIMIT 1' INTO gone;
+    IF gone IS NOT NULL THEN
+        RAISE EXCEPTION 'models belong, or are granted, to role %, which is no more', gone USING ERRCODE = 'undefined_object',
+            HINT = format('SELECT pgml.set_owner(name, current_user) FROM pgml.projects WHERE owner = %s; '
+                'DELETE FROM pgml.privileges WHERE %1$s IN (grantee, grantor).', gone);
+    END IF;
+END
+$$;
+
+-- Raises if a shard cannot have the hub's models.
+CREATE FUNCTION howdah_shards._check_models_on(shard text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    here text := (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pgml');
+    f jsonb;
+    roles jsonb;
+BEGIN
+    f := howdah_shards._ask(shard, 'SELECT (SELECT extversion FROM pg_catalog.pg_extension WHERE extname = ''pgml'') AS version,
+        (SELECT rolname FROM pg_catalog.pg_roles WHERE rolname = current_user AND NOT rolsuper) AS login');
+    IF f->>'version' IS NULL THEN
+        RAISE EXCEPTION 'shard "%" does not have the extension pgml', shard USING ERRCODE = 'undefined_object',
+            HINT = 'CALL howdah_shards.run_on_shards(''CREATE EXTENSION IF NOT EXISTS pgml'', hub => false, two_phase => false).';
+    ELSIF f->>'version' <> here THEN
+        RAISE EXCEPTION 'shard "%" has version % of pgml, and the hub has %', shard, f->>'version', here
+            USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Install the same files everywhere, and CALL howdah_shards.run_on_shards('
+                '''SET LOCAL session_replication_role = replica; ALTER EXTENSION pgml UPDATE'', two_phase => false).';
+    ELSIF f->>'login' IS NOT NULL THEN
+        RAISE EXCEPTION 'user "%" of shard "%" is no superuser', f->>'login', shard USING ERRCODE = 'insufficient_privilege',
+            HINT = 'The tables of models belong to the extension: have a superuser in the user mapping of who publishes.';
+    END IF;
+    EXECUTE 'SELECT jsonb_agg(DISTINCT r.rolname) FROM pg_roles r WHERE r.oid IN (SELECT owner FROM pgml.projects
+        UNION SELECT unnest(ARRAY[grantee, grantor]) FROM pgml.privileges)' INTO roles;
+    f := (SELECT a FROM howdah_shards._ask(shard, format('SELECT r FROM pg_catalog.jsonb_array_elements_text(%L) r
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = r)', coalesce(roles, '[]'))) a LIMIT 1);
+    IF f IS NOT NULL THEN
+        RAISE EXCEPTION 'role "%" is not on shard "%"', f->>'r', shard USING ERRCODE = 'undefined_object',
+            DETAIL = 'Projects belong, and are granted, to roles by their names.',
+            HINT = format('CALL howdah_shards.run_on_shards(''CREATE ROLE %I'', hub => false).', f->>'r');
+    END IF;
+    -- What was copied from a hub is marked.
+    IF EXISTS (SELECT FROM howdah_shards._ask(shard, 'SELECT 1 AS one WHERE EXISTS (SELECT FROM pgml.projects)
+        AND NOT EXISTS (SELECT FROM howdah_shard.made m WHERE m.relation = ''pgml.projects''::regclass AND m.transaction = ''models'')')) THEN
+        RAISE EXCEPTION 'shard "%" has models of its own', shard USING ERRCODE = 'object_not_in_prerequisite_state',
+            HINT = 'Export those that are of use (pgml.export_model), and there: SELECT pgml.delete_project(name) FROM pgml.projects.';
+    END IF;
+END
+$$;
+
+-- The statements that ready the tables of models of a shard for the hub's: the refusal of other writes, and, where no
+-- subscription follows the hub (that of a database that was restored is disabled), an empty start.
+CREATE FUNCTION howdah_shards._ready_registry(shard text) RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    names text[] := ARRAY(SELECT howdah_shards._name(r) FROM unnest(howdah_shards._registry()) r);
+    enabled boolean;
+BEGIN
+    SELECT (a->>'subenabled')::boolean INTO enabled FROM howdah_shards._ask(shard,
+        format('SELECT subenabled FROM pg_catalog.pg_subscription WHERE subname = %L', howdah_shards._models_name())) a;
+    IF NOT enabled THEN
+        RETURN NEXT howdah_shards._drop_subscription(howdah_shards._models_name());
+    END IF;
+    IF enabled IS NOT TRUE THEN
+        RETURN QUERY SELECT format('DROP TRIGGER IF EXISTS howdah_shards_copied ON %s', n) FROM unnest(names) n;
+        RETURN NEXT format('TRUNCATE %s', array_to_string(names, ', '));
+    END IF;
+    RETURN QUERY SELECT format('INSERT INTO howdah_shard.made VALUES (%L, ''models'') ON CONFLICT DO NOTHING', n) FROM unnest(names) n;
+    RETURN QUERY SELECT format('CREATE OR REPLACE TRIGGER howdah_shards_copied BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
+        'FOR EACH STATEMENT EXECUTE FUNCTION howdah_shard.copied()', n) FROM unnest(names) n;
+END
+$$;
+
+CREATE PROCEDURE howdah_shards.publish_models(dry_run boolean DEFAULT false, INOUT report text[] DEFAULT NULL)
+LANGUAGE plpgsql
+AS $$
+DECLARE
+    shard text;
+    job bigint;
+    publication text;
+    names text[];
+    steps howdah_shards.step[];
+BEGIN
+    PERFORM pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
+    IF NOT dry_run THEN
+        CALL howdah_shards.recover();
+        PERFORM howdah_shards._begin();
+    END IF;
+    PERFORM howdah_shards._check_models();
+    publication := howdah_shards._models_name();
+    steps := howdah_shards._publish(publication, howdah_shards._registry());
+    FOR shard IN SELECT s.shard FROM howdah_shards._shards s ORDER BY s.number LOOP
+        PERFORM howdah_shards._check_models_on(shard);
+        steps := steps || ARRAY(SELECT (shard, x)::howdah_shards.step FROM howdah_shards._ready_registry(shard) x);
+    END LOOP;
+    IF dry_run THEN
+        report := ARRAY(SELECT format('%s: %s', coalesce(x.server, 'hub'), x.statement) FROM unnest(steps) x)
+            || howdah_shards._subscribe_report(publication);
+        RETURN;
+    END IF;
+    job := howdah_shards._new_job('reference', jsonb_build_object('call', 'publish_models'));
+    PERFORM howdah_shards._run(steps);
+    COMMIT;
+    names := ARRAY(SELECT howdah_shards._name(r) FROM unnest(howdah_shards._registry()) r);
+    CALL howdah_shards._subscribe(publication, names);
+    INSERT INTO howdah_shards.tables SELECT r, 'models' FROM unnest(howdah_shards._registry()) r ON CONFLICT DO NOTHING;
+    PERFORM howdah_shards._note_change();
+    DELETE FROM howdah_shards.jobs WHERE id = job;
+    COMMIT;
+    report := ARRAY['the models are on each shard'];
+END
+$$;
+COMMENT ON PROCEDURE howdah_shards.publish_models(boolean, text[]) IS
+'Gives each shard the hub''s models, which follow it by logical replication: whatever pgml predicts from, which is projects, models with
+their files, deployments, trials and privileges. They are trained and deployed on the hub; the shards refuse to (25006), have each
+change a moment after its commit, also in open connections, and predict the same to the last bit. Repeat it after add_shard, after
+ALTER EXTENSION pgml UPDATE, and after a shard was restored from a dump, which then gets the models anew. howdah_shards.set_hub first. With
+dry_run, report has the statements. Errors: 42704 the hub or a shard does not have pgml, a shard lacks a role that models belong or are
+granted to, or a role is no more; 55000 another version of pgml, a shard has models of its own, wal_level of the hub, no set_hub, no shard;
+42501 the user of set_hub may not read all models, or that of a shard is no superuser; 08001 a shard does not answer.';
 
 -- Rights: whoever routes may read the map; what changes something is for whom the owner grants it to.
 

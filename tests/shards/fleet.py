@@ -70,17 +70,20 @@ def fleet(hub, shards, database):
         made.sql("CREATE EXTENSION howdah_shards")
         yield made
     finally:
-        for server in everywhere:
-            subscriptions = "SELECT format('ALTER SUBSCRIPTION %1$I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I;', subname) FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE datname = current_database()"
-            server.psql(f"{subscriptions} \\gexec", database)
-        # By now no subscription connects to any of them again.
-        for server in everywhere:
-            slots = (
-                f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{database}'"
-            )
-            server.psql(
-                f"SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE database = '{database}' AND active; {slots}",
-                database,
-            )
-        for server in everywhere:
-            server.psql(f"DROP DATABASE {database} WITH (FORCE)")
+        drop(everywhere, database)
+
+
+def drop(servers, database):
+    """Drops a database on all of these servers, with its subscriptions and their slots."""
+    for server in servers:
+        subscriptions = "SELECT format('ALTER SUBSCRIPTION %1$I DISABLE; ALTER SUBSCRIPTION %1$I SET (slot_name = NONE); DROP SUBSCRIPTION %1$I;', subname) FROM pg_subscription s JOIN pg_database d ON d.oid = s.subdbid WHERE datname = current_database()"
+        server.psql(f"{subscriptions} \\gexec", database)
+    # By now no subscription connects to any of them again.
+    for server in servers:
+        slots = f"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = '{database}'"
+        server.psql(
+            f"SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE database = '{database}' AND active; {slots}",
+            database,
+        )
+    for server in servers:
+        server.psql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
