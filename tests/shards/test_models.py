@@ -4,6 +4,7 @@ import signal
 import subprocess
 
 import psycopg
+import psycopg.sql
 import pytest
 
 from devkit import Problem
@@ -258,13 +259,16 @@ def test_the_pooler_sends_predictions_to_the_shard_of_their_rows(published):
     home = next(shard for shard in fleet.shards if fleet.on(shard, of_customer))
     with pooler(fleet) as made, psycopg.connect(f"host=127.0.0.1 port={made.port} dbname=app user=postgres") as client:
         client.autocommit = True
-        route = f"SHOW ROUTE FOR $sql${of_customer}$sql$"
-        assert client.execute(route).fetchone()[0] == home
+
+        def route(sql):
+            return client.execute(f"SHOW ROUTE FOR {psycopg.sql.quote(sql)}").fetchone()[0]
+
+        assert route(of_customer) == home
         rows = client.execute(of_customer.replace("3", "%s"), [3]).fetchall()
         assert "\n".join(f"{row}|{value}" for row, value in rows) == fleet.sql(of_customer)
         # Without a key it is the hub's, and a training is.
         for sql in ("SELECT avg(pgml.predict('p', s)) FROM sales s", "SELECT pgml.deploy('p', 'most_recent')"):
-            assert client.execute(f"SHOW ROUTE FOR $sql${sql}$sql$").fetchone()[0] == "hub"
+            assert route(sql) == "hub"
         with client.transaction():
             client.execute("UPDATE sales SET visits = 0 WHERE customer_id = 3")
             assert client.execute(

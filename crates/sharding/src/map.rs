@@ -57,7 +57,7 @@ pub struct Table {
 pub enum Entry {
     /// It is distributed over the shards.
     Sharded(Arc<Table>),
-    /// All shards have all of it, written by the hub.
+    /// All shards have all of it, written by the hub: a reference table, or one of models.
     Reference,
 }
 
@@ -66,6 +66,8 @@ pub enum Entry {
 pub struct Map {
     /// The names of the shards.
     pub shards: Vec<Box<str>>,
+    /// Whether all shards have the hub's models of pgml.
+    pub models: bool,
     tables: HashMap<Box<str>, Vec<(Box<str>, Entry)>>,
 }
 
@@ -97,7 +99,8 @@ impl Map {
         let mut map = Self::default();
         let mut slots: HashMap<(&str, &str), Slots<'_>> = HashMap::new();
         for row @ [schema, table, kind, _, _, _, modulus, slot, shard] in rows {
-            if kind == "reference" {
+            if kind == "reference" || kind == "models" {
+                map.models |= kind == "models";
                 map.tables.entry(table.into()).or_default().push((schema.into(), Entry::Reference));
                 continue;
             }

@@ -22,6 +22,23 @@ use crate::value::Source;
 /// How many views are followed of which each reads the next.
 const VIEWS: usize = 16;
 
+/// Functions of pgml that read nothing but the models: the same on each server whose models are the hub's.
+const OF_MODELS: [&str; 13] = [
+    "predict",
+    "predict_agg",
+    "predict_batch",
+    "predict_interval",
+    "predict_joint",
+    "predict_label",
+    "predict_proba",
+    "predict_shadow",
+    "explain",
+    "explain_batch",
+    "decompose",
+    "model_for",
+    "shadow_of",
+];
+
 /// What the statements of a text need to be of one shard together. `catalog` is that of the hub.
 pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
     let mut prover = Prover::new(map, catalog);
@@ -693,7 +710,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// A function: one of PostgreSQL's own that has the same result on each server, or an immutable one.
+    /// A function: one of PostgreSQL's own that has the same result on each server, an immutable one, or one of the models.
     fn call(&mut self, call: &FuncCall) {
         let parts = names_of(&call.funcname);
         let (schema, name) = match parts.as_slice() {
@@ -703,6 +720,10 @@ impl<'a> Prover<'a> {
         };
         let same = self.catalog.function(schema, name).is_some_and(|function| {
             let volatile = function.volatility == classify::catalog::Volatility::Volatile;
+            if schema == Some("pgml") && OF_MODELS.contains(&name) {
+                // Those that name a model by its id are immutable, but a shard may have none, or one of its own.
+                return self.map.models && !volatile;
+            }
             let stable = function.system && builtin::act(name).is_none();
             function.volatility == classify::catalog::Volatility::Immutable
                 || stable && !classify::server_state::function(name) && (!volatile || builtin::reads(name))

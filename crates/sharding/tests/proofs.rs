@@ -116,6 +116,54 @@ fn route(sql: &str, parameters: &impl Parameters) -> String {
 }
 
 #[test]
+fn models_are_the_same_on_all_servers_once_they_are_published() {
+    let (unpublished, _) = known();
+    let numbers: Vec<String> = (0..SLOTS).map(|slot| slot.to_string()).collect();
+    let mut rows = vec![["pgml", "models", "models", "", "", "", "", "", ""]];
+    rows.extend(numbers.iter().map(|slot| ["public", "a", "sharded", "k", "bigint", "1", "32", slot, slot]));
+    let published = Map::from_rows(rows).unwrap();
+    let mut catalog = vec![["version", "", "180001", "", ""], ["relation", "public", "a", "plain", ""]];
+    catalog.push(["relation", "pgml", "models", "plain", ""]);
+    for (schema, name, flag) in [
+        ("pgml", "predict", "s"),
+        ("pgml", "predict_agg", "i"),
+        ("pgml", "explain", "s"),
+        ("pgml", "train", "v"),
+        ("pgml", "norm_l2", "i"),
+        ("pgml", "learning_curve", "s"),
+        ("other", "predict", "s"),
+        ("pgml", "model_for", "v"),
+    ] {
+        catalog.push(["function", schema, name, flag, ""]);
+    }
+    let catalog = Catalog::from_rows(catalog).unwrap();
+    let shard = |map: &Map, sql: &str| match prove(sql, map, &catalog).shard(&Literals { is_utf8: true }) {
+        Ok(shard) => format!("{shard:?}"),
+        Err(reason) => format!("{reason:?}"),
+    };
+    for (sql, before, after) in [
+        ("SELECT pgml.predict('p', ROW(v, a.*)) FROM a WHERE k = 42", "Function(\"pgml.predict\")", "Some(2)"),
+        ("SELECT pgml.predict_agg(7, v) FROM a WHERE k = 42", "Function(\"pgml.predict_agg\")", "Some(2)"),
+        ("SELECT * FROM a, pgml.explain('p', a) WHERE k = 42", "Function(\"pgml.explain\")", "Some(2)"),
+        ("UPDATE a SET v = pgml.predict('p', a) WHERE k = 42", "Function(\"pgml.predict\")", "Some(2)"),
+        ("SELECT algorithm FROM pgml.models, a WHERE k = 42", "NotOnShards(\"models\")", "Some(2)"),
+        ("SELECT pgml.norm_l2(v) FROM a WHERE k = 42", "Some(2)", "Some(2)"),
+        ("SELECT other.predict('p', v) FROM a WHERE k = 42", "", "Function(\"other.predict\")"),
+        ("SELECT predict('p', v) FROM a WHERE k = 42", "", "Function(\"predict\")"),
+        ("SELECT pgml.learning_curve(7) FROM a WHERE k = 42", "", "Function(\"pgml.learning_curve\")"),
+        ("SELECT pgml.model_for('p', v) FROM a WHERE k = 42", "", "Function(\"pgml.model_for\")"),
+        ("SELECT pgml.train('p') FROM a WHERE k = 42", "", "Function(\"pgml.train\")"),
+    ] {
+        assert_eq!(shard(&published, sql), after, "{sql}");
+        assert_eq!(shard(&unpublished, sql), if before.is_empty() { after } else { before }, "unpublished: {sql}");
+    }
+    // None of them is of a shard by itself, and within a transaction of one each can run there.
+    for (map, of_hub) in [(&unpublished, true), (&published, false)] {
+        assert_eq!(prove("SELECT pgml.predict('p', ARRAY[1])", map, &catalog).hub.is_some(), of_hub);
+    }
+}
+
+#[test]
 fn a_proof_is_remembered_and_its_literals_are_not() {
     let (map, catalog) = known();
     let mut memory = Memory::default();
