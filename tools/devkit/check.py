@@ -20,6 +20,10 @@ def versions_for(module, majors):
     return list(majors) if getattr(module, "EACH_VERSION", False) else [max(majors)]
 
 
+# The folders of tests/ that are packages of their own.
+FOLDERS = ["pooler", "world", "shards"]
+
+
 def test(majors, update, pytest_arguments):
     """Runs all tiers on these major versions of PostgreSQL, or pytest alone with the arguments for it; raises at the
     first that fails.
@@ -48,19 +52,14 @@ def test(majors, update, pytest_arguments):
     others = [major for major in bare.fetched() if major not in majors] if majors == postgres.majors() else []
     # Last, and nothing after it: the last line of the output is what the tests came to.
     step(f"pytest: SQL and live servers, on PostgreSQL {', '.join(map(str, majors))}")
-    # One by one: each folder is a package of its own. Tests of the pooler, the driver and shards wait a lot, and those
-    # of tests/world are of many short programs: two files of them run side by side, each with servers of its own.
-    # Others measure memory, or want the machine.
+    # One by one: each folder is a package of its own. Tests wait a lot: two files of them run side by side, each with
+    # servers of its own.
     side_by_side = [] if update else ["--numprocesses=2", "--dist=loadfile", "--no-loadscope-reorder"]
     tiers = [(majors, pytest_arguments)]
     if not pytest_arguments:
-        tiers = [
-            ([*majors, *others], ["driver/tests", *side_by_side]),
-            (majors, ["tests/pooler", *side_by_side]),
-            (majors, ["tests/world", *side_by_side]),
-            (majors, ["tests/shards", *side_by_side]),
-            (majors, ["tests", "--ignore=tests/pooler", "--ignore=tests/world", "--ignore=tests/shards"]),
-        ]
+        tiers = [([*majors, *others], ["driver/tests", *side_by_side])]
+        tiers += [(majors, [f"tests/{folder}", *side_by_side]) for folder in FOLDERS]
+        tiers += [(majors, ["tests", *(f"--ignore=tests/{folder}" for folder in FOLDERS), *side_by_side])]
     for chosen, what in tiers:
         options = [f"--pg={major}" for major in chosen] + (["--update-expected"] if update else [])
         run([str(python), "-m", "pytest", *options, *what])
