@@ -2366,8 +2366,10 @@ DECLARE
     names text[] := ARRAY(SELECT howdah_shards._name(r) FROM unnest(howdah_shards._registry()) r);
     enabled boolean;
 BEGIN
-    SELECT (a->>'subenabled')::boolean INTO enabled FROM howdah_shards._ask(shard,
-        format('SELECT subenabled FROM pg_catalog.pg_subscription WHERE subname = %L', howdah_shards._models_name())) a;
+    -- That of a hub whose extension was dropped, and made again, follows tables that are no more.
+    SELECT (a->>'subenabled')::boolean AND EXISTS (SELECT FROM howdah_shards.tables x WHERE x.kind = 'models') INTO enabled
+    FROM howdah_shards._ask(shard, format('SELECT subenabled FROM pg_catalog.pg_subscription WHERE subname = %L',
+        howdah_shards._models_name())) a;
     IF NOT enabled THEN
         RETURN NEXT howdah_shards._drop_subscription(howdah_shards._models_name());
     END IF;

@@ -185,6 +185,24 @@ def test_undistribute_table_can_die_anywhere(trapped):
     assert not stopped and number > 4
 
 
+def test_publish_models_can_die_anywhere(trapped):
+    fleet = trapped
+    fleet.sql("CALL howdah_shards.run_on_shards('CREATE EXTENSION pgml', two_phase => false)")
+    fleet.sql(f"SELECT howdah_shards.set_hub('{fleet.conninfo(fleet.hub)}')")
+    fleet.sql(f"CREATE TABLE t (key int, id bigint); {ROWS.format('t')}")
+    fleet.sql("SELECT pgml.train('p', 'regression', 't', 'id', 'linear')")
+    for _step in each_step(fleet):
+        stopped = is_stopped(fleet, "CALL howdah_shards.publish_models()")
+        if not stopped:
+            break
+        fleet.sql("CALL howdah_shards.publish_models()")
+        assert {fleet.on(shard, "SELECT count(*) FROM pgml.deployed_models") for shard in fleet.shards} == {"1"}
+        for shard in fleet.shards:
+            fleet.sql(f"SELECT howdah_shards.drop_shard('{shard}')")
+        fleet.add_shards()
+    assert not stopped and _step > 3
+
+
 @pytest.mark.parametrize("victim", ["hub", "s1", "s2"])
 def test_servers_can_be_killed_within_a_move(trapped, victim):
     fleet = trapped

@@ -159,6 +159,14 @@ def test_shards_come_and_go(published, own_servers):
     fleet.sql("CALL howdah_shards.publish_models()")
     assert fleet.sql("SELECT howdah_shards.map_version()") == version
 
+    # The hub's models can begin anew.
+    fleet.sql("DROP EXTENSION pgml; CREATE EXTENSION pgml")
+    assert fleet.sql("SELECT DISTINCT kind FROM howdah_shards.routes") == "sharded"
+    train(fleet, "new", TRAININGS["linear"])
+    fleet.sql("CALL howdah_shards.publish_models()")
+    assert {fleet.on(shard, "SELECT string_agg(name, ' ') FROM pgml.projects") for shard in fleet.shards} == {"new"}
+    train(fleet, "p", TRAININGS["linear"])
+
     # One that leaves has none of the hub's models, and may come back.
     fleet.sql("SELECT howdah_shards.set_lease('0.1 s')")
     for slot in fleet.sql("SELECT slot FROM howdah_shards.placements WHERE shard = 's2'").split():
