@@ -194,7 +194,7 @@ VISITS = """
         (ARRAY['sad', 'fine', 'glad'])[1 + i % 3]::mood AS mood, 'x''' || chr(233 + i % 4) || '\\"' AS city,
         CASE WHEN i % 7 > 0 THEN 'k' || i % 30 END AS kind, 'name ' || i AS name, CASE WHEN i <= 1275 THEN 'p' || i % 255 ELSE 'q' || i END AS place,
         CASE WHEN i % 5 > 0 THEN (i * 7919 % 100)::real / 8 END AS age, i % 4 + 0.5 AS heavy, NULL::text AS nothing,
-        to_jsonb(i) AS doc, (i % 3 + i * 7919 % 100 / 10.0)::float8 AS cost, (ARRAY['no', 'yes', 'who'])[1 + i % 3] AS back
+        to_jsonb(i) AS doc, ('c' || i % 5)::char(4) AS short, ('n' || i % 5)::name AS named, i::money AS price, (i % 3 + i * 7919 % 100 / 10.0)::float8 AS cost, (ARRAY['no', 'yes', 'who'])[1 + i % 3] AS back
     FROM generate_series(1, 1500) i;
     ALTER TABLE visits ADD PRIMARY KEY (id);
     ANALYZE visits
@@ -275,7 +275,7 @@ def test_columns_become_what_a_training_on_the_server_makes_of_them(
         warnings.simplefilter("always")
         train("there", "visits", label, task=task, preprocess=asked, hyperparams={"n_estimators": 10, "nthread": 1})
     told = " ".join(str(warning.message) for warning in heard)
-    for part in ('"id" (a key)', '"doc" (type jsonb)', '"nothing" (NULL in all rows)'):
+    for part in ('"id" (a key)', '"doc" (type jsonb)', '"price" (type money)', '"nothing" (NULL in all rows)'):
         assert part in told
     assert ('"name" (text, 1500 different ones in 1500 rows)' in told) == ("name" not in asked)
     connection.execute("SET client_min_messages = error")

@@ -469,7 +469,9 @@ def check_spec(column: Column) -> None:
 
 def is_feature_type(type_name: str, category: str) -> bool:
     """Whether features are made of columns of a type."""
-    return category in ("N", "B", "S", "E") or type_name in _MOMENTS or type_name in _SECONDS
+    if category == "N":
+        return type_name not in ("money", "oid") and not type_name.startswith("reg")
+    return category in ("B", "S", "E") or type_name in _MOMENTS or type_name in _SECONDS
 
 
 def description(
