@@ -69,6 +69,8 @@ IDS = [str(uuid.UUID(int=(i * 0x9E3779B97F4A7C15F39CC0605CEDC835) % 2**128)) for
 DATES = ["1999-12-31", "2000-01-01", "2000-02-29", "2024-02-29", "2024-03-01", "1970-01-01", "0099-05-06", "2026-11-29"]
 TIMES = ["1999-12-31 23:59:59.999999", "2000-01-01 00:00:00", "2024-02-29 12:00:00.5", "2024-03-01 00:00:01",
          "1970-01-01 00:00:00", "2026-11-29 19:00:00", "2026-11-30 00:00:00"]  # fmt: skip
+# The OID of arrays of each type of keys.
+ARRAYS = {21: 1005, 23: 1007, 20: 1016, 25: 1009, 1043: 1015, 2950: 2951, 1082: 1182, 1114: 1115}
 INTEGERS = ["int2", "int4", "int8", "smallint", "integer", "bigint"]
 KINDS = [
     Kind("smallint", 21, ["-7", "-1", "0", "1", "2", "3", "32767", "-32768"], packed("!h"), INTEGERS, True),
@@ -198,6 +200,33 @@ class Statement:
                 ]
         return rng.choice(forms)
 
+    def array(self):
+        """An array of values of the key, mostly of one."""
+        rng, kind = self.rng, self.kind
+        texts = [
+            self.key if rng.random() < 0.8 else rng.choice(kind.values) for _ in range(rng.choice([0, 1, 1, 2, 3]))
+        ]
+        nothing = rng.random() < 0.05
+        quotes = ['"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"' for text in texts] + ["NULL"] * nothing
+        literal = "{" + rng.choice([",", ", "]).join(quotes) + "}"
+        cast = f"::{rng.choice(kind.casts)}[]" if rng.random() < 0.5 else ""
+        if self.simple or rng.random() < 0.2:
+            return quoted(literal) + cast
+        oid = rng.choice([0, ARRAYS[kind.oid]])
+
+        def encode(_):
+            elements = [kind.encode(text) for text in texts]
+            body = (
+                b"".join(struct.pack("!i", len(element)) + element for element in elements)
+                + b"\xff\xff\xff\xff" * nothing
+            )
+            count = len(texts) + nothing
+            return struct.pack("!iii", bool(count), nothing, kind.oid) + (
+                struct.pack("!ii", count, 1) + body if count else b""
+            )
+
+        return self.parameter(literal, oid, encode) + (cast if not oid else "")
+
     def number(self, low, high):
         """A small number, as a literal or a parameter."""
         value = self.rng.randint(low, high)
@@ -217,6 +246,11 @@ class Statement:
             lambda: f"{column} IN ({value()}, {value()})",
             lambda: f"{column} IN ({value()})",
             lambda: f"{column} = ANY (ARRAY[{value()}, {value()}])",
+            lambda: f"{column} = ANY ({self.array()})",
+            lambda: f"{column} = ANY ({self.array()})",
+            lambda: f"{column} = ANY ({self.array()}) AND {identity} < 3",
+            lambda: f"{column} <> ANY ({self.array()})",
+            lambda: f"{column} = ALL ({self.array()})",
             lambda: f"{column} = {value()} AND {column} = {value()}",
             lambda: f"({column} = {value()} OR {column} = {value()})",
             lambda: f"({column} = {value()} OR {identity} = 1)",
@@ -454,7 +488,10 @@ class Statement:
         if draw < 0.2:
             form = rng.choice([
                 "INSERT INTO {t} (id, k, n) SELECT a.id + 20, a.k, a.n FROM {t} a WHERE {a}", "INSERT INTO {t} (id) VALUES (1)", "INSERT INTO {t} DEFAULT VALUES",
-                "INSERT INTO {t} SELECT {v}, 31, 1", "WITH x AS (INSERT INTO {t} VALUES ({v}, 40, 1) RETURNING k, id) SELECT * FROM x",
+                "INSERT INTO {t} SELECT {v}, 31, 1", "INSERT INTO {t} (k, id) SELECT * FROM unnest({r}::{n}[]) WITH ORDINALITY ON CONFLICT DO NOTHING",
+                "INSERT INTO {t} (id, k) SELECT u.i + 60, u.k FROM unnest({r}::{n}[]) WITH ORDINALITY AS u (k, i)", "INSERT INTO {t} (k, id) SELECT a.k, a.id + 70 FROM {t} a JOIN {c} b USING (k, id) WHERE {a} ON CONFLICT DO NOTHING",
+                "INSERT INTO {t} SELECT * FROM {t} a WHERE {a} ON CONFLICT (k, id) DO UPDATE SET n = excluded.n + 1", "INSERT INTO {t} (k, id) SELECT b.k, 80 FROM {t} a LEFT JOIN {c} b ON b.k = a.k AND b.id = 1 WHERE {a} ON CONFLICT DO NOTHING",
+                "INSERT INTO {t} (n, k, id) SELECT count(*), k, 90 FROM {c} b WHERE {b} GROUP BY k", "INSERT INTO {t} SELECT {v}, 31, 1 UNION ALL SELECT {v}, 32, 1", "WITH x AS (INSERT INTO {t} VALUES ({v}, 40, 1) RETURNING k, id) SELECT * FROM x",
                 "WITH x AS (INSERT INTO {t} VALUES ({v}, 41, 1) RETURNING k, id) INSERT INTO {c} (k, id, line) SELECT k, id, 1 FROM x",
                 "WITH x AS (SELECT 45 AS id) INSERT INTO {t} VALUES ({v}, (SELECT id FROM x), 1)",
                 "WITH {t} AS (SELECT 1) INSERT INTO {t} VALUES ({v}, 46, 1)", "INSERT INTO {t} VALUES ({v}, 47, random()::int * 0)",
@@ -462,8 +499,9 @@ class Statement:
                 "INSERT INTO {t} AS it VALUES ({v}, 1, 0) ON CONFLICT (k, id) DO UPDATE SET n = it.n + 1",
             ])  # fmt: skip
             return form.format(
-                t=table, c=self.child(), v=self.value() if "{v}" in form else "", **self.conditions(form)
-            )
+                t=table, c=self.child(), v=self.value() if "{v}" in form else "", n=self.kind.name,
+                r=self.array().partition("::")[0] if "{r}" in form else "", **self.conditions(form),
+            )  # fmt: skip
         columns = rng.choice(["", " (k, id, n, s)"])
         made = ", ".join(self.row() for _ in range(rng.choice([1, 1, 1, 2, 3])))
         return f"INSERT INTO {table}{columns} VALUES {made}{conflict}{ending}"

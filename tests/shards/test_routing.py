@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from tests.pooler.process import Pooler, wait_until
-from tests.pooler.raw import Raw, query
+from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 from tests.pooler.test_metrics import Measured
 from tests.shards import fleet as fleets
 
@@ -120,7 +120,7 @@ def test_writes_are_of_one_shard_or_refused(routed, client):
         why == 'the statement is not of one shard: no condition restricts table "items" to a value of its key "tenant"'
     )
     assert hint == "add a condition that gives the key a value"
-    refused(client, "INSERT INTO items SELECT 1000, 1, 'x'")
+    refused(client, "INSERT INTO items SELECT tenant, id + 1000, 'x' FROM items")
     refused(client, "DELETE FROM items WHERE tenant IN (1, 2, 3, 4, 5)")
     refused(client, "TRUNCATE items")
     refused(client, "UPDATE items SET tenant = 2 WHERE tenant = %s", 1)
@@ -154,7 +154,7 @@ def test_a_transaction_is_of_the_shard_of_its_first_statement(routed, client):
     client.execute("SELECT count(*) FROM items WHERE tenant = 3")
     refused(client, "SELECT * FROM notes")
     client.rollback()
-    client.execute("SELECT * FROM notes")
+    client.execute("SELECT * FROM notes FOR UPDATE")
     assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,), "the hub sees all shards"
     refused(client, "UPDATE items SET name = 'changed' WHERE tenant = 3")
     client.rollback()
@@ -188,6 +188,92 @@ def test_a_transaction_keeps_its_modes_and_settings(routed, client):
         assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
         client.execute("COMMIT")
     assert client.info.transaction_status == psycopg.pq.TransactionStatus.IDLE
+
+
+@pytest.mark.parametrize("threshold", [None, 0])
+def test_what_comes_before_the_first_rows_does_not_decide_where_a_transaction_is(routed, client, threshold):
+    """Savepoints, modes and settings of the transaction, and reads of what only the hub has."""
+    _, fleet = routed
+    client.prepare_threshold = threshold
+    insert = "INSERT INTO items VALUES (3, %s, 'kept')"
+    for number, first in enumerate(
+        [
+            ["SAVEPOINT a"],
+            ["SAVEPOINT a", "SAVEPOINT b", "ROLLBACK TO a", "RELEASE a"],
+            ["SET LOCAL statement_timeout = '5s'", "SET LOCAL my.tenant = 'it''s'"],
+            ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ"],
+            ["SELECT text FROM notes WHERE id = 3", "SELECT 1"],
+            ["SAVEPOINT a", "SELECT nothing FROM notes", "ROLLBACK TO a"],
+            ["SAVEPOINT a", "UPDATE items SET name = 'x'", "ROLLBACK TO a"],
+        ],
+        1000,
+    ):
+        client.execute("BEGIN")
+        for sql in first:
+            with contextlib.suppress(psycopg.errors.UndefinedColumn, psycopg.errors.FeatureNotSupported):
+                client.execute(sql)
+        client.execute(insert, [number])
+        for setting in first:
+            if setting.startswith("SET LOCAL my"):
+                assert client.execute("SHOW my.tenant").fetchone() == ("it's",)
+                assert client.execute("SHOW statement_timeout").fetchone() == ("5s",)
+            if setting.startswith("SET TRANSACTION"):
+                assert client.execute("SHOW transaction_isolation").fetchone() == ("repeatable read",)
+        if first[-1] == "SAVEPOINT a":
+            client.execute("ROLLBACK TO a")
+            client.execute(insert, [number])
+        assert client.info.transaction_status == psycopg.pq.TransactionStatus.INTRANS
+        client.execute("ROLLBACK")
+        assert fleet.sql("SELECT count(*) FROM items WHERE name = 'kept'") == "0", first
+        client.execute("BEGIN")
+        for sql in first:
+            with contextlib.suppress(psycopg.errors.UndefinedColumn, psycopg.errors.FeatureNotSupported):
+                client.execute(sql)
+        client.execute(insert, [number])
+        client.execute("COMMIT")
+        assert client.execute("DELETE FROM items WHERE tenant = 3 AND name = 'kept'").rowcount == 1, first
+    assert client.execute("SHOW statement_timeout").fetchone() == ("0",)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "SELECT now()",
+        "SELECT * FROM notes FOR UPDATE",
+        "UPDATE notes SET text = text",
+        "SELECT pg_advisory_xact_lock(1)",
+    ],
+)
+def test_what_belongs_to_a_transaction_of_the_hub_keeps_it_there(client, first):
+    client.execute("BEGIN")
+    client.execute(first)
+    refused(client, "UPDATE items SET name = name WHERE tenant = 3")
+    client.execute("ROLLBACK")
+    client.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+    client.execute("SELECT * FROM notes")
+    refused(client, "UPDATE items SET name = name WHERE tenant = 3")
+    client.execute("ROLLBACK")
+
+
+def test_a_transaction_ends_after_a_refusal_also_by_the_extended_protocol(routed):
+    made, _ = routed
+    with Raw(made.port, "app") as raw:
+        raw.sql("BEGIN")
+        raw.sql("UPDATE items SET name = 'x'")
+        assert raw.ask(parse("", "SELECT 1"), bind(""), EXECUTE, SYNC) == "E:25P02 Z:E"
+        assert raw.ask(parse("", "ROLLBACK"), bind(""), EXECUTE, SYNC).endswith("Z:I")
+
+
+def test_reads_outside_of_a_transaction_and_writes_in_it_come_in_one_pipeline(routed, client):
+    client.execute("BEGIN")
+    with client.pipeline() as pipeline:
+        read = client.execute("SELECT text FROM notes WHERE id = %s", [3])
+        pipeline.sync()
+        written = client.execute("INSERT INTO items VALUES (%s, 1000, 'kept') RETURNING name", [3])
+        pipeline.sync()
+    assert (read.fetchone(), written.fetchone()) == (("note 3",), ("kept",))
+    client.execute("ROLLBACK")
+    assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)
 
 
 def test_prepared_statements_are_on_every_shard(routed, client):
@@ -300,7 +386,7 @@ def test_a_prepared_begin_waits_for_its_first_statement(routed, client):
 def test_what_the_hub_cannot_prepare_is_refused_in_its_transactions(routed, client):
     client.prepare_threshold = 0
     client.execute("BEGIN")
-    client.execute("SELECT * FROM notes")
+    client.execute("SELECT * FROM notes FOR UPDATE")
     why, _ = refused(client, "INSERT INTO items VALUES (3, 1, 'x') ON CONFLICT (tenant, id) DO UPDATE SET name = 'x'")
     assert why == "the statement is not of one shard: its transaction is on the hub"
     client.execute("ROLLBACK")

@@ -8,6 +8,7 @@
 //! What is proved does not depend on a statement's literals but for the values of keys, and those are read by
 //! [`Source::shard`] at each execution: so a proof of a prepared statement is made once.
 
+mod arrays;
 mod hash;
 pub mod map;
 mod memory;

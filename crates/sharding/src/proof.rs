@@ -133,12 +133,17 @@ pub struct Proof {
     pub writes: bool,
     /// If no sharded table is named: why it can run on the hub alone, not on a shard that a transaction is on.
     pub hub: Option<Reason>,
+    /// Something in it that shards do not have, so that they may not even prepare it.
+    pub unknown: Option<Reason>,
+    /// Whether it means the same outside of the transaction that it stands in: queries without locks, and without functions
+    /// that know the time or the transaction.
+    pub is_free: bool,
 }
 
 impl Proof {
     /// That of a statement of which nothing is known.
     pub fn unproved(reason: Reason) -> Self {
-        Self { needs: Err(reason), writes: false, hub: None }
+        Self { needs: Err(reason), writes: false, hub: None, unknown: None, is_free: false }
     }
 
     /// That of a text that is not read: it may write each sharded table that it seems to name.
@@ -148,30 +153,22 @@ impl Proof {
 
     /// Why the hub alone can prepare it, if so.
     pub fn only_on_hub(&self) -> Option<&Reason> {
-        let of_hub = |reason: &&Reason| matches!(reason, Reason::NotOnShards(_) | Reason::Function(_));
-        self.hub.as_ref().or(self.needs.as_ref().err().filter(of_hub))
+        self.hub.as_ref().or(self.unknown.as_ref())
     }
 
-    /// The shard of one execution, by its number in the map; none if no sharded table is in it, so that the hub runs it.
+    /// The shard of one execution, by its number in the map; none if no sharded table is in it, or none of its rows.
     ///
     /// # Errors
     /// Why it is not proved to be of one shard.
     pub fn shard(&self, parameters: &impl Parameters) -> Result<Option<usize>, Reason> {
         let needs = self.needs.as_ref().map_err(Reason::clone)?;
-        let mut shard = None;
+        let (mut shard, mut several) = (None, false);
         for need in needs {
             for value in &need.values {
-                let this = match need.stored {
-                    true => value.stored_shard(&need.table, parameters),
-                    false => value.shard(&need.table, parameters),
-                };
-                let this = this.ok_or(Reason::Value)?;
-                if shard.is_some_and(|shard| shard != this) {
-                    return Err(Reason::Several);
-                }
-                shard = Some(this);
+                let mut tell = |this| several |= *shard.get_or_insert(this) != this;
+                value.shards(&need.table, need.stored, parameters, &mut tell).ok_or(Reason::Value)?;
             }
         }
-        Ok(shard)
+        if several { Err(Reason::Several) } else { Ok(shard) }
     }
 }

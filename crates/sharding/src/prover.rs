@@ -10,8 +10,8 @@ use std::sync::Arc;
 use classify::Catalog;
 use classify::builtin;
 use pg_query::protobuf::{
-    AConst, AExpr, AExprKind, BoolExprType, FuncCall, InsertStmt, JoinExpr, JoinType, RangeVar, ReturningClause,
-    SelectStmt, SetOperation, SubLink, TypeName, WithClause, a_const,
+    AConst, AExpr, AExprKind, BoolExprType, FuncCall, InsertStmt, JoinExpr, JoinType, RangeFunction, RangeVar,
+    ReturningClause, SelectStmt, SetOperation, SubLink, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -70,6 +70,8 @@ struct Item {
     values: Option<Vec<Source>>,
     /// Whether its schema was named, so that columns may be qualified by that too.
     plain: bool,
+    /// The columns of an `unnest`, with the elements that each has.
+    unnested: Vec<(String, Option<Source>)>,
 }
 
 /// An equality of two keys of a level, by their places: what is known of the first holds for the second.
@@ -140,6 +142,9 @@ struct Prover<'a> {
     catalog: &'a Catalog,
     needs: Vec<Need>,
     reason: Option<Reason>,
+    /// Why the hub alone knows what the statement names.
+    unknown: Option<Reason>,
+    is_free: bool,
     sharded: bool,
     writes: bool,
     levels: Vec<Level>,
@@ -158,6 +163,8 @@ impl<'a> Prover<'a> {
             catalog,
             needs: Vec::new(),
             reason: None,
+            unknown: None,
+            is_free: true,
             sharded: false,
             writes: false,
             levels: Vec::new(),
@@ -168,6 +175,10 @@ impl<'a> Prover<'a> {
     }
 
     fn unproved(&mut self, reason: Reason) {
+        self.is_free &= matches!(reason, Reason::NotOnShards(_) | Reason::NoKey(..));
+        if matches!(reason, Reason::NotOnShards(_) | Reason::Function(_)) {
+            self.unknown.get_or_insert_with(|| reason.clone());
+        }
         self.reason.get_or_insert(reason);
     }
 
@@ -181,7 +192,7 @@ impl<'a> Prover<'a> {
         for need in &mut self.needs {
             let key = need.table.key_type;
             for value in &mut need.values {
-                if let Source::Parameter { number, cast, certain: is_certain } = value {
+                if let Source::Parameter { number, cast, certain: is_certain } = value.scalar_mut() {
                     *is_certain = certain(*number, (key, cast.is_some()));
                 }
             }
@@ -192,12 +203,13 @@ impl<'a> Prover<'a> {
             Some(reason) if matters(&reason) => (Err(reason), None),
             reason => (Ok(self.needs), reason),
         };
-        Proof { needs, writes: self.writes, hub }
+        Proof { needs, writes: self.writes, hub, unknown: self.unknown, is_free: self.is_free }
     }
 
     /// A statement that stands by itself.
     fn statement(&mut self, node: Option<&Node>) {
         let Some(node) = node.and_then(|node| node.node.as_ref()) else { return };
+        self.is_free &= matches!(node, NodeEnum::SelectStmt(_) | NodeEnum::DeallocateStmt(_));
         match node {
             NodeEnum::SelectStmt(_)
             | NodeEnum::InsertStmt(_)
@@ -307,7 +319,7 @@ impl<'a> Prover<'a> {
     fn query(&mut self, node: &NodeEnum) {
         let outer = self.ctes.len();
         match node {
-            NodeEnum::SelectStmt(select) => self.select(select),
+            NodeEnum::SelectStmt(select) => drop(self.select(select)),
             NodeEnum::InsertStmt(insert) => self.insert(insert),
             NodeEnum::UpdateStmt(update) => {
                 self.with(update.with_clause.as_ref());
@@ -382,9 +394,11 @@ impl<'a> Prover<'a> {
         }
     }
 
-    fn select(&mut self, select: &SelectStmt) {
+    /// A query; gives its relations.
+    fn select(&mut self, select: &SelectStmt) -> Level {
         let outer = self.ctes.len();
         self.with(select.with_clause.as_ref());
+        self.is_free &= select.locking_clause.is_empty();
         if select.into_clause.is_some() {
             self.unproved(Reason::Unfamiliar);
         }
@@ -406,8 +420,51 @@ impl<'a> Prover<'a> {
             &select.sort_clause,
             &limits,
         ];
-        self.level(None, &select.from_clause, select.where_clause.as_deref(), &parts);
+        let level = self.level(None, &select.from_clause, select.where_clause.as_deref(), &parts);
         self.ctes.truncate(outer);
+        level
+    }
+
+    /// The values of a column of a query's rows, by its place, if they can become keys of this type.
+    fn output(&self, select: &SelectStmt, level: &Level, place: usize, key: KeyType) -> Option<Vec<Source>> {
+        let is_grouped = |node: &Node| matches!(node.node, Some(NodeEnum::GroupingSet(_)));
+        // Where a row may be filled with NULLs, its key may be NULL.
+        if select.op() != SetOperation::SetopNone
+            || select.group_clause.iter().any(is_grouped)
+            || !select.from_clause.iter().all(is_inner)
+        {
+            return None;
+        }
+        let targets = select.target_list.iter().map(|node| match &node.node {
+            Some(NodeEnum::ResTarget(target)) => target.val.as_deref(),
+            _ => None,
+        });
+        let targets = targets.collect::<Option<Vec<_>>>()?;
+        if targets.iter().take(place + 1).any(|node| is_star(node)) {
+            let ([_], [item]) = (targets.as_slice(), level.items.as_slice()) else { return None };
+            return match &item.table {
+                Some(table) => level.values(0, key).filter(|_| table.place == place),
+                None => Some(vec![item.unnested.get(place)?.1.clone()?]),
+            };
+        }
+        let node = targets.get(place)?;
+        if let Some(value) = source_of(node) {
+            return Some(vec![value]);
+        }
+        match &node.node {
+            Some(NodeEnum::FuncCall(call)) if is_unnest(call) => match call.args.as_slice() {
+                [array] => Some(vec![array_of(array)?]),
+                _ => None,
+            },
+            Some(NodeEnum::ColumnRef(column)) => match self.keys(level, node, (0, level.items.len())) {
+                Keys::Here(keys) => match keys.as_slice() {
+                    &[place] => level.values(place, key),
+                    _ => None,
+                },
+                _ => Some(vec![level.elements(&names_of(&column.fields))?]),
+            },
+            _ => None,
+        }
     }
 
     fn insert(&mut self, insert: &InsertStmt) {
@@ -418,6 +475,10 @@ impl<'a> Prover<'a> {
             Some(Some(NodeEnum::SelectStmt(select))) => Some(select),
             _ => None,
         };
+        let level = source.map(|select| self.select(select));
+        if source.is_none() && insert.select_stmt.is_some() {
+            self.unproved(Reason::Unfamiliar);
+        }
         if let Some(Entry::Sharded(table)) = self.entry(target) {
             let no_value = || Reason::NoValue(target.relname.clone(), table.key.to_string());
             let place = if insert.cols.is_empty() {
@@ -425,31 +486,27 @@ impl<'a> Prover<'a> {
             } else {
                 insert.cols.iter().position(|column| assigns(column, &table.key))
             };
-            let rows = source.filter(|select| !select.values_lists.is_empty());
-            let values = place.zip(rows).and_then(|(place, rows)| {
+            let values = place.zip(source.zip(level.as_ref())).and_then(|(place, (rows, level))| {
                 let of_row = |row: &Node| match &row.node {
                     Some(NodeEnum::List(list)) => source_of(list.items.get(place)?),
                     _ => None,
                 };
-                rows.values_lists.iter().map(of_row).collect::<Option<Vec<_>>>()
+                match rows.values_lists.is_empty() {
+                    true => self.output(rows, level, place, table.key_type),
+                    false => rows.values_lists.iter().map(of_row).collect(),
+                }
             });
             match values.filter(|values| !values.is_empty()) {
                 Some(values) => {
                     self.compare(table.key_type, &values);
                     self.needs.push(Need { table: table.clone(), values, stored: true });
                 }
-                // The key of rows that a query gives is not followed.
                 None => self.unproved(no_value()),
             }
             let changes = insert.on_conflict_clause.as_ref().map(|conflict| &conflict.target_list);
             if changes.is_some_and(|changes| changes.iter().any(|item| assigns(item, &table.key))) {
                 self.unproved(Reason::KeyChanges(target.relname.clone(), table.key.to_string()));
             }
-        }
-        if let Some(select) = source {
-            self.select(select);
-        } else if insert.select_stmt.is_some() {
-            self.unproved(Reason::Unfamiliar);
         }
         let mut parts = vec![returning(insert.returning_clause.as_ref())];
         let mut filters = Vec::new();
@@ -475,14 +532,14 @@ impl<'a> Prover<'a> {
     /// Notes values that are compared with a key of this type.
     fn compare(&mut self, key: KeyType, values: &[Source]) {
         for value in values {
-            if let Source::Parameter { number, cast, .. } = value {
+            if let Source::Parameter { number, cast, .. } = value.scalar() {
                 self.compared.push((*number, key, cast.is_some()));
             }
         }
     }
 
     /// The relations of one FROM with the conditions on them, and the other parts of their query.
-    fn level(&mut self, target: Option<&RangeVar>, from: &[Node], filter: Option<&Node>, parts: &[&[Node]]) {
+    fn level(&mut self, target: Option<&RangeVar>, from: &[Node], filter: Option<&Node>, parts: &[&[Node]]) -> Level {
         let (mut level, mut collected) = (Level::default(), Collected::default());
         if let Some(target) = target {
             self.relation(&mut level, target, true);
@@ -524,13 +581,13 @@ impl<'a> Prover<'a> {
         for part in parts {
             self.nodes(part);
         }
-        self.levels.pop();
+        self.levels.pop().unwrap_or_default()
     }
 
     fn relation(&mut self, level: &mut Level, relation: &RangeVar, is_target: bool) {
         let alias = relation.alias.as_ref();
         let name = alias.map_or(&relation.relname, |alias| &alias.aliasname).clone();
-        let mut item = Item { name, table: None, values: None, plain: alias.is_none() };
+        let mut item = Item { name, table: None, values: None, plain: alias.is_none(), unnested: Vec::new() };
         if is_target || !self.is_cte(relation) {
             let meant = self.catalog.relations(schema_of(relation), &relation.relname).count();
             match self.entry(relation) {
@@ -564,7 +621,7 @@ impl<'a> Prover<'a> {
                     None => self.unproved(Reason::Unfamiliar),
                 }
                 let name = sub.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default();
-                level.items.push(Item { name, table: None, values: None, plain: false });
+                level.items.push(Item { name, table: None, values: None, plain: false, unnested: Vec::new() });
             }
             Some(NodeEnum::RangeFunction(range)) => {
                 for function in &range.functions {
@@ -577,7 +634,8 @@ impl<'a> Prover<'a> {
                     }
                 }
                 let name = range.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default();
-                level.items.push(Item { name, table: None, values: None, plain: false });
+                let unnested = unnested(range);
+                level.items.push(Item { name, table: None, values: None, plain: false, unnested });
             }
             _ => self.unproved(Reason::Unfamiliar),
         }
@@ -646,7 +704,7 @@ impl<'a> Prover<'a> {
             | NodeEnum::String(_)
             | NodeEnum::Integer(_) => (),
             NodeEnum::ParamRef(parameter) => self.uses.extend(usize::try_from(parameter.number)),
-            NodeEnum::SqlvalueFunction(_) => (),
+            NodeEnum::SqlvalueFunction(_) => self.is_free = false,
             NodeEnum::AIndirection(indirection) => {
                 self.maybe(indirection.arg.as_deref());
                 self.nodes(&indirection.indirection);
@@ -728,6 +786,9 @@ impl<'a> Prover<'a> {
             function.volatility == classify::catalog::Volatility::Immutable
                 || stable && !classify::server_state::function(name) && (!volatile || builtin::reads(name))
         });
+        let immutable =
+            |function: &classify::catalog::Function| function.volatility == classify::catalog::Volatility::Immutable;
+        self.is_free &= self.catalog.function(schema, name).is_some_and(|function| immutable(&function));
         if !same {
             self.unproved(Reason::Function(parts.join(".")));
         }
@@ -806,7 +867,12 @@ impl<'a> Prover<'a> {
                 _ => self.equal(level, left, right, of),
             },
             AExprKind::AexprIn | AExprKind::AexprOpAny => {
-                let Some(items) = listed() else { return };
+                let Some(items) = listed() else {
+                    if let (Some(array), Keys::Here(here)) = (array_of(right), self.keys(level, left, of.within)) {
+                        self.restrict(level, &here, of.side, vec![array]);
+                    }
+                    return;
+                };
                 let Some(NodeEnum::RowExpr(row)) = &left.node else {
                     return self.one_of(level, left, &items.iter().collect::<Vec<_>>(), of);
                 };
@@ -849,6 +915,10 @@ impl<'a> Prover<'a> {
     /// Restricts keys to values, if these are literals and parameters.
     fn values(&mut self, level: &mut Level, keys: &[usize], side: Side, values: &[&Node]) {
         let Some(values) = values.iter().map(|value| source_of(value)).collect::<Option<Vec<_>>>() else { return };
+        self.restrict(level, keys, side, values);
+    }
+
+    fn restrict(&mut self, level: &mut Level, keys: &[usize], side: Side, values: Vec<Source>) {
         let key_type = keys.first().and_then(|&key| level.key_type(key));
         if let Some(key) = key_type.filter(|_| !values.is_empty()) {
             self.compare(key, &values);
@@ -910,6 +980,23 @@ enum Keys {
 impl Level {
     fn key_type(&self, place: usize) -> Option<KeyType> {
         self.items.get(place)?.table.as_ref().map(|table| table.key_type)
+    }
+
+    /// The values of the key at a place, if it is of this type.
+    fn values(&self, place: usize, key: KeyType) -> Option<Vec<Source>> {
+        self.items.get(place)?.values.clone().filter(|_| self.key_type(place) == Some(key))
+    }
+
+    /// The elements of a column that an `unnest` makes.
+    fn elements(&self, fields: &[&str]) -> Option<Source> {
+        let (qualifier, name) = match fields {
+            [name] if self.items.len() == 1 => (None, name),
+            [qualifier, name] => (Some(qualifier), name),
+            _ => return None,
+        };
+        let mut items = self.items.iter().filter(|item| qualifier.is_none_or(|known| known == &item.name));
+        let item = items.next().filter(|_| items.next().is_none())?;
+        item.unnested.iter().find(|(known, _)| known == name)?.1.clone()
     }
 
     /// Whether keys are all of one type.
@@ -998,6 +1085,66 @@ fn source_of(node: &Node) -> Option<Source> {
         }
         _ => None,
     }
+}
+
+/// The elements of an expression that is an array: a literal, a parameter, or one of these with a cast.
+fn array_of(node: &Node) -> Option<Source> {
+    let array = match node.node.as_ref()? {
+        NodeEnum::TypeCast(cast) => {
+            let name = cast.type_name.as_ref().filter(|name| !name.array_bounds.is_empty())?;
+            let given = type_of(&TypeName { array_bounds: Vec::new(), ..name.clone() })?;
+            let inner = cast.arg.as_deref()?;
+            match source_of(inner).or_else(|| array_of(inner))? {
+                Source::Untyped(text) => Source::Typed(given, text),
+                Source::Parameter { number, cast: None, certain } => {
+                    Source::Parameter { number, cast: Some(given), certain }
+                }
+                Source::Elements(array) if array.cast() == Some(given) => *array,
+                _ => return None,
+            }
+        }
+        _ => match source_of(node)? {
+            array @ (Source::Untyped(_) | Source::Parameter { cast: None, .. }) => array,
+            _ => return None,
+        },
+    };
+    Some(Source::Elements(Box::new(array)))
+}
+
+fn is_unnest(call: &FuncCall) -> bool {
+    matches!(names_of(&call.funcname).as_slice(), ["unnest"] | ["pg_catalog", "unnest"])
+}
+
+/// Whether an expression is all columns of a query, or of a relation.
+fn is_star(node: &Node) -> bool {
+    let Some(NodeEnum::ColumnRef(column)) = &node.node else { return false };
+    matches!(column.fields.last().and_then(|field| field.node.as_ref()), Some(NodeEnum::AStar(_)))
+}
+
+/// Whether an item of FROM has no outer join.
+fn is_inner(item: &Node) -> bool {
+    match &item.node {
+        Some(NodeEnum::JoinExpr(join)) => {
+            let sides = [&join.larg, &join.rarg];
+            join.jointype() == JoinType::JoinInner && sides.into_iter().flatten().all(|side| is_inner(side))
+        }
+        _ => true,
+    }
+}
+
+/// The columns of an `unnest` of arrays in FROM.
+fn unnested(range: &RangeFunction) -> Vec<(String, Option<Source>)> {
+    let function = match range.functions.as_slice() {
+        [Node { node: Some(NodeEnum::List(list)) }] => list.items.first().and_then(|node| node.node.as_ref()),
+        _ => None,
+    };
+    let Some(NodeEnum::FuncCall(call)) = function else { return Vec::new() };
+    if !is_unnest(call) {
+        return Vec::new();
+    }
+    let names = range.alias.as_ref().map(|alias| names_of(&alias.colnames)).unwrap_or_default();
+    let name = |place: usize| names.get(place).map(|&name| name.to_owned()).unwrap_or_default();
+    call.args.iter().enumerate().map(|(place, array)| (name(place), array_of(array))).collect()
 }
 
 fn literal(constant: &AConst) -> Option<Source> {

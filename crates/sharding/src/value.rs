@@ -1,5 +1,6 @@
 //! The values of keys: literals and parameters, and their slots.
 
+use crate::arrays;
 use crate::hash;
 use crate::map::{KeyType, Table};
 
@@ -21,6 +22,8 @@ pub enum Source {
         /// Whether its type is that of its cast, or of the key, if the client declares none.
         certain: bool,
     },
+    /// The elements of an array. Its own source has the type of the elements.
+    Elements(Box<Source>),
 }
 
 /// The parameters of one execution.
@@ -55,23 +58,95 @@ impl Parameters for Literals {
 }
 
 impl Source {
-    /// The shard of the row with this key, by its number in the map; none if that is not certain.
-    pub fn shard(&self, table: &Table, parameters: &impl Parameters) -> Option<usize> {
-        let hash = self.hash(table.key_type, parameters)?;
-        let slot = hash::slot(hash, table.slots.len() as u64);
-        table.slots.get(usize::try_from(slot).ok()?).copied()
+    /// Tells the shard of each row with one of these values as its key; `stored`: of each row that is stored with it. None
+    /// if that is not certain.
+    pub fn shards(
+        &self,
+        table: &Table,
+        stored: bool,
+        parameters: &impl Parameters,
+        tell: &mut impl FnMut(usize),
+    ) -> Option<()> {
+        let mut of_hash = |hash: u64| {
+            let slot = hash::slot(hash, table.slots.len() as u64);
+            tell(table.slots.get(usize::try_from(slot).ok()?).copied()?);
+            Some(())
+        };
+        let Self::Elements(array) = self else {
+            let cut = stored && table.cuts_blanks && self.ends_blank(parameters);
+            return of_hash(if cut { None } else { self.hash(table.key_type, parameters) }?);
+        };
+        let (binary, value) = array.array(table.key_type, parameters)?;
+        for element in arrays::elements(binary, value)? {
+            match element {
+                Some(element) if stored && table.cuts_blanks && element.ends_with(b" ") => return None,
+                Some(element) => of_hash(of_value(table.key_type, binary, &element, parameters.is_utf8())?)?,
+                // It is equal to nothing.
+                None if !stored => (),
+                None => return None,
+            }
+        }
+        Some(())
     }
 
-    /// The shard of a row that is stored with this key.
-    pub fn stored_shard(&self, table: &Table, parameters: &impl Parameters) -> Option<usize> {
-        let ends_blank = match self {
+    /// The type that a cast gives to it.
+    pub fn cast(&self) -> Option<KeyType> {
+        match self {
+            Self::Typed(given, _) => Some(*given),
+            Self::Parameter { cast, .. } => *cast,
+            _ => None,
+        }
+    }
+
+    /// Itself; of the elements of an array, the array.
+    pub fn scalar(&self) -> &Self {
+        if let Self::Elements(array) = self { array } else { self }
+    }
+
+    /// As [`Self::scalar`].
+    pub fn scalar_mut(&mut self) -> &mut Self {
+        if let Self::Elements(array) = self { array } else { self }
+    }
+
+    /// Whether a text ends with a blank, which may be left out where it is stored.
+    fn ends_blank(&self, parameters: &impl Parameters) -> bool {
+        match self {
             Self::Integer(_) => false,
             Self::Untyped(text) | Self::Typed(_, text) => text.ends_with(' '),
             Self::Parameter { number, .. } => {
                 parameters.value(*number).is_some_and(|(_, value)| value.is_some_and(|value| value.ends_with(b" ")))
             }
+            Self::Elements(_) => true,
+        }
+    }
+
+    /// The value of an array whose elements are of this type, and whether it is in binary format.
+    fn array<'p>(&'p self, key: KeyType, parameters: &'p impl Parameters) -> Option<(bool, &'p [u8])> {
+        match self {
+            Self::Untyped(text) => Some((false, text.as_bytes())),
+            Self::Typed(given, text) => (*given == key).then_some((false, text.as_bytes())),
+            Self::Parameter { .. } => self.parameter(key, parameters, arrays::element_of),
+            Self::Integer(_) | Self::Elements(_) => None,
+        }
+    }
+
+    /// The value of a parameter of a key's type; `read` is the type that an OID means.
+    fn parameter<'p>(
+        &self,
+        key: KeyType,
+        parameters: &'p impl Parameters,
+        read: impl Fn(u32) -> Option<KeyType>,
+    ) -> Option<(bool, &'p [u8])> {
+        let Self::Parameter { number, cast, certain } = self else { return None };
+        let given = match (parameters.declared(*number), cast) {
+            // The server takes the type of what the parameter is compared with, or of its cast.
+            (0, _) if !certain => return None,
+            (0, cast) => cast.unwrap_or(key),
+            (declared, None) => read(declared)?,
+            (declared, Some(cast)) => read(declared).filter(|given| given == cast)?,
         };
-        if table.cuts_blanks && ends_blank { None } else { self.shard(table, parameters) }
+        let (binary, value) = parameters.value(*number)?;
+        Some((binary, value.filter(|_| given == key)?))
     }
 
     fn hash(&self, key: KeyType, parameters: &impl Parameters) -> Option<u64> {
@@ -80,29 +155,22 @@ impl Source {
             Self::Untyped(text) => of_text(key, text.as_bytes(), parameters.is_utf8()),
             Self::Typed(given, text) if *given == key => of_text(key, text.as_bytes(), parameters.is_utf8()),
             Self::Typed(..) => None,
-            Self::Parameter { number, cast, certain } => {
-                let declared = parameters.declared(*number);
-                let given = match (declared, cast) {
-                    // The server takes the type of what the parameter is compared with, or of its cast.
-                    (0, _) if !certain => return None,
-                    (0, cast) => cast.unwrap_or(key),
-                    (declared, None) => of_oid(declared)?,
-                    (declared, Some(cast)) => of_oid(declared).filter(|given| given == cast)?,
-                };
-                let (binary, value) = parameters.value(*number)?;
-                let value = value.filter(|_| given == key)?;
-                if binary {
-                    of_binary(key, value, parameters.is_utf8())
-                } else {
-                    of_text(key, value, parameters.is_utf8())
-                }
+            Self::Parameter { .. } => {
+                let (binary, value) = self.parameter(key, parameters, of_oid)?;
+                of_value(key, binary, value, parameters.is_utf8())
             }
+            Self::Elements(_) => None,
         }
     }
 }
 
+/// The hash of a value in one of the formats.
+fn of_value(key: KeyType, binary: bool, value: &[u8], is_utf8: bool) -> Option<u64> {
+    if binary { of_binary(key, value, is_utf8) } else { of_text(key, value, is_utf8) }
+}
+
 /// The type of this OID, if keys are compared with it as with their own.
-fn of_oid(oid: u32) -> Option<KeyType> {
+pub fn of_oid(oid: u32) -> Option<KeyType> {
     Some(match oid {
         20 | 21 | 23 => KeyType::Integer,
         25 | 1043 => KeyType::Text,

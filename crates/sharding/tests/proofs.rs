@@ -15,6 +15,13 @@ fn table(key_type: KeyType) -> Table {
     Table { name: "t".into(), key: "k".into(), key_type, cuts_blanks: false, place: 0, slots: (0..SLOTS).collect() }
 }
 
+/// The shard of a value of a key of this type.
+fn shard(source: &Source, key: KeyType, parameters: &Literals) -> Option<usize> {
+    let mut found = None;
+    source.shards(&table(key), false, parameters, &mut |shard| found = Some(shard))?;
+    found
+}
+
 #[test]
 fn slots_are_those_of_postgresql() {
     let utf8 = Literals { is_utf8: true };
@@ -45,7 +52,7 @@ fn slots_are_those_of_postgresql() {
         (KeyType::Timestamp, "1969-12-31 23:59:59.000001", 20),
     ] {
         let source = Source::Untyped(text.to_owned());
-        assert_eq!(source.shard(&table(key), &utf8), Some(slot), "{key:?} {text}");
+        assert_eq!(shard(&source, key, &utf8), Some(slot), "{key:?} {text}");
     }
     for (key, text) in [
         (KeyType::Integer, "5.0"),
@@ -63,11 +70,11 @@ fn slots_are_those_of_postgresql() {
         (KeyType::Timestamp, "now"),
         (KeyType::TimestampTz, "2026-11-29 12:34:56"),
     ] {
-        assert_eq!(Source::Untyped(text.to_owned()).shard(&table(key), &utf8), None, "{key:?} {text}");
+        assert_eq!(shard(&Source::Untyped(text.to_owned()), key, &utf8), None, "{key:?} {text}");
     }
     let latin = Literals { is_utf8: false };
-    assert_eq!(Source::Untyped("häßlich".to_owned()).shard(&table(KeyType::Text), &latin), None);
-    assert_eq!(Source::Untyped("hello".to_owned()).shard(&table(KeyType::Text), &latin), Some(20));
+    assert_eq!(shard(&Source::Untyped("häßlich".to_owned()), KeyType::Text, &latin), None);
+    assert_eq!(shard(&Source::Untyped("hello".to_owned()), KeyType::Text, &latin), Some(20));
 }
 
 /// Tables a and b with the key k, an integer; d with a date; r on all shards; `local` and a view on the hub alone.
@@ -86,7 +93,8 @@ fn known() -> (Map, Catalog) {
     catalog.push(["relation", "other", "two", "plain", ""]);
     catalog.push(["relation", "public", "inner_view", "plain", " SELECT a.k, a.v FROM a;"]);
     catalog.push(["relation", "public", "upon", "plain", " SELECT inner_view.k, inner_view.v FROM inner_view;"]);
-    for (name, flag) in [("lower", "i"), ("count", "i"), ("now", "s"), ("random", "v"), ("nextval", "v"), ("sum", "i")]
+    for (name, flag) in
+        [("lower", "i"), ("count", "i"), ("unnest", "i"), ("now", "s"), ("random", "v"), ("nextval", "v"), ("sum", "i")]
     {
         catalog.push(["function", "pg_catalog", name, flag, ""]);
     }
@@ -217,6 +225,17 @@ fn statements_are_proved_by_their_keys() {
         "SELECT * FROM a WHERE k = 42 UNION ALL SELECT * FROM b WHERE k = 42",
         "INSERT INTO a VALUES (42, 'x')",
         "INSERT INTO a (v, k) VALUES ('x', 42), ('y', 42) ON CONFLICT (k) DO UPDATE SET v = excluded.v RETURNING *",
+        "INSERT INTO a SELECT 42, 'x'",
+        "INSERT INTO a (v, k) SELECT v, k FROM b WHERE k = 42",
+        "INSERT INTO a (v, k) SELECT x.v, y.k FROM a x JOIN b y USING (k) WHERE x.k = 42",
+        "INSERT INTO a SELECT * FROM a WHERE k = 42",
+        "INSERT INTO a SELECT * FROM unnest('{42,42}'::bigint[], '{x,y}'::text[])",
+        "INSERT INTO a (v, k) SELECT u.v, u.k FROM unnest('{x,y}'::text[], '{42,42}'::bigint[]) AS u (v, k)",
+        "INSERT INTO a SELECT * FROM unnest(('{42,42}'::int2[])::bigint[])",
+        "INSERT INTO a SELECT unnest(('{42,42}')::bigint[]), 1",
+        "SELECT * FROM a WHERE k = ANY ('{42,NULL, 42 ,\"42\"}')",
+        "SELECT * FROM a WHERE k = ANY ('{{42},{42}}'::bigint[])",
+        "DELETE FROM a WHERE k = ANY ('{42}') AND k = 42",
         "UPDATE a SET v = lower(v) WHERE k = 42 RETURNING v",
         "UPDATE a SET v = b.v FROM b WHERE a.k = b.k AND b.k = 42",
         "DELETE FROM a USING b WHERE a.k = 42 AND b.k = a.k",
@@ -300,7 +319,31 @@ fn what_is_not_proved_says_why() {
         ("INSERT INTO a (k) VALUES (DEFAULT)", "refused: NoValue(\"a\", \"k\")".to_owned()),
         ("INSERT INTO a (k) VALUES (41 + 1)", "refused: NoValue(\"a\", \"k\")".to_owned()),
         ("INSERT INTO a DEFAULT VALUES", "refused: NoValue(\"a\", \"k\")".to_owned()),
-        ("INSERT INTO a SELECT * FROM a WHERE k = 42", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        (
+            "INSERT INTO a SELECT * FROM a LEFT JOIN b ON b.k = a.k WHERE a.k = 42",
+            "refused: NoValue(\"a\", \"k\")".to_owned(),
+        ),
+        (
+            "INSERT INTO a SELECT b.k FROM a LEFT JOIN b ON b.k = a.k WHERE a.k = 42",
+            "refused: NoValue(\"a\", \"k\")".to_owned(),
+        ),
+        ("INSERT INTO a SELECT k FROM a WHERE k = 42 GROUP BY ROLLUP (k)", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a SELECT v FROM a WHERE k = 42", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        (
+            "INSERT INTO a SELECT k FROM a WHERE k = 42 UNION SELECT k FROM a WHERE k = 42",
+            "refused: NoValue(\"a\", \"k\")".to_owned(),
+        ),
+        ("INSERT INTO z SELECT k FROM d WHERE k = '2026-11-29'", "refused: NoValue(\"z\", \"k\")".to_owned()),
+        ("INSERT INTO a SELECT * FROM a", "refused: NoKey(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a SELECT unnest(ARRAY[v]) FROM a WHERE k = 42", "refused: NoValue(\"a\", \"k\")".to_owned()),
+        ("INSERT INTO a SELECT * FROM unnest('{42,NULL}'::bigint[])", "refused: Value".to_owned()),
+        ("INSERT INTO a SELECT * FROM unnest('{42,1}'::bigint[])", "refused: Several".to_owned()),
+        ("SELECT * FROM a WHERE k = ANY ('{42,1}')", "Several".to_owned()),
+        ("SELECT * FROM a WHERE k = ANY ('{42,x}')", "Value".to_owned()),
+        ("SELECT * FROM a WHERE k = ANY ('{42}'::text[])", "Value".to_owned()),
+        ("SELECT * FROM a WHERE k <> ANY ('{42}')", no_key("a")),
+        ("SELECT * FROM a WHERE k = ALL ('{42}')", no_key("a")),
+        ("SELECT * FROM a WHERE k = ANY ('{}')", "hub".to_owned()),
         ("INSERT INTO a (k) VALUES (1), (42)", "refused: Several".to_owned()),
         ("UPDATE a SET v = 1", "refused: NoKey(\"a\", \"k\")".to_owned()),
         ("UPDATE a SET k = 42 WHERE k = 42", "refused: KeyChanges(\"a\", \"k\")".to_owned()),
@@ -344,11 +387,32 @@ impl Parameters for Given {
     }
 }
 
+/// An array of bigint in binary format.
+fn array(elements: &[Option<i64>]) -> Vec<u8> {
+    let dimensions = i32::from(!elements.is_empty());
+    let mut bytes: Vec<u8> = [dimensions, 1, 20].into_iter().flat_map(i32::to_be_bytes).collect();
+    if dimensions == 1 {
+        bytes.extend([elements.len() as i32, 1].into_iter().flat_map(i32::to_be_bytes));
+    }
+    for element in elements {
+        match element {
+            Some(value) => {
+                bytes.extend(8_i32.to_be_bytes());
+                bytes.extend(value.to_be_bytes());
+            }
+            None => bytes.extend((-1_i32).to_be_bytes()),
+        }
+    }
+    bytes
+}
+
 #[test]
 fn parameters_are_read_by_their_types() {
     let text = |oid: u32, value: &str| (oid, false, Some(value.as_bytes().to_vec()));
     let binary = |oid: u32, value: &[u8]| (oid, true, Some(value.to_vec()));
     let by_key = "SELECT * FROM a WHERE k = $1";
+    let by_any = "SELECT * FROM a WHERE k = ANY ($1)";
+    let unnest = "INSERT INTO a (k, v) SELECT * FROM unnest($1::bigint[], $2::text[])";
     for (sql, parameters, expected) in [
         (by_key, vec![text(0, "42")], "2"),
         (by_key, vec![binary(0, &42_i64.to_be_bytes())], "2"),
@@ -370,6 +434,20 @@ fn parameters_are_read_by_their_types() {
         ("INSERT INTO a (k, v) VALUES ($1, $2)", vec![text(0, "42"), text(0, "x")], "2"),
         ("INSERT INTO a (k, v) VALUES ($1, $1)", vec![text(0, "42")], "refused: Value"),
         ("SELECT * FROM a WHERE k IN ($1, $2)", vec![text(0, "42"), text(0, "1")], "Several"),
+        (by_any, vec![text(0, "{42,42}")], "2"),
+        (by_any, vec![text(1016, "{}")], "hub"),
+        (by_any, vec![text(1016, "{42,1}")], "Several"),
+        (by_any, vec![text(1231, "{42}")], "Value"),
+        (by_any, vec![text(20, "42")], "Value"),
+        (by_any, vec![(1016, false, None)], "Value"),
+        (by_any, vec![binary(1016, &array(&[Some(42), Some(42)]))], "2"),
+        (by_any, vec![binary(0, &array(&[Some(42), None]))], "2"),
+        (by_any, vec![binary(1016, &array(&[Some(42), Some(1)]))], "Several"),
+        (by_any, vec![binary(1016, &array(&[]))], "hub"),
+        (by_any, vec![binary(1016, &array(&[Some(42)])[..30])], "Value"),
+        ("SELECT * FROM a WHERE f = ANY ($1) AND k = ANY ($1)", vec![text(0, "{42}")], "Value"),
+        (unnest, vec![binary(0, &array(&[Some(42), Some(42)])), text(0, "{x,y}")], "2"),
+        (unnest, vec![binary(0, &array(&[Some(42), None])), text(0, "{x,y}")], "refused: Value"),
     ] {
         assert_eq!(route(sql, &Given(parameters)), expected, "{sql}");
     }

@@ -1,6 +1,7 @@
 //! Clients: how they arrive, prove who they are, and what they send.
 
 pub mod accept;
+pub mod begun;
 pub mod challenge;
 pub mod copies;
 pub mod deallocate;

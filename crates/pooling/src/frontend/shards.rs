@@ -7,10 +7,9 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
 use classify::Kind;
-use classify::shape::{Shaper, Token};
+use classify::verdict::Isolation;
 use sharding::{Parameters, Proof, Proved, Reason};
 use wire::backend::{self, Status};
 use wire::frame::HEADER;
@@ -19,6 +18,7 @@ use wire::sqlstate;
 
 use crate::catalog::shard_map::Version;
 use crate::error::Error;
+use crate::frontend::begun::{begins_with_savepoints, steer};
 use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::{messages, statements};
 use crate::model::client::Discard;
@@ -30,8 +30,8 @@ use crate::model::request::Request;
 use crate::model::turn::{Step, Turn};
 use crate::pools::leave;
 use crate::router::fingerprints::{self, fingerprints_of};
-use crate::router::members;
-use crate::state::client::{Begun, Client};
+use crate::router::{members, unit};
+use crate::state::client::Client;
 use crate::state::server::Server;
 use crate::state::{Core, Pair, served, size};
 
@@ -115,11 +115,14 @@ struct Judgement {
     shard: Option<usize>,
     hub: Option<Reason>,
     writes: bool,
+    /// Whether a statement may mean something else outside of its transaction.
+    is_bound: bool,
 }
 
 impl Judgement {
     fn add(&mut self, proved: &Proved, sql: &[u8], parameters: &impl Parameters) {
         self.writes |= proved.proof.writes;
+        self.is_bound |= !proved.proof.is_free;
         match proved.shard(sql, parameters) {
             Ok(Some(shard)) if self.shard.is_some_and(|other| other != shard) => {
                 self.hub.get_or_insert(Reason::Several);
@@ -181,6 +184,10 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     // Outside of one a unit is sent as a whole, also on a connection that its client has waited for.
     let server = client.checkout.server().and_then(|server| core.servers.get(server));
     let is_between = server.is_none_or(|server| is_between(client, server));
+    // What has run outside of a transaction is answered before anything else runs in it.
+    if client.route.begun.as_ref().is_some_and(|begun| begun.outside) && !is_between && !client.input.unsynced {
+        return Some(Step::Stop);
+    }
     let unit = match judged(input) {
         Ok(unit) if !has_own || is_between => Some(unit),
         Err(Unread::More) if !has_own => return Some(Step::More),
@@ -195,11 +202,9 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     }
     let binds = |message: &Message<'_>| matches!(message.said, Said::Query(_) | Said::Bind(_));
     let bound = unit.as_ref().map_or(usize::MAX, |unit| unit.messages.iter().filter(|message| binds(message)).count());
-    // Of the messages before a Flush only the first is read.
-    let is_first = unit.as_ref().is_some_and(|unit| unit.messages.len() == 1);
-    if lends
-        && matches!(tag, tag::PARSE | tag::BIND)
-        && (bound == 1 || is_first)
+    if let Some(unit) = unit.as_ref().filter(|_| lends && matches!(tag, tag::PARSE | tag::BIND))
+        // Of the messages before a Flush only the first is read.
+        && (bound == 1 || unit.messages.len() == 1 || only_steers(core, key, home, unit, &version))
         && let Some(step) = answer_begin(core, key, home, input)
     {
         return Some(step);
@@ -208,17 +213,17 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let held = held_by(core, key, home);
     let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, &version);
     let judgement = unit.as_ref().map_or_else(Judgement::default, judge);
-    let client = core.clients.get_mut(key)?;
-    if client.route.begun.as_ref().is_some_and(|begun| begun.has_failed) {
+    let (uses, runs) = (runs, runs && !runs_outside(core, key, home, unit.as_ref(), &judgement));
+    if has_failed(core, key, home, unit.as_ref()) {
         return Some(refuse(core, key, (tag, input), Error::TransactionFailed));
     }
-    if let Some(begun) = client.route.begun.as_mut().filter(|_| !has_own) {
+    if let Some(begun) = core.clients.get_mut(key)?.route.begun.as_mut().filter(|_| !has_own) {
         begun.is_due = runs;
     }
     match judgement.target(core.pools.get(home)?.cluster_of.multi_shard_writes) {
         Ok(target) if has_own => stays(core, key, (home, &version), target, runs, (tag, input)),
         Ok((target, _)) => {
-            let step = goes(core, key, (home, &version), &target, runs);
+            let step = goes(core, key, (home, &version), &target, uses);
             if step.is_none() {
                 tell_route(core, key, home, &version, &target);
             }
@@ -226,6 +231,74 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
         }
         Err(reason) => Some(refuse_unproved(core, key, home, (tag, input), &reason)),
     }
+}
+
+/// Whether a unit runs statements that begin and steer a transaction, and reads that do not decide where it is.
+fn only_steers(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, version: &Version) -> bool {
+    let judgement = judge(core, key, (home, Held::Not), unit, version);
+    if judgement.writes || judgement.shard.is_some() {
+        return false;
+    }
+    let steers = |kind: &Kind| {
+        matches!(kind, Kind::Begin(_) | Kind::Savepoint(_) | Kind::Release(_) | Kind::RollbackTo(_) | Kind::Read)
+    };
+    let runs = unit::runs(core, key, home, unit);
+    runs.is_ok_and(|runs| runs.iter().all(|fingerprint| steers(&fingerprint.verdict.kind)))
+}
+
+/// Whether a unit is refused since its transaction, which no server has, has failed: if it is not to prepare what ends that.
+fn has_failed(core: &mut Core, key: ClientKey, home: PoolKey, unit: Option<&Unit<'_>>) -> bool {
+    let begun = core.clients.get(key).and_then(|client| client.route.begun.as_ref());
+    if !begun.is_some_and(|begun| begun.has_failed) {
+        return false;
+    }
+    let ends = |fingerprint: &Rc<Fingerprint>| {
+        matches!(fingerprint.verdict.kind, Kind::Commit { .. } | Kind::Rollback { .. } | Kind::RollbackTo(_))
+    };
+    let prepares =
+        |unit: &Unit<'_>| !unit.messages.iter().any(|message| matches!(message.said, Said::Query(_) | Said::Bind(_)));
+    !unit
+        .is_some_and(|unit| prepares(unit) && unit::runs(core, key, home, unit).is_ok_and(|runs| runs.iter().all(ends)))
+}
+
+/// Whether a unit runs outside of the client's transaction, which no server has yet; its later messages do so, too.
+fn runs_outside(
+    core: &mut Core,
+    key: ClientKey,
+    home: PoolKey,
+    unit: Option<&Unit<'_>>,
+    judgement: &Judgement,
+) -> bool {
+    let outside = unit.is_some_and(|unit| is_free(core, key, home, unit, judgement));
+    if let Some(begun) = core.clients.get_mut(key).and_then(|client| client.route.begun.as_mut()) {
+        begun.outside = outside;
+    }
+    outside
+}
+
+/// Whether a unit is a read of the hub that has the same answer outside of the client's transaction, which no server has
+/// yet: so it does not decide where that is.
+fn is_free(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, judgement: &Judgement) -> bool {
+    let Some(client) = core.clients.get(key) else { return false };
+    let reads_committed = |isolation: Option<Isolation>| match isolation {
+        None => client.session.sets.get("default_transaction_isolation").is_none(),
+        Some(level) => matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted),
+    };
+    let free = client.route.begun.as_ref().is_some_and(|begun| reads_committed(begun.modes.isolation));
+    let is_whole = matches!(unit.messages.last().map(|message| message.said), Some(Said::Query(_) | Said::Sync));
+    // The messages of a unit come one by one when its first has been sent.
+    if client.input.unsynced && client.route.begun.as_ref().is_some_and(|begun| begun.outside) {
+        return true;
+    }
+    if !free || !is_whole || judgement.is_bound || judgement.writes || judgement.shard.is_some() {
+        return false;
+    }
+    let is_read = |fingerprint: &Rc<Fingerprint>| match fingerprint.verdict.kind {
+        Kind::Read => fingerprint.is_read() && !fingerprint.verdict.pins.any() && !fingerprint.verdict.opaque,
+        Kind::Deallocate(_) => true,
+        _ => false,
+    };
+    unit::runs(core, key, home, unit).is_ok_and(|runs| runs.iter().all(is_read))
 }
 
 /// Where the client's transaction is.
@@ -423,24 +496,20 @@ fn answer_ourselves(
     }
     let fingerprint = fingerprint(core, key, home, sql)?;
     let client = core.clients.get_mut(key)?;
-    if fingerprint.verdict.statements != 1 || !client.has_no_server() {
+    if !client.has_no_server() {
         return None;
     }
-    let word = match (&fingerprint.verdict.kind, &client.route.begun) {
-        (Kind::Begin(_), None) => {
-            begin(client, sql, core.now);
-            begun_by(sql)
-        }
-        (Kind::Commit { chain: false }, Some(begun)) if !begun.has_failed => "COMMIT",
-        (Kind::Commit { chain: false } | Kind::Rollback { chain: false }, Some(_)) => "ROLLBACK",
-        _ => return None,
-    };
-    if matches!(fingerprint.verdict.kind, Kind::Commit { .. } | Kind::Rollback { .. }) {
-        (client.route.begun, client.times.transaction_since) = (None, None);
+    let savepoints = begins_with_savepoints(&fingerprint.verdict);
+    if fingerprint.verdict.statements != 1 && savepoints.is_none() {
+        return None;
     }
+    let word = steer(client, &fingerprint.verdict, sql, (core.now, &core.parameters.tracked))?;
     // As in PostgreSQL, a Query ends the unnamed statement.
     client.prepared.unnamed = None;
     backend::write_command_complete(client.io.out(), word);
+    for _ in savepoints.iter().flatten() {
+        backend::write_command_complete(client.io.out(), "SAVEPOINT");
+    }
     let status = client.route.status();
     backend::write_ready_for_query(client.io.out(), status);
     core.schedule.unflushed.push(Turn::Client(key));
@@ -497,29 +566,11 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     core.schedule.unflushed.push(Turn::Client(key));
 }
 
-/// The tag of the command that begins a transaction.
-fn begun_by(sql: &[u8]) -> &'static str {
-    let mut first = None;
-    let told = Shaper::default().lex(sql, true, |token, from, to| {
-        if token == Token::Word && first.is_none() {
-            first = sql.get(from..to);
-        }
-    });
-    let starts = told.is_ok() && first.is_some_and(|word| word.eq_ignore_ascii_case(b"start"));
-    if starts { "START TRANSACTION" } else { "BEGIN" }
-}
-
-fn begin(client: &mut Client, sql: &[u8], now: Instant) {
-    let sql = String::from_utf8_lossy(sql).into_owned();
-    client.route.begun = Some(Begun { sql, is_due: false, has_failed: false });
-    client.times.transaction_since = Some(now);
-}
-
-/// Answers a BEGIN of the extended protocol that stands before statements which the unit only prepares, or before a
-/// Flush: where they run is known later.
+/// Answers a statement of the extended protocol that steers a transaction which no server has: a BEGIN also where it stands
+/// before statements which the unit only prepares, or before a Flush. Where they run is known later.
 fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) -> Option<Step> {
     let client = core.clients.get(key)?;
-    if client.route.begun.is_some() || !client.has_no_server() {
+    if !client.has_no_server() {
         return None;
     }
     let (mut at, mut sql, mut parsed, mut described, mut bound) = (0, None, false, false, false);
@@ -541,11 +592,14 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
     }
     let sql = sql?;
     let fingerprint = fingerprint(core, key, home, &sql)?;
-    if fingerprint.verdict.statements != 1 || !matches!(fingerprint.verdict.kind, Kind::Begin(_)) {
+    let client = core.clients.get_mut(key)?;
+    if fingerprint.verdict.statements != 1 {
         return None;
     }
-    let client = core.clients.get_mut(key)?;
-    begin(client, &sql, core.now);
+    let word = steer(client, &fingerprint.verdict, &sql, (core.now, &core.parameters.tracked))?;
+    if let Some(begun) = &mut client.route.begun {
+        begun.outside = false;
+    }
     client.input.unsynced = true;
     if parsed {
         client.prepared.unnamed = None;
@@ -558,7 +612,7 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
     ] {
         tag.into_iter().for_each(|tag| backend::write_empty(out, tag));
     }
-    backend::write_command_complete(out, begun_by(&sql));
+    backend::write_command_complete(out, word);
     core.schedule.unflushed.push(Turn::Client(key));
     Some(Step::Took(at))
 }

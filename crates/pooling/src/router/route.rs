@@ -19,7 +19,7 @@ use crate::router::choose::{self, Sort, serves, want};
 use crate::router::members;
 use crate::router::unit::{self, Front};
 use crate::state::Core;
-use crate::state::client::Client;
+use crate::state::client::{Begun, Client};
 
 /// Finds a server for the unit at the front of a client's input, if its database is on a cluster; gives that unit. The
 /// error is the next step for the input where none has been found.
@@ -70,6 +70,9 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
         }
     };
     let client = core.clients.get(key)?;
+    // What follows in a transaction may write, or has to see what it sees.
+    let writes = |begun: &Begun| begun.modes.read_only != Some(true);
+    let sort = Sort { read: sort.read && !client.route.begun.as_ref().is_some_and(writes), ..sort };
     let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
     let view = core.router.clusters.get(cluster)?;
     // A client that names the server for its reads has chosen what to see.

@@ -4,6 +4,8 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::Instant;
 
+use classify::verdict::Modes;
+
 use crate::model::channels::Ears;
 use crate::model::checkout::Checkout;
 use crate::model::client::{Discard, Input, Prepared, Session};
@@ -117,10 +119,16 @@ pub struct Route {
 /// A transaction of which no server knows yet: the pooler has answered its BEGIN.
 #[derive(Debug)]
 pub struct Begun {
-    /// The BEGIN.
+    /// The BEGIN, and what steers the transaction and was answered since.
     pub sql: String,
+    /// The modes that it names.
+    pub modes: Modes,
+    /// Its savepoints.
+    pub savepoints: Vec<String>,
     /// Whether the server gets it when the connection is brought in line.
     pub is_due: bool,
+    /// Whether the unit under way only reads, and runs outside of it.
+    pub outside: bool,
     /// Whether a statement in it was refused, so that the transaction has failed.
     pub has_failed: bool,
 }
