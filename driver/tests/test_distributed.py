@@ -305,6 +305,22 @@ def test_columns_become_what_a_training_on_the_server_makes_of_them(
     assert numpy.unique(expected).size > 1
 
 
+@pytest.mark.parametrize("label", ["code", "again", "digits", "level"])
+def test_classes_are_those_of_a_training_on_the_server(train, connection, visits, label):
+    connection.execute("SELECT pgml.delete_project(name) FROM pgml.projects WHERE name IN ('there', 'here')")
+    connection.execute("SET client_min_messages = error")
+    connection.execute(
+        "CREATE OR REPLACE VIEW levels AS SELECT id, age, code, again, (code % 3 * 5)::text AS digits, code % 2 + 0.5 AS level FROM visits"
+    )
+    columns = {"features": ["age"], "split_by": "id", "hyperparams": {"n_estimators": 1, "nthread": 1}}
+    train("there", "levels", label, task="classification", **columns)
+    connection.execute(
+        f"SELECT pgml.train('here', 'classification', '(SELECT age, {label} FROM levels)', %s, 'xgboost')", (label,)
+    )
+    there, here = (described(connection, project)[1] for project in ("there", "here"))
+    assert there == here
+
+
 @pytest.mark.parametrize(
     ("preprocess", "message"),
     [

@@ -475,17 +475,22 @@ def is_feature_type(type_name: str, category: str) -> bool:
 
 
 def description(
-    task: str, label: tuple[str, str], classes: Optional[list[str]], columns: Sequence[Column], steps: Sequence[Step]
+    task: str,
+    label: tuple[str, str, str],
+    classes: Optional[list[str]],
+    columns: Sequence[Column],
+    steps: Sequence[Step],
 ) -> str:
-    """Write the description of a model, in JSON, as `pgml.import_model` finds it in a booster's attribute `pgml`."""
+    """Write the description of a model, in JSON, as `pgml.import_model` finds it in a booster's attribute `pgml`.
+
+    The label has a name, a type and the type's category. A class that is a number is predicted as that, else as its
+    place.
+    """
+    name, type_name, category = label
     values: Optional[list[float]] = None
     if classes is not None:
-        try:
-            values = [float(name) for name in classes]
-        except ValueError:
-            values = [float(place) for place in range(len(classes))]
+        values = [float(text) if category == "N" else float(place) for place, text in enumerate(classes)]
     pipeline = [step.described() for step in steps]
-    name, type_name = label
     return json.dumps({
         "version": 3 if any(column.origins for column in columns) else 2,
         "task": task,

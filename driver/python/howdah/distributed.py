@@ -237,7 +237,7 @@ def train(
         for holder in holders:
             holder.rollback()
         booster = _boost(client, read, kinds, parameters, rounds)
-        said = (y_column_name, table.columns[y_column_name][0])
+        said = (y_column_name, *table.columns[y_column_name])
         booster.set_attr(
             pgml=_features.description(task, said, classes, [column for column, _ in columns], recipe.steps)
         )
