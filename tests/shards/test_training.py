@@ -109,6 +109,34 @@ def test_a_map_that_changes_is_read_again(train, sold, monkeypatch):
     assert len(calls) == 3 and len(train.rows) == ROWS
 
 
+SELLER = r"""
+    CALL howdah_shards.run_on_shards($$
+        CREATE ROLE seller LOGIN PASSWORD 'it''s \ a'; GRANT SELECT ON sales TO seller
+    $$);
+    GRANT INSERT ON pgml.projects TO seller;
+    CREATE USER MAPPING FOR seller SERVER s1 OPTIONS (user 'seller', password 'it''s \ a');
+    CREATE USER MAPPING FOR seller SERVER s2 OPTIONS (user 'seller', password 'it''s \ a');
+    CREATE USER MAPPING FOR seller SERVER s3 OPTIONS (user 'seller', password 'it''s \ a');
+"""
+
+
+def test_workers_log_in_as_the_hub_does(client, sold):
+    login = {"host": "127.0.0.1", "port": sold.hub.port, "database": sold.database, "user": "seller"}
+    login["password"] = r"it's \ a"
+    sold.sql(SELLER)
+    try:
+        # It does not see its own user mappings at first.
+        for grant in ("SELECT 1", "GRANT USAGE ON FOREIGN SERVER s1, s2, s3 TO seller"):
+            sold.sql(grant)
+            made = distributed.train(client, "mine", "sales", "total", features=["visits"], hyperparams=PARAMS, **login)
+            assert made["model_id"] > 0
+    finally:
+        for name in sold.shards:
+            sold.sql(f"DROP USER MAPPING IF EXISTS FOR seller SERVER {name}")
+        for server in [sold.hub, *sold.shards.values()]:
+            server.psql("DROP OWNED BY seller CASCADE; DROP ROLE seller", sold.database)
+
+
 def test_addresses_of_shards_can_be_named(train, sold):
     named = {name: sold.conninfo(server) for name, server in sold.shards.items()}
     train("p", "sales", "total", shards=named)

@@ -57,18 +57,21 @@ _MAP = """
     FROM howdah_shards._slots s JOIN pg_catalog.pg_class c ON c.oid = s.slot_relation
     JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE s.relation = %s ORDER BY s.shard, s.slot
 """
-# How the hub reaches a shard: a connection string, with the login of the role that asks.
-_ADDRESS = """
-    SELECT pg_catalog.string_agg(o.option_name || '=' || pg_catalog.quote_literal(o.option_value), ' ')
+# How the hub reaches a shard: a connection string, with the login of the role that asks, as far as it may see that; and
+# whether that has a password.
+_ADDRESS = r"""
+    SELECT pg_catalog.string_agg(pg_catalog.format('%%s=''%%s''', o.option_name,
+            pg_catalog.replace(pg_catalog.replace(o.option_value, '\', '\\'), '''', '\''')), ' '),
+        pg_catalog.bool_or(o.option_name = 'password')
     FROM (
         SELECT x.* FROM pg_catalog.pg_foreign_server s, pg_catalog.pg_options_to_table(s.srvoptions) x
         WHERE s.srvname = %s
         UNION ALL
         SELECT x.* FROM (
-            SELECT m.umoptions FROM pg_catalog.pg_user_mappings m
+            SELECT coalesce(m.umoptions, ARRAY['user=' || current_user]) AS login FROM pg_catalog.pg_user_mappings m
             WHERE m.srvname = %s AND m.usename IN (current_user, 'public')
             ORDER BY m.usename = current_user DESC LIMIT 1
-        ) m, pg_catalog.pg_options_to_table(m.umoptions) x
+        ) m, pg_catalog.pg_options_to_table(m.login) x
     ) o
     WHERE o.option_name IN ('host', 'hostaddr', 'port', 'dbname', 'user', 'password', 'sslmode', 'sslrootcert',
         'sslcert', 'sslkey', 'connect_timeout')
@@ -179,8 +182,8 @@ def train(
         What is done to columns, as in `pgml.train`: `{"city": {"encode": "target"}, "area": {"impute": "median"}}`.
         Of the roles there are `feature`, `ignore` and `weight`. It is learnt from all rows that are read.
     shards : mapping of str to str, optional
-        How the workers reach the shards, by their names: a `dsn` each. By default as the hub does, with the login of
-        the hub's user mapping.
+        How the workers reach the shards, by their names: a `dsn` each. By default as the hub does, with the role's user
+        mappings there, or `password` where the role may not see theirs.
     deploy : bool, optional
         Whether the model is deployed; None deploys it only if the project has no deployment yet.
     **options
@@ -460,12 +463,14 @@ def _of_shards(
     holders, sources, pieces, rows = [], [], [], 0.0
     own = {name: value for name, value in options.items() if name not in _OF_HUB}
     for place, shard in enumerate(names):
-        dsn = shards.get(shard)
+        dsn, login = shards.get(shard), own
         if dsn is None:
-            ((dsn,),) = connection.execute(_ADDRESS, (shard, shard)).fetchall()
+            ((dsn, has_password),) = connection.execute(_ADDRESS, (shard, shard)).fetchall()
+            if not has_password and "password" in options:
+                login = own | {"password": options["password"]}
         slots = [f"{_quoted(schema)}.{_quoted(slot)}" for _, on, schema, slot in mapped if on == shard]
-        holder = _hold(stack, dsn, own, slots)
-        sources.append(_snapshot(holder, dsn, own))
+        holder = _hold(stack, dsn, login, slots)
+        sources.append(_snapshot(holder, dsn, login))
         holders.append(holder)
         for slot in slots:
             ((_, count, pages, _, _),) = holder.execute(_RELATION, (slot,)).fetchall()
