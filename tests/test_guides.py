@@ -20,11 +20,11 @@ from devkit.server import environment
 
 GUIDES = ROOT / "docs" / "guide"
 TABLES = ROOT / "tests" / "guides"
-# Those of the pooler, the driver and the fleet have tests of their own.
+# Those of the pooler, the driver, the fleet and the shards have tests of their own.
 NAMES = sorted(
     path.stem
     for path in GUIDES.glob("*.md")
-    if "pgml." in path.read_text() and path.stem not in ("python", "fleet", "scale")
+    if "pgml." in path.read_text() and path.stem not in ("python", "fleet", "scale", "sharding")
 )
 BLOCK = re.compile(
     r"^(?P<indent> *)(?P<not_run><!-- not run: .*? -->\n\n?)?```sql\n(?P<sql>.*?)^(?P=indent)```\n"
