@@ -308,8 +308,20 @@ pub enum Error {
     /// The map of shards names one that the configuration does not have among the `shards` of the database.
     #[error("shard \"{0}\" is not among the shards of the database in the pooler's configuration")]
     NoShardEntry(String),
-    /// The hub has not confirmed the map of shards in time, and statements are not sent by an old one.
-    #[error("the map of the shards of database \"{0}\" is not known: its hub has not answered")]
+    /// A client or a comment has chosen a shard that the database does not have.
+    #[error("there is no shard {number}: the database has {shards} shards, from 0 on")]
+    NoShard {
+        /// The number, as it was written.
+        number: String,
+        /// How many there are.
+        shards: usize,
+    },
+    /// A client or a comment has given a sharding key that is no integer.
+    #[error("the sharding key \"{0}\" is no bigint")]
+    ShardingKey(String),
+    /// The hub has not confirmed the map of shards in time, and statements are not sent by an old one; or, without a hub,
+    /// the default shard has not told which tables have a sharding key.
+    #[error("the map of the shards of database \"{0}\" is not known: its hub, or default shard, has not answered")]
     NoShardMap(String),
 
     // Server connections that are lost.
@@ -538,7 +550,7 @@ impl Error {
         IN_FAILED_SQL_TRANSACTION, Client, no: TransactionFailed;
         CONFIG_FILE_ERROR, Administrator, no: NoShardEntry;
         CANNOT_CONNECT_NOW, Server, yes: NoShardMap;
-        INVALID_PARAMETER_VALUE, Client, no: Replication;
+        INVALID_PARAMETER_VALUE, Client, no: Replication NoShard ShardingKey;
         UNTRANSLATABLE_CHARACTER, Client, no: NotificationEncoding;
         IDLE_IN_TRANSACTION_SESSION_TIMEOUT, Limit, no: IdleTransactionTimeout;
         TRANSACTION_TIMEOUT, Limit, no: TransactionTimeout;

@@ -67,7 +67,7 @@ mod tests {
             database: "a b".to_owned(),
             minor: 2,
             age: 9,
-            choices: Choices { role: "auto".to_owned(), ..Choices::default() },
+            choices: Choices { role: "auto".to_owned(), shard: "2".to_owned(), ..Choices::default() },
             values: [vec![pair("TimeZone", "a'b")], vec![pair("TimeZone", "")]],
             sets: [vec![pair("role", "SET ROLE x")], vec![pair("my.a", "SET my.a = 'y'")]],
             prepared: Prepared {

@@ -70,3 +70,51 @@ fn words(chunk: &[u8]) -> [u32; 3] {
 pub fn slot(hash: u64, modulus: u64) -> u64 {
     hash.wrapping_add(0x49a0_f4dd_15e5_a8e3).checked_rem(modulus).unwrap_or(0)
 }
+
+/// How the number of a row's slot follows from its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Function {
+    /// As PostgreSQL chooses a partition by hash.
+    #[default]
+    Postgres,
+    /// PgCat's `sha1`, of integers alone: the last 32 bits of the SHA-1 of the decimal digits.
+    Sha1,
+}
+
+impl Function {
+    /// The hash of an integer.
+    pub fn integer(self, value: i64) -> u64 {
+        match self {
+            Self::Postgres => integer(value),
+            Self::Sha1 => {
+                let digest =
+                    ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, value.to_string().as_bytes());
+                digest.as_ref().last_chunk().map_or(0, |last| u32::from_be_bytes(*last).into())
+            }
+        }
+    }
+
+    /// The slot of a key with this hash.
+    pub fn slot(self, hash: u64, modulus: u64) -> u64 {
+        match self {
+            Self::Postgres => slot(hash, modulus),
+            Self::Sha1 => hash.checked_rem(modulus).unwrap_or(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sha1_is_the_last_eight_digits_of_the_digest() {
+        // As Python's hashlib has them.
+        let known = [(0, 0x94e8_410c), (1, 0x3954_28ab), (-7, 0x61da_3581), (1 << 62, 0xf3b3_6146)];
+        for (key, hash) in known {
+            assert_eq!(Function::Sha1.integer(key), hash, "{key}");
+        }
+        let twelve: Vec<u64> = (0..20).map(|key| Function::Sha1.slot(Function::Sha1.integer(key), 12)).collect();
+        assert_eq!(twelve, [4, 7, 8, 3, 6, 0, 0, 10, 3, 11, 1, 7, 4, 4, 11, 2, 5, 0, 8, 3]);
+    }
+}

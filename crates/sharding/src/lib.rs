@@ -9,6 +9,7 @@
 //! [`Source::shard`] at each execution: so a proof of a prepared statement is made once.
 
 mod arrays;
+pub mod automatic;
 mod hash;
 pub mod map;
 mod memory;
@@ -16,6 +17,8 @@ pub mod proof;
 mod prover;
 pub mod value;
 
+pub use automatic::Automatic;
+pub use hash::Function;
 pub use map::{Entry, KeyType, Malformed, Map, Table};
 pub use memory::{Memory, Proved};
 pub use proof::{Need, Proof, Reason};

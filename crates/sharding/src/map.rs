@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::hash::Function;
+
 /// The types of keys by which the pooler can find a row's shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyType {
@@ -18,6 +20,8 @@ pub enum KeyType {
     Timestamp,
     /// timestamp with time zone
     TimestampTz,
+    /// Another type, of which no value is proved to be of a shard.
+    Other,
 }
 
 impl KeyType {
@@ -50,6 +54,8 @@ pub struct Table {
     pub place: usize,
     /// The shard of each slot, by its number in [`Map::shards`].
     pub slots: Vec<usize>,
+    /// How its slots follow from its keys.
+    pub function: Function,
 }
 
 /// A table that the map knows.
@@ -59,6 +65,8 @@ pub enum Entry {
     Sharded(Arc<Table>),
     /// All shards have all of it, written by the hub: a reference table, or one of models.
     Reference,
+    /// Without a hub: a view of sharded tables, or a parent of one.
+    Reading,
 }
 
 /// One version of the map.
@@ -69,6 +77,8 @@ pub struct Map {
     /// Whether all shards have the hub's models of pgml.
     pub models: bool,
     tables: HashMap<Box<str>, Vec<(Box<str>, Entry)>>,
+    /// Whether there is no hub: each shard has tables of its own beside those that are named here.
+    pub without_hub: bool,
 }
 
 /// A row of the map that cannot be used.
@@ -127,10 +137,23 @@ impl Map {
                     .and_then(|place: usize| place.checked_sub(1))
                     .ok_or_else(|| wrong("the position of its key is no number from 1 on"))?,
                 slots: of_table.into_iter().collect::<Option<_>>().ok_or_else(|| wrong("a slot is on no shard"))?,
+                function: Function::Postgres,
             };
             map.tables.entry(name.into()).or_default().push((schema.into(), Entry::Sharded(Arc::new(table))));
         }
         Ok(map)
+    }
+
+    /// The map of these shards and relations (schema, name, entry), where there is no hub.
+    pub fn without_hub<'a>(
+        shards: &[Box<str>],
+        relations: impl IntoIterator<Item = (&'a str, &'a str, Entry)>,
+    ) -> Self {
+        let mut map = Self { shards: shards.to_vec(), without_hub: true, ..Self::default() };
+        for (schema, name, entry) in relations {
+            map.tables.entry(name.into()).or_default().push((schema.into(), entry));
+        }
+        map
     }
 
     /// The tables that a name may mean; without a schema in any schema.
@@ -148,15 +171,15 @@ impl Map {
         let number = self.shards.iter().position(|known| **known == *shard);
         let of = |entry: &Entry| match entry {
             Entry::Sharded(table) => table.slots.iter().filter(|slot| Some(**slot) == number).count(),
-            Entry::Reference => 0,
+            Entry::Reference | Entry::Reading => 0,
         };
         self.tables.values().flatten().map(|(_, entry)| of(entry)).sum()
     }
 
-    /// Whether the name of a sharded table stands somewhere in a text.
+    /// Whether the name of a sharded table, or of what reads one, stands somewhere in a text.
     pub fn is_named_in(&self, sql: &[u8]) -> bool {
         let text = String::from_utf8_lossy(sql).to_lowercase();
-        let is_sharded = |(_, entry): &(Box<str>, Entry)| matches!(entry, Entry::Sharded(_));
+        let is_sharded = |(_, entry): &(Box<str>, Entry)| !matches!(entry, Entry::Reference);
         self.tables.iter().any(|(name, tables)| tables.iter().any(is_sharded) && text.contains(&name.to_lowercase()))
     }
 

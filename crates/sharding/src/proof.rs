@@ -18,6 +18,8 @@ pub enum Reason {
     KeyChanges(String, String),
     /// This relation is not on the shards.
     NotOnShards(String),
+    /// This relation reads sharded tables, which is not followed.
+    Reading(String),
     /// This name means several relations.
     Ambiguous(String),
     /// This function may answer differently on a shard.
@@ -55,6 +57,7 @@ impl fmt::Display for Reason {
             }
             Self::KeyChanges(table, key) => write!(f, "the key \"{key}\" of table \"{table}\" would change"),
             Self::NotOnShards(name) => write!(f, "relation \"{name}\" is not on the shards"),
+            Self::Reading(name) => write!(f, "relation \"{name}\" reads sharded tables, which is not followed"),
             Self::Ambiguous(name) => write!(f, "several relations are called \"{name}\""),
             Self::Function(name) => write!(f, "function {name} may have another result on a shard"),
             Self::Reference(name) => write!(f, "table \"{name}\" is a reference table, which is written on the hub"),
@@ -83,6 +86,7 @@ impl Reason {
             Self::NoValue(..) => "no_value",
             Self::KeyChanges(..) => "key_changes",
             Self::NotOnShards(_) => "not_on_shards",
+            Self::Reading(_) => "reads_sharded",
             Self::Ambiguous(_) => "ambiguous",
             Self::Function(_) => "function",
             Self::Reference(_) => "reference",
@@ -146,9 +150,18 @@ impl Proof {
         Self { needs: Err(reason), writes: false, hub: None, unknown: None, is_free: false }
     }
 
+    /// That of a statement without sharded tables, which runs anywhere.
+    pub fn of_no_table() -> Self {
+        Self { needs: Ok(Vec::new()), ..Self::unproved(Reason::Unread) }
+    }
+
     /// That of a text that is not read: it may write each sharded table that it seems to name.
     pub fn unread(sql: &[u8], map: &Map) -> Self {
-        Self { writes: map.is_named_in(sql), ..Self::unproved(Reason::Unread) }
+        let is_named = map.is_named_in(sql);
+        if map.without_hub && !is_named {
+            return Self::of_no_table();
+        }
+        Self { writes: is_named, ..Self::unproved(Reason::Unread) }
     }
 
     /// Why the hub alone can prepare it, if so.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use classify::Catalog;
 use classify::builtin;
 use pg_query::protobuf::{
-    AConst, AExpr, AExprKind, BoolExprType, FuncCall, InsertStmt, JoinExpr, JoinType, RangeFunction, RangeVar,
-    ReturningClause, SelectStmt, SetOperation, SubLink, TypeName, WithClause, a_const,
+    AConst, AExpr, AExprKind, BoolExprType, CreateTableAsStmt, FuncCall, InsertStmt, JoinExpr, JoinType, RangeFunction,
+    RangeVar, ReturningClause, SelectStmt, SetOperation, SubLink, TypeName, WithClause, a_const,
 };
 use pg_query::{Node, NodeEnum};
 
@@ -56,7 +56,14 @@ pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
         }
         Err(_) => return Proof::unread(sql.as_bytes(), map),
     }
-    prover.proof()
+    let proof = prover.proof();
+    match &proof.needs {
+        // Where there is no hub, what was not followed matters if it may read or write sharded tables.
+        Err(Reason::Unfamiliar | Reason::Unparsable) if map.without_hub && !map.is_named_in(sql.as_bytes()) => {
+            Proof::of_no_table()
+        }
+        _ => proof,
+    }
 }
 
 /// A relation of a level of a query.
@@ -220,16 +227,8 @@ impl<'a> Prover<'a> {
             NodeEnum::DeclareCursorStmt(declare) => self.statement(declare.query.as_deref()),
             NodeEnum::CopyStmt(copy) => {
                 self.statement(copy.query.as_deref());
-                if let Some(relation) = &copy.relation
-                    && let Some(Entry::Sharded(table)) = self.table(relation)
-                {
-                    self.sharded = true;
-                    self.writes |= copy.is_from;
-                    self.unproved(if copy.is_from {
-                        Reason::CopyFrom(relation.relname.clone())
-                    } else {
-                        Reason::NoKey(relation.relname.clone(), table.key.to_string())
-                    });
+                if let Some(relation) = &copy.relation {
+                    self.copy(relation, copy.is_from);
                 }
             }
             // Their tables are none whose rows are read.
@@ -241,21 +240,40 @@ impl<'a> Prover<'a> {
             | NodeEnum::FetchStmt(_)
             | NodeEnum::ConstraintsSetStmt(_)
             | NodeEnum::ClosePortalStmt(_) => (),
+            NodeEnum::CreateTableAsStmt(create) if self.map.without_hub && !self.makes(create) => {
+                self.statement(create.query.as_deref());
+            }
             // They read sharded tables on the hub, and leave something there.
-            NodeEnum::CreateTableAsStmt(create)
-                if create
-                    .into
-                    .as_ref()
-                    .and_then(|into| into.rel.as_ref())
-                    .is_some_and(|made| self.entry(made).is_none()) =>
-            {
+            NodeEnum::CreateTableAsStmt(create) if !self.makes(create) => {
                 self.unproved(Reason::Kind);
             }
-            NodeEnum::ViewStmt(view) if view.view.as_ref().is_some_and(|made| self.entry(made).is_none()) => {
+            NodeEnum::ViewStmt(view)
+                if !self.map.without_hub && view.view.as_ref().is_some_and(|made| self.entry(made).is_none()) =>
+            {
                 self.unproved(Reason::Kind);
             }
             _ => self.definition(node),
         }
+    }
+
+    /// Whether a table that is made of a query's rows is one that the map knows.
+    fn makes(&self, create: &CreateTableAsStmt) -> bool {
+        let made = create.into.as_ref().and_then(|into| into.rel.as_ref());
+        made.is_none_or(|made| self.entry(made).is_some())
+    }
+
+    /// COPY of a table.
+    fn copy(&mut self, relation: &RangeVar, is_from: bool) {
+        let name = || relation.relname.clone();
+        let reason = match self.table(relation) {
+            Some(Entry::Sharded(_)) if is_from => Reason::CopyFrom(name()),
+            Some(Entry::Sharded(table)) => Reason::NoKey(name(), table.key.to_string()),
+            Some(Entry::Reading) => Reason::Reading(name()),
+            _ => return,
+        };
+        self.sharded = true;
+        self.writes |= is_from;
+        self.unproved(reason);
     }
 
     /// A statement of another kind: whether it names a sharded table.
@@ -360,6 +378,11 @@ impl<'a> Prover<'a> {
         match self.entry(target) {
             Some(Entry::Sharded(_)) => (self.sharded, self.writes) = (true, true),
             Some(Entry::Reference) => self.unproved(Reason::Reference(target.relname.clone())),
+            Some(Entry::Reading) => {
+                (self.sharded, self.writes) = (true, true);
+                self.unproved(Reason::Reading(target.relname.clone()));
+            }
+            None if self.map.without_hub => (),
             None => {
                 if self.is_view_of_sharded(schema, &target.relname, VIEWS) {
                     (self.sharded, self.writes) = (true, true);
@@ -595,6 +618,10 @@ impl<'a> Prover<'a> {
                     if meant > 1 || relation.relpersistence == "t" {
                         self.unproved(Reason::Ambiguous(relation.relname.clone()));
                     }
+                    if matches!(entry, Entry::Reading) {
+                        self.sharded = true;
+                        self.unproved(Reason::Reading(relation.relname.clone()));
+                    }
                     if let Entry::Sharded(table) = entry {
                         self.sharded = true;
                         item.table = Some(table.clone());
@@ -603,6 +630,7 @@ impl<'a> Prover<'a> {
                         }
                     }
                 }
+                None if self.map.without_hub => (),
                 None => self.unproved(Reason::NotOnShards(relation.relname.clone())),
             }
         }
@@ -789,7 +817,8 @@ impl<'a> Prover<'a> {
         let immutable =
             |function: &classify::catalog::Function| function.volatility == classify::catalog::Volatility::Immutable;
         self.is_free &= self.catalog.function(schema, name).is_some_and(|function| immutable(&function));
-        if !same {
+        // Without a hub nothing runs elsewhere.
+        if !same && !self.map.without_hub {
             self.unproved(Reason::Function(parts.join(".")));
         }
         self.nodes(&call.args);

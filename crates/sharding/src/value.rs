@@ -1,7 +1,7 @@
 //! The values of keys: literals and parameters, and their slots.
 
 use crate::arrays;
-use crate::hash;
+use crate::hash::{self, Function};
 use crate::map::{KeyType, Table};
 
 /// Where the value of a key stands.
@@ -67,20 +67,21 @@ impl Source {
         parameters: &impl Parameters,
         tell: &mut impl FnMut(usize),
     ) -> Option<()> {
+        let of = (table.key_type, table.function);
         let mut of_hash = |hash: u64| {
-            let slot = hash::slot(hash, table.slots.len() as u64);
+            let slot = table.function.slot(hash, table.slots.len() as u64);
             tell(table.slots.get(usize::try_from(slot).ok()?).copied()?);
             Some(())
         };
         let Self::Elements(array) = self else {
             let cut = stored && table.cuts_blanks && self.ends_blank(parameters);
-            return of_hash(if cut { None } else { self.hash(table.key_type, parameters) }?);
+            return of_hash(if cut { None } else { self.hash(of, parameters) }?);
         };
         let (binary, value) = array.array(table.key_type, parameters)?;
         for element in arrays::elements(binary, value)? {
             match element {
                 Some(element) if stored && table.cuts_blanks && element.ends_with(b" ") => return None,
-                Some(element) => of_hash(of_value(table.key_type, binary, &element, parameters.is_utf8())?)?,
+                Some(element) => of_hash(of_value(of, binary, &element, parameters.is_utf8())?)?,
                 // It is equal to nothing.
                 None if !stored => (),
                 None => return None,
@@ -149,15 +150,16 @@ impl Source {
         Some((binary, value.filter(|_| given == key)?))
     }
 
-    fn hash(&self, key: KeyType, parameters: &impl Parameters) -> Option<u64> {
+    fn hash(&self, of: (KeyType, Function), parameters: &impl Parameters) -> Option<u64> {
+        let (key, function) = of;
         match self {
-            Self::Integer(value) => (key == KeyType::Integer).then(|| hash::integer(*value)),
-            Self::Untyped(text) => of_text(key, text.as_bytes(), parameters.is_utf8()),
-            Self::Typed(given, text) if *given == key => of_text(key, text.as_bytes(), parameters.is_utf8()),
+            Self::Integer(value) => (key == KeyType::Integer).then(|| function.integer(*value)),
+            Self::Untyped(text) => of_text(of, text.as_bytes(), parameters.is_utf8()),
+            Self::Typed(given, text) if *given == key => of_text(of, text.as_bytes(), parameters.is_utf8()),
             Self::Typed(..) => None,
             Self::Parameter { .. } => {
                 let (binary, value) = self.parameter(key, parameters, of_oid)?;
-                of_value(key, binary, value, parameters.is_utf8())
+                of_value(of, binary, value, parameters.is_utf8())
             }
             Self::Elements(_) => None,
         }
@@ -165,8 +167,8 @@ impl Source {
 }
 
 /// The hash of a value in one of the formats.
-fn of_value(key: KeyType, binary: bool, value: &[u8], is_utf8: bool) -> Option<u64> {
-    if binary { of_binary(key, value, is_utf8) } else { of_text(key, value, is_utf8) }
+fn of_value(of: (KeyType, Function), binary: bool, value: &[u8], is_utf8: bool) -> Option<u64> {
+    if binary { of_binary(of, value, is_utf8) } else { of_text(of, value, is_utf8) }
 }
 
 /// The type of this OID, if keys are compared with it as with their own.
@@ -183,29 +185,30 @@ pub fn of_oid(oid: u32) -> Option<KeyType> {
 }
 
 /// The hash of a value in binary format.
-fn of_binary(key: KeyType, value: &[u8], is_utf8: bool) -> Option<u64> {
+fn of_binary((key, function): (KeyType, Function), value: &[u8], is_utf8: bool) -> Option<u64> {
     let wide = || value.try_into().ok().map(i64::from_be_bytes);
     let middle = || value.try_into().ok().map(i32::from_be_bytes).map(i64::from);
     let narrow = || value.try_into().ok().map(i16::from_be_bytes).map(i64::from);
     match key {
-        KeyType::Integer => wide().or_else(middle).or_else(narrow).map(hash::integer),
+        KeyType::Integer => wide().or_else(middle).or_else(narrow).map(|value| function.integer(value)),
         KeyType::Date => middle().map(hash::integer),
         KeyType::Timestamp | KeyType::TimestampTz => wide().map(hash::integer),
         KeyType::Uuid => (value.len() == 16).then(|| hash::bytes(value)),
-        KeyType::Text => of_text(key, value, is_utf8),
+        KeyType::Text => of_text((key, function), value, is_utf8),
+        KeyType::Other => None,
     }
 }
 
 /// The hash of a value in text format, if it is written in a way that means the same in every session.
-fn of_text(key: KeyType, value: &[u8], is_utf8: bool) -> Option<u64> {
+fn of_text((key, function): (KeyType, Function), value: &[u8], is_utf8: bool) -> Option<u64> {
     match key {
-        KeyType::Integer => decimal(value.trim_ascii()).map(hash::integer),
+        KeyType::Integer => decimal(value.trim_ascii()).map(|value| function.integer(value)),
         KeyType::Text => (is_utf8 || value.is_ascii()).then(|| hash::bytes(value)),
         KeyType::Uuid => uuid(value).map(|uuid| hash::bytes(&uuid)),
         KeyType::Date => date(value).map(hash::integer),
         KeyType::Timestamp => timestamp(value).map(hash::integer),
         // It depends on the session's time zone.
-        KeyType::TimestampTz => None,
+        KeyType::TimestampTz | KeyType::Other => None,
     }
 }
 

@@ -12,7 +12,15 @@ use sharding::{KeyType, Literals, Map, Memory, Parameters, Reason, Source, Table
 const SLOTS: usize = 32;
 
 fn table(key_type: KeyType) -> Table {
-    Table { name: "t".into(), key: "k".into(), key_type, cuts_blanks: false, place: 0, slots: (0..SLOTS).collect() }
+    Table {
+        name: "t".into(),
+        key: "k".into(),
+        key_type,
+        cuts_blanks: false,
+        place: 0,
+        slots: (0..SLOTS).collect(),
+        function: sharding::Function::Postgres,
+    }
 }
 
 /// The shard of a value of a key of this type.

@@ -1,11 +1,13 @@
 //! The questions to a server about a database's catalog, in one transaction: first whether the known catalog is still
 //! current, and only if not, the whole catalog. An incomplete answer is thrown away.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
 use std::time::Duration;
 
 use classify::Catalog;
 use pooling::catalog::shard_map::Version;
-use sharding::Map;
+use sharding::{Automatic, Map};
 use wire::backend::{self, Status, tag};
 use wire::frontend;
 
@@ -55,6 +57,8 @@ pub struct Question {
 /// The questions about the map of shards.
 #[derive(Debug)]
 struct Shards {
+    /// What divides tables between the shards, if there is no hub that knows.
+    automatic: Option<Arc<Automatic>>,
     /// The version that is known.
     known: Option<u64>,
     /// The version that the hub has, and its lease.
@@ -75,6 +79,10 @@ pub struct MapAnswer {
 /// Asks a hub for the version of its map and for how many milliseconds that may be relied on.
 const VERSION: &str = "SELECT howdah_shards.map_version(), \
     (extract(epoch FROM howdah_shards.lease()) * 1000)::pg_catalog.int8";
+
+/// For how long a map without a hub is in force: no row moves, and a table that has been created since is not known. More
+/// than a year is as good as for ever.
+const FOR_EVER: Duration = Duration::from_secs(1000 * 86_400);
 
 /// The answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -101,8 +109,8 @@ impl Question {
     }
 
     /// Asks for the map of shards too, if its version is not `known`.
-    pub fn with_shards(mut self, known: Option<u64>) -> Self {
-        self.shards = Some(Shards { known, version: None, rows: Vec::new(), told: None });
+    pub fn with_shards(mut self, known: Option<u64>, automatic: Option<Arc<Automatic>>) -> Self {
+        self.shards = Some(Shards { automatic, known, version: None, rows: Vec::new(), told: None });
         self
     }
 
@@ -112,6 +120,9 @@ impl Question {
     /// Why the map cannot be used.
     pub fn map(&mut self) -> Result<Option<MapAnswer>, String> {
         let Some(shards) = self.shards.take().filter(|_| self.step == Step::Done) else { return Ok(None) };
+        if let Some(automatic) = &shards.automatic {
+            return shards.without_hub(automatic).map(Some);
+        }
         let Some((number, lease)) = shards.version else { return Ok(None) };
         let version = match shards.told {
             Some(_) => {
@@ -132,6 +143,11 @@ impl Question {
         let fingerprint = self.fingerprint.take()?;
         let rows = self.told.take().map(|_| std::mem::take(&mut self.rows));
         Some(Answer { fingerprint, rows })
+    }
+
+    /// What divides tables between shards, if there is no hub.
+    fn automatic(&self) -> Option<&Automatic> {
+        self.shards.as_ref()?.automatic.as_deref()
     }
 
     fn row(&mut self, body: &[u8]) -> Result<(), String> {
@@ -179,10 +195,16 @@ impl Question {
             Step::Rows if self.told != Some(self.rows.len()) => {
                 return Err("the server's answer is incomplete".to_owned());
             }
-            Step::Fingerprint | Step::Rows if self.shards.is_some() => {
-                frontend::write_query(out, VERSION);
-                Step::Version
-            }
+            Step::Fingerprint | Step::Rows if self.shards.is_some() => match self.automatic() {
+                Some(automatic) => {
+                    frontend::write_query(out, &automatic.query());
+                    Step::Map
+                }
+                None => {
+                    frontend::write_query(out, VERSION);
+                    Step::Version
+                }
+            },
             Step::Version if self.shards.as_ref().is_some_and(Shards::is_new) => {
                 frontend::write_query(out, Map::QUERY);
                 Step::Map
@@ -201,6 +223,20 @@ impl Question {
 }
 
 impl Shards {
+    /// The map of the tables with a key, where there is no hub. Its number stands for what it is made of.
+    fn without_hub(&self, automatic: &Automatic) -> Result<MapAnswer, String> {
+        let mut hasher = DefaultHasher::new();
+        (automatic, &self.rows).hash(&mut hasher);
+        // Zero is no map's, and all fit into the column of SHOW SHARDS.
+        let number = hasher.finish() >> 33 | 1;
+        let rows = || self.rows.iter().map(|[schema, name, kind, place, ..]| [&**schema, name, kind, place]);
+        let version = match self.known == Some(number) {
+            true => None,
+            false => Some(Version { number, map: automatic.map(rows()).map_err(|malformed| malformed.0)? }),
+        };
+        Ok(MapAnswer { lease: FOR_EVER, version })
+    }
+
     /// Whether the hub has another map than is known.
     fn is_new(&self) -> bool {
         self.version.is_some_and(|(number, _)| self.known != Some(number))

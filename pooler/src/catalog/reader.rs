@@ -334,7 +334,10 @@ impl Reader {
         reading.yielded = false;
         let mut asked = Question::new(knowledge.begin_round(), reading.fingerprint.clone());
         if knowledge.shard_map.is_wanted() {
-            asked = asked.with_shards(knowledge.shard_map.last().map(|version| version.number));
+            asked = asked.with_shards(
+                knowledge.shard_map.last().map(|version| version.number),
+                knowledge.place.automatic.clone(),
+            );
         }
         let question = reading.question.insert(asked);
         reading.begun = Instant::now();

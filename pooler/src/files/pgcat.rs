@@ -1,4 +1,7 @@
-//! The supported part of `pgcat.toml`: pools of one shard, with its primary and its replicas.
+//! The supported part of `pgcat.toml`: pools, each of one shard or several, with their primaries and replicas.
+//!
+//! A pool of one shard is an entry for a database. One of several is an entry without servers of its own, and an entry for
+//! each shard, `POOL_shard_N`.
 //!
 //! PgCat believes the roles in the file; this pooler asks the servers. So a `primary` gets writes while the server
 //! itself says that it is one, and is preferred if two servers have equal claims; a `replica` never gets writes, as in
@@ -16,6 +19,7 @@ use pooling::config::entries::Database;
 use pooling::config::servers::{DefaultRole, PrimaryReads};
 use pooling::config::settings::Settings;
 use pooling::config::value::{AuthType, List, PoolMode, Seconds, Shutdown, SslMode, Value};
+use sharding::Function;
 
 /// Settings of PgCat's `[general]` that ask for nothing when they are left out.
 const WITHOUT_EFFECT: &[&str] = &["validate_config", "dns_cache_enabled"];
@@ -50,6 +54,20 @@ const POOL_KEYS: &[&str] = &[
     "shards",
     "users",
 ];
+
+/// Keys of a pool that are read here and say how the shards of statements are found; of a pool with one shard they ask for
+/// nothing.
+const SHARD_KEYS: &[&str] = &[
+    "sharding_function",
+    "default_shard",
+    AUTOMATIC_KEY,
+    "shard_id_regex",
+    "sharding_key_regex",
+    "regex_search_limit",
+];
+
+/// The key by which statements are sent to a shard.
+const AUTOMATIC_KEY: &str = "automatic_sharding_key";
 
 /// Where a `pgcat.toml` starts from: PgCat's defaults.
 pub fn defaults() -> Settings {
@@ -253,22 +271,79 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
             return Err(format!("pools.{name}.{key}: expected {expected}"));
         }
     }
-    for key in pool.keys().filter(|key| !POOL_KEYS.contains(&key.as_str())) {
+    let known = |key: &&String| POOL_KEYS.contains(&key.as_str()) || SHARD_KEYS.contains(&key.as_str());
+    for key in pool.keys().filter(|key| !known(key)) {
         config.remarks.push(format!("pools.{name}: {key} is not supported and has no effect"));
     }
     let shards = match pool.get("shards") {
         Some(Toml::Table(shards)) => shards,
         _ => return Err(format!("pools.{name} has no shards")),
     };
+    users(config, &mut database, name, pool)?;
     if shards.len() > 1 {
-        return Err(format!(
-            "pools.{name} has {} shards: sharding is not supported yet, so a pool must have one shard",
-            shards.len()
+        return several(config, database, (name, pool), shards);
+    }
+    let Some(shard) = shards.values().next() else { return Err(format!("pools.{name} has no shards")) };
+    place(config, &mut database, name, shard)?;
+    if database.servers.len() == 1 {
+        // With a single server there is nothing to find out and nothing to choose.
+        database.servers.clear();
+    }
+    config.databases.insert(name.to_owned(), database);
+    Ok(())
+}
+
+/// Adds the entries of a pool of several shards, which are numbered from 0 on. Those of its shards are like `database`.
+fn several(
+    config: &mut Config,
+    database: Database,
+    (name, pool): (&str, &Table),
+    shards: &Table,
+) -> Result<(), String> {
+    let mut whole = Database { sharding_function: Some(Function::default()), ..database.clone() };
+    for key in SHARD_KEYS {
+        let Some(value) = pool.get(*key) else { continue };
+        if let Some(Err(expected)) = whole.set(key, &text(value)) {
+            return Err(format!("pools.{name}.{key} = {value}: expected {expected}"));
+        }
+    }
+    if whole.read_write_splitting != Some(true) && whole.automatic_sharding_key.take().is_some() {
+        config.remarks.push(format!(
+            "pools.{name}: {AUTOMATIC_KEY} has no effect without query_parser_enabled and query_parser_read_write_splitting"
         ));
     }
-    let Some(Toml::Table(shard)) = shards.values().next() else {
-        return Err(format!("pools.{name} has no shards"));
-    };
+    for number in 0..shards.len() {
+        let Some(shard) = shards.get(&number.to_string()) else {
+            return Err(format!("pools.{name} has {} shards and none of the number {number}", shards.len()));
+        };
+        let mut database = database.clone();
+        place(config, &mut database, name, shard)?;
+        if let [only] = database.servers.as_slice() {
+            match only.role {
+                Configured::Replica => database.servers.clear(),
+                // It stays a cluster, so that SET SERVER ROLE is known.
+                _ => database.primary_reads = Some(PrimaryReads::On),
+            }
+        }
+        let entry = format!("{name}_shard_{number}");
+        for user in config.users.values_mut() {
+            let size = user.pool_sizes.get(name).copied();
+            user.pool_sizes.extend(size.map(|size| (entry.clone(), size)));
+        }
+        whole.shards.push(entry.clone());
+        if config.databases.insert(entry.clone(), database).is_some() {
+            return Err(format!("pools.{name}: the name {entry} is that of a pool, and of a shard"));
+        }
+    }
+    match config.databases.insert(name.to_owned(), whole) {
+        Some(_) => Err(format!("pools.{name}: this name is that of a shard of another pool")),
+        None => Ok(()),
+    }
+}
+
+/// Reads where a shard is.
+fn place(config: &mut Config, database: &mut Database, name: &str, shard: &Toml) -> Result<(), String> {
+    let Toml::Table(shard) = shard else { return Err(format!("pools.{name}: a shard is a section")) };
     for key in shard.keys().filter(|key| !["database", "servers"].contains(&key.as_str())) {
         config.remarks.push(format!("pools.{name}.shards: {key} is not supported and has no effect"));
     }
@@ -277,15 +352,8 @@ fn pool(config: &mut Config, name: &str, pool: &Table) -> Result<(), String> {
     if database.servers.is_empty() {
         return Err(format!("pools.{name} has no servers"));
     }
-    put_together(&mut database);
-    server_list::settle(&mut database, &format!("pools.{name}"))?;
-    if database.servers.len() == 1 {
-        // With a single server there is nothing to find out and nothing to choose.
-        database.servers.clear();
-    }
-    users(config, &mut database, name, pool)?;
-    config.databases.insert(name.to_owned(), database);
-    Ok(())
+    put_together(database);
+    server_list::settle(database, &format!("pools.{name}"))
 }
 
 /// The servers of a shard.

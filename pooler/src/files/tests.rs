@@ -5,6 +5,7 @@ use std::path::Path;
 use balancer::{Configured, Strategy};
 
 use super::*;
+use pooling::config::by_hand::Comment;
 use pooling::config::*;
 
 fn ini(text: &str) -> Result<Config, String> {
@@ -268,13 +269,78 @@ fn a_pgcat_tomls_tls_becomes_sslmodes() {
     assert_eq!((settings.server_tls_sslmode, &*settings.server_tls_ca_file), (SslMode::VerifyFull, "system"));
 }
 
+/// A pool of two shards, with this in its section.
+fn two_shards(more: &str) -> Result<Config, String> {
+    let shards = format!("{PGCAT}[pools.app.shards.1]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
+    let mut config = pgcat(&shards.replace("pool_mode = 'session'", more))?;
+    config.complete_by_hand().map(|()| config)
+}
+
 #[test]
-fn a_pgcat_toml_of_several_shards_is_refused() {
-    let two = format!("{PGCAT}[pools.app.shards.1]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
-    assert_eq!(
-        pgcat(&two).unwrap_err(),
-        "pools.app has 2 shards: sharding is not supported yet, so a pool must have one shard"
-    );
+fn a_pgcat_toml_of_several_shards_is_an_entry_and_one_for_each() {
+    let more = "query_parser_enabled = true\nquery_parser_read_write_splitting = true\nautomatic_sharding_key = '*.id'\n\
+                sharding_function = 'sha1'\ndefault_shard = 'shard_1'\nshard_id_regex = 'shard: (\\d+)'\nregex_search_limit = 9";
+    let config = two_shards(more).unwrap();
+    let names: Vec<_> = config.databases.keys().collect();
+    assert_eq!(names, ["app", "app_shard_0", "app_shard_1"]);
+    let app = config.database("app").unwrap();
+    assert_eq!(app.shards, ["app_shard_0", "app_shard_1"]);
+    assert_eq!((app.dbname.as_deref(), app.hosts.as_slice()), (Some("b"), &["x".to_owned()][..]), "its default shard");
+    assert_eq!(app.automatic_sharding_key.as_deref(), Some("*.id"));
+    assert_eq!((config.pool_size("app_shard_1", "bob"), config.pool_size("app_shard_0", "bob")), (9, 9));
+    let first = config.database("app_shard_0").unwrap();
+    assert_eq!((first.dbname.as_deref(), first.servers.len(), first.admits("alice")), (Some("real"), 2, false));
+    let rule = ByHand::of(app).unwrap();
+    assert_eq!((rule.shards(), rule.keyed("1"), rule.keyed("x")), (2, Some(1), None));
+    assert_eq!(rule.comment(b"shard: 1"), Some(Comment::Shard("1")));
+    assert_eq!(rule.comment(b"/* shard: 1 */"), None, "it is behind the limit");
+    assert!(config.remarks.is_empty(), "{:?}", config.remarks);
+}
+
+#[test]
+fn what_is_wrong_with_shards_is_told() {
+    for (more, message) in [
+        ("default_shard = 'shard_99'", "database app: default_shard = shard_99: it has the shards shard_0 to shard_1"),
+        (
+            "default_shard = 'first'",
+            "pools.app.default_shard = \"first\": expected shard_0 or another number, random, or random_healthy",
+        ),
+        ("sharding_function = 'md5'", "pools.app.sharding_function = \"md5\": expected pg_bigint_hash or sha1"),
+        (
+            "shard_id_regex = '('",
+            "pools.app.shard_id_regex = \"(\": expected a regular expression with a group, as in /\\* shard: (\\d+) \\*/",
+        ),
+        (
+            "query_parser_enabled = true\nquery_parser_read_write_splitting = true\nautomatic_sharding_key = 'id'",
+            "database app: automatic_sharding_key = id: expected table.column, or *.column",
+        ),
+    ] {
+        assert_eq!(two_shards(more).unwrap_err(), message);
+    }
+    let gap = PGCAT.replace("shards.0", "shards.2");
+    let gap = format!("{gap}[pools.app.shards.0]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
+    assert_eq!(pgcat(&gap).unwrap_err(), "pools.app has 2 shards and none of the number 1");
+    let config = two_shards("automatic_sharding_key = 'data.id'").unwrap();
+    assert_eq!(config.database("app").unwrap().automatic_sharding_key, None);
+    assert!(config.remarks.iter().any(|remark| remark.contains("automatic_sharding_key")), "{:?}", config.remarks);
+    for (text, message) in [
+        ("[databases.a]\ndefault_shard = 'random'", "database a: default_shard needs sharding_function"),
+        (
+            "[databases.a]\nsharding_function = 'sha1'",
+            "database a: sharding_function needs a database with a name, and its shards",
+        ),
+        ("[databases.a]\nsharding_function = 'sha1'\nshards = ['b']", "database a: its shard b has no entry"),
+        (
+            "[databases.a]\nsharding_function = 'sha1'\nshards = ['b', 'b']\n[databases.b]\nhost = 'x'",
+            "database a: its shard b is named twice",
+        ),
+        (
+            "[databases.a]\nhost = 'x'\nsharding_function = 'sha1'\nshards = ['b']\n[databases.b]\nhost = 'x'",
+            "database a: it has sharding_function, so that it leads to its shards, and host",
+        ),
+    ] {
+        assert_eq!(howdah(text).unwrap().complete_by_hand().unwrap_err(), message);
+    }
 }
 
 #[test]

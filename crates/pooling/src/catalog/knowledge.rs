@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use classify::Catalog;
+use sharding::Automatic;
 use wire::login::Account;
 
 use crate::catalog::shard_map::ShardMap;
@@ -29,6 +30,8 @@ pub struct Place {
     pub servers: Servers,
     /// The name of the database on the server.
     pub database: String,
+    /// What divides its tables between shards without a hub, of which it is one.
+    pub automatic: Option<Arc<Automatic>>,
 }
 
 impl std::fmt::Display for Place {
@@ -59,7 +62,8 @@ impl Place {
             Some(cluster) => Servers::Cluster(cluster.to_owned()),
             None => Servers::Hosts(entry.hosts.clone(), entry.port.unwrap_or(5432)),
         };
-        Some(Self { servers, database: entry.dbname.clone().unwrap_or_else(|| name.to_owned()) })
+        let database = entry.dbname.clone().unwrap_or_else(|| name.to_owned());
+        Some(Self { servers, database, automatic: entry.automatic().map(Arc::new) })
     }
 }
 
@@ -409,7 +413,7 @@ mod tests {
 
     fn known() -> Arc<Knowledge> {
         let library = Library::new(Box::new(Memory::default().poll().waker()), Instant::now());
-        let place = Place { servers: Servers::Hosts(Vec::new(), 5432), database: "d".to_owned() };
+        let place = Place { servers: Servers::Hosts(Vec::new(), 5432), database: "d".to_owned(), automatic: None };
         let known = library.knowledge(place.clone());
         assert!(Arc::ptr_eq(&known, &library.knowledge(place)), "one for all who ask");
         known
@@ -462,7 +466,8 @@ mod tests {
     #[test]
     fn what_nobody_holds_is_forgotten() {
         let library = Library::new(Box::new(Memory::default().poll().waker()), Instant::now());
-        let place = |name: &str| Place { servers: Servers::Hosts(Vec::new(), 5432), database: name.to_owned() };
+        let servers = Servers::Hosts(Vec::new(), 5432);
+        let place = |name: &str| Place { servers: servers.clone(), database: name.to_owned(), automatic: None };
         for number in 0..100 {
             library.knowledge(place(&number.to_string()));
         }

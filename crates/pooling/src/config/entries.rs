@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 
 use balancer::{Setup, Strategy};
 use classify::Consistency;
+use sharding::Function;
 
+use super::by_hand::{DefaultShard, Pattern};
 use super::servers::{DefaultRole, PrimaryReads};
 use super::value::{HostOrder, List, PoolMode, Seconds, Value};
 
@@ -141,11 +143,28 @@ entry! {
         /// `monitor_user` for this database.
         monitor_user: Option<String> = "monitor_user";
         /// The entries of the shards of this database, comma-separated, each under the name that the shard has in
-        /// `howdah_shards.shards`; the entry itself leads to the hub.
+        /// `howdah_shards.shards`; the entry itself leads to the hub. With `sharding_function` there is no hub: the shards
+        /// are numbered from 0 on in this order, and the entry has no server of its own.
         shards: Vec<String> = "shards";
         /// Whether the hub runs writes that are not of one shard, such as COPY into a sharded table, where they are refused
         /// otherwise. Such a write is not atomic: if a server fails while it is committed, some shards have it and others not.
         multi_shard_writes: Option<bool> = "multi_shard_writes";
+        /// How a key's shard is found where there is no hub: `pg_bigint_hash`, as PostgreSQL chooses the partition by hash
+        /// of the same modulus, or `sha1`.
+        sharding_function: Option<Function> = "sharding_function";
+        /// The shard of statements for which none is chosen: `shard_0` (by default) or another number, `random`, or
+        /// `random_healthy`, which avoids shards that have failed of late. For databases with `sharding_function`.
+        default_shard: Option<DefaultShard> = "default_shard";
+        /// The key by whose value statements are sent to a shard: `table.column`, or `*.column` for every table that has
+        /// the column. For databases with `sharding_function`.
+        automatic_sharding_key: Option<String> = "automatic_sharding_key";
+        /// A regular expression whose first group is the number of a shard, to be searched for in statements. For
+        /// databases with `sharding_function`.
+        shard_id_regex: Option<Pattern> = "shard_id_regex";
+        /// A regular expression whose first group is a sharding key, an integer. For databases with `sharding_function`.
+        sharding_key_regex: Option<Pattern> = "sharding_key_regex";
+        /// The number of bytes of a statement in which the regular expressions are searched for; 1000 by default.
+        regex_search_limit: Option<usize> = "regex_search_limit";
     }
     also {
         /// A primary and its replicas, which are watched and found out; empty where `hosts` says it all.

@@ -77,6 +77,8 @@ fn all() -> Vec<Error> {
         Error::OtherShard(why()),
         Error::TransactionFailed,
         Error::NoShardEntry("SHARD".to_owned()),
+        Error::NoShard { number: text("NUMBER"), shards: 3 },
+        Error::ShardingKey(text("KEY")),
         Error::NoShardMap("DATABASE".to_owned()),
         Error::Lost(cause()),
         Error::LostInTransaction(cause()),

@@ -2,6 +2,7 @@
 
 pub mod accept;
 pub mod begun;
+pub mod by_hand;
 pub mod challenge;
 pub mod copies;
 pub mod deallocate;

@@ -17,10 +17,11 @@ use wire::frontend::{self, Target as Named, tag};
 use wire::sqlstate;
 
 use crate::catalog::shard_map::Version;
+use crate::config::ByHand;
 use crate::error::Error;
 use crate::frontend::begun::{begins_with_savepoints, steer};
 use crate::frontend::replies::NO_STATEMENT;
-use crate::frontend::{messages, statements};
+use crate::frontend::{by_hand, messages, statements};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
 use crate::model::fingerprint::Fingerprint;
@@ -77,12 +78,17 @@ pub enum Target {
 }
 
 impl Target {
-    /// The kind of server, and the name of the rule that leads there.
-    fn rule(&self) -> (&'static str, &'static str) {
+    /// The kind of server.
+    fn kind(&self) -> &'static str {
+        if matches!(self, Self::Shard(_)) { "shard" } else { "hub" }
+    }
+
+    /// The name of the rule that leads there.
+    fn rule(&self) -> &'static str {
         match self {
-            Self::Anywhere => ("hub", "not_sharded"),
-            Self::Hub(reason) => ("hub", reason.name()),
-            Self::Shard(_) => ("shard", "key"),
+            Self::Anywhere => "not_sharded",
+            Self::Hub(reason) => reason.name(),
+            Self::Shard(_) => "key",
         }
     }
 
@@ -111,16 +117,18 @@ enum Held {
 
 /// What the proofs of a unit's statements say together.
 #[derive(Debug, Default)]
-struct Judgement {
-    shard: Option<usize>,
-    hub: Option<Reason>,
+pub(super) struct Judgement {
+    pub shard: Option<usize>,
+    pub hub: Option<Reason>,
     writes: bool,
     /// Whether a statement may mean something else outside of its transaction.
     is_bound: bool,
+    /// What comments say, where shards are chosen by hand.
+    pub words: by_hand::Words,
 }
 
 impl Judgement {
-    fn add(&mut self, proved: &Proved, sql: &[u8], parameters: &impl Parameters) {
+    pub fn add(&mut self, proved: &Proved, sql: &[u8], parameters: &impl Parameters) {
         self.writes |= proved.proof.writes;
         self.is_bound |= !proved.proof.is_free;
         match proved.shard(sql, parameters) {
@@ -175,7 +183,9 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     if core.pools.get(home)?.cluster_of.shards.is_empty() || client.input.discard != Discard::No {
         return None;
     }
-    if let Some(step) = awaits_rest(core, key, (tag, input)) {
+    let rule = core.pools.get(home)?.cluster_of.by_hand.clone();
+    let step = awaits_rest(core, key, (tag, input));
+    if let Some(step) = step.or_else(|| by_hand::answer(core, key, rule.as_deref(), (tag, input))) {
         return Some(step);
     }
     let client = core.clients.get(key)?;
@@ -211,31 +221,50 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     }
     let runs = bound > 0 || tag == tag::EXECUTE;
     let held = held_by(core, key, home);
-    let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, &version);
+    let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, (&version, rule.as_deref()));
     let judgement = unit.as_ref().map_or_else(Judgement::default, judge);
-    let (uses, runs) = (runs, runs && !runs_outside(core, key, home, unit.as_ref(), &judgement));
+    // Without a hub the first statement decides where its transaction is.
+    let outside = runs && rule.is_none() && runs_outside(core, key, home, unit.as_ref(), &judgement);
+    let (uses, runs) = (runs, runs && !outside);
     if has_failed(core, key, home, unit.as_ref()) {
         return Some(refuse(core, key, (tag, input), Error::TransactionFailed));
     }
     if let Some(begun) = core.clients.get_mut(key)?.route.begun.as_mut().filter(|_| !has_own) {
         begun.is_due = runs;
     }
-    match judgement.target(core.pools.get(home)?.cluster_of.multi_shard_writes) {
-        Ok(target) if has_own => stays(core, key, (home, &version), target, runs, (tag, input)),
-        Ok((target, _)) => {
-            let step = goes(core, key, (home, &version), &target, uses);
-            if step.is_none() {
-                tell_route(core, key, home, &version, &target);
-            }
-            step
-        }
-        Err(reason) => Some(refuse_unproved(core, key, home, (tag, input), &reason)),
+    let decision = match &rule {
+        Some(rule) => by_hand::decide(core, key, rule, judgement, has_own && !is_between),
+        None => decide(judgement, core.pools.get(home)?.cluster_of.multi_shard_writes),
+    };
+    match decision {
+        Ok(decision) if has_own => stays(core, key, (home, &version), &decision, runs, (tag, input)),
+        Ok(decision) => goes(core, key, (home, &version), &decision, uses),
+        Err(refusal) => Some(refuse_unproved(core, key, home, (tag, input), refusal)),
     }
+}
+
+/// Where a unit goes, and why.
+pub(super) struct Decision {
+    pub target: Target,
+    /// Whether rows of shards are written there.
+    pub writes: bool,
+    /// The name of the rule that leads there.
+    pub rule: &'static str,
+    pub why: String,
+}
+
+/// Why a unit is refused, and the name of that in counts.
+pub(super) type Refusal = (Error, &'static str);
+
+/// Decides where a unit goes whose database has a hub.
+fn decide(judgement: Judgement, may: bool) -> Result<Decision, Refusal> {
+    let (target, writes) = judgement.target(may).map_err(|reason| (Error::unsharded(&reason), reason.name()))?;
+    Ok(Decision { writes, rule: target.rule(), why: target.why(), target })
 }
 
 /// Whether a unit runs statements that begin and steer a transaction, and reads that do not decide where it is.
 fn only_steers(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, version: &Version) -> bool {
-    let judgement = judge(core, key, (home, Held::Not), unit, version);
+    let judgement = judge(core, key, (home, Held::Not), unit, (version, None));
     if judgement.writes || judgement.shard.is_some() {
         return false;
     }
@@ -325,32 +354,41 @@ fn awaits_rest(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8])) -> Op
 }
 
 /// Counts a unit that goes to this target, and tells its client if it wants to know.
-fn tell_route(core: &mut Core, key: ClientKey, home: PoolKey, version: &Version, target: &Target) {
+fn tell_route(core: &mut Core, key: ClientKey, home: PoolKey, version: &Version, decision: &Decision) {
     let Some((client, pool)) = core.clients.get_mut(key).zip(core.pools.get(home)) else { return };
     // A client that waits for a connection was judged before.
     if client.checkout.waits().is_some() {
         return;
     }
-    let (route, rule) = target.rule();
-    *core.lifecycle.routes.entry((pool.name.database.clone(), route, rule)).or_default() += 1;
+    let Decision { target, rule, why, .. } = decision;
+    let route = target.kind();
+    *core.lifecycle.routes.entry((pool.name.database.clone(), route, *rule)).or_default() += 1;
     // Between the parts of answers that are under way there is no room for a notice.
     if client.route.notices && client.has_no_server() {
-        let text = format!("route: {} ({})", name_of(version, target), target.why());
+        let text = format!("route: {} ({why})", name_of(version, target));
         backend::write_notice(client.io.out(), "NOTICE", sqlstate::SUCCESSFUL_COMPLETION, &text);
     }
 }
 
 /// The map of the shards of a client's database, if it is in force.
 fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>> {
+    let version = version_of(core, home);
+    if let Some(client) = core.clients.get_mut(key).filter(|_| version.is_some()) {
+        client.route.unmapped_since = None;
+    }
+    version
+}
+
+/// The map of the shards of a database, if it is in force.
+fn version_of(core: &mut Core, home: PoolKey) -> Option<Arc<Version>> {
+    if let Some(rule) = core.pools.get(home)?.cluster_of.by_hand.as_ref().filter(|rule| !rule.is_automatic) {
+        return Some(rule.names.clone());
+    }
     let now = core.now;
     let mut context = core.context();
     let fingerprints = fingerprints_of(&mut context, home)?;
     fingerprints.refresh(now);
-    let version = fingerprints.shard_map(now);
-    if let Some(client) = core.clients.get_mut(key).filter(|_| version.is_some()) {
-        client.route.waiting_since = None;
-    }
-    version
+    fingerprints.shard_map(now)
 }
 
 /// Whether a client that has a connection is between two units there, outside of a transaction.
@@ -368,17 +406,13 @@ pub fn is_still_there(core: &mut Core, key: ClientKey) -> bool {
     if core.pools.get(home).is_none_or(|pool| pool.cluster_of.shards.is_empty()) {
         return true;
     }
-    let now = core.now;
-    let mut context = core.context();
-    let Some(fingerprints) = fingerprints_of(&mut context, home) else { return false };
-    fingerprints.refresh(now);
-    fingerprints.shard_map(now).is_some_and(|version| version.number == mapped)
+    version_of(core, home).is_some_and(|version| version.number == mapped)
 }
 
 /// Has a client wait for a map, if it has not waited for too long.
 fn awaits_map(core: &mut Core, key: ClientKey) -> Step {
     let Some(client) = core.clients.get_mut(key) else { return Step::Stop };
-    let since = *client.route.waiting_since.get_or_insert(core.now);
+    let since = *client.route.unmapped_since.get_or_insert(core.now);
     let (user, database) = (client.identity.user.clone(), client.identity.database.clone());
     let limit = core.config.query_wait(&user, &database);
     if limit.is_some_and(|limit| core.now.saturating_duration_since(since) >= limit) {
@@ -404,7 +438,7 @@ fn judge(
     key: ClientKey,
     (home, held): (PoolKey, Held),
     unit: &Unit<'_>,
-    version: &Version,
+    (version, rule): (&Version, Option<&ByHand>),
 ) -> Judgement {
     let mut judgement = Judgement::default();
     let is_utf8 = is_utf8(core, key);
@@ -412,12 +446,15 @@ fn judge(
     for message in &unit.messages {
         match message.said {
             Said::Query(sql) => {
+                if judgement.words.say_all(rule, sql) {
+                    continue;
+                }
                 let proved = prove(core, key, home, sql, version);
                 judgement.add(&proved, sql, &sharding::Literals { is_utf8 });
             }
             Said::Parse(parse) => {
                 prepared.push((parse.name, parse.definition));
-                if held != Held::Not {
+                if held != Held::Not && rule.is_none() {
                     let proved = prove(core, key, home, parse.query, version);
                     judgement.prepare(&proved.proof, held);
                 }
@@ -432,6 +469,9 @@ fn judge(
                     continue;
                 };
                 let text = definition.split(|&byte| byte == 0).next().unwrap_or_default();
+                if judgement.words.say_all(rule, text) {
+                    continue;
+                }
                 let known = statement.as_ref().and_then(|statement| statement.proof_by(version.number));
                 let proved = known.unwrap_or_else(|| Rc::new(prove(core, key, home, text, version)));
                 if let Some(statement) = &statement {
@@ -446,7 +486,7 @@ fn judge(
 }
 
 /// Proves what a text of this client needs. A text that the parser would read otherwise than the servers is not proved.
-fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proved {
+pub(super) fn prove(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8], version: &Version) -> Proved {
     let (clients, servers, mut context) = core.split();
     let lexing = served(clients, servers, key).map_or(Lexing::Unclear, |(client, server)| {
         fingerprints::lexing(context.parameters, client, server.as_deref(), sql)
@@ -466,7 +506,7 @@ fn fingerprint(core: &mut Core, key: ClientKey, home: PoolKey, sql: &[u8]) -> Op
 }
 
 /// Whether the client's text comes as the servers store it.
-fn is_utf8(core: &Core, key: ClientKey) -> bool {
+pub(super) fn is_utf8(core: &Core, key: ClientKey) -> bool {
     let (_, encoding) = core.parameters.lexed_by;
     let client = core.clients.get(key);
     client.and_then(|client| client.session.vars.get(encoding)).is_some_and(|name| name.eq_ignore_ascii_case("utf8"))
@@ -548,12 +588,15 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     let proved = prove(core, key, home, shown.as_bytes(), version);
     let mut judgement = Judgement::default();
     judgement.add(&proved, shown.as_bytes(), &sharding::Literals { is_utf8: is_utf8(core, key) });
+    let rule = core.pools.get(home).and_then(|pool| pool.cluster_of.by_hand.clone());
     let may = core.pools.get(home).is_some_and(|pool| pool.cluster_of.multi_shard_writes);
-    let (route, why, hint) = match judgement.target(may) {
-        Ok((target, _)) => (name_of(version, &target), target.why(), target.hint()),
-        Err(reason) => ("refused", reason.to_string(), Some(reason.hint())),
+    let (route, why, hint) = match rule {
+        Some(rule) => by_hand::route(core, key, &rule, shown.as_bytes(), judgement),
+        None => match judgement.target(may) {
+            Ok((target, _)) => (name_of(version, &target).to_owned(), target.why(), target.hint()),
+            Err(reason) => ("refused".to_owned(), reason.to_string(), Some(reason.hint())),
+        },
     };
-    let route = route.to_owned();
     let Some(client) = core.clients.get_mut(key) else { return };
     client.prepared.unnamed = None;
     let status = client.route.status();
@@ -634,9 +677,10 @@ fn goes(
     core: &mut Core,
     key: ClientKey,
     (home, version): (PoolKey, &Version),
-    target: &Target,
+    decision: &Decision,
     runs: bool,
 ) -> Option<Step> {
+    let target = &decision.target;
     let Some(pool) = pool_for(core, key, home, version, target) else {
         leave::refuse(core, key, &Error::NoShardEntry(name_of(version, target).to_owned()));
         return Some(Step::Stop);
@@ -654,8 +698,11 @@ fn goes(
     }
     if runs && client.route.begun.is_some() {
         client.checkout.needs_own = true;
-        return client.checkout.wait_for_own();
+        if let Some(step) = client.checkout.wait_for_own() {
+            return Some(step);
+        }
     }
+    tell_route(core, key, home, version, decision);
     None
 }
 
@@ -664,14 +711,14 @@ fn stays(
     core: &mut Core,
     key: ClientKey,
     (home, version): (PoolKey, &Version),
-    (target, writes): (Target, bool),
+    Decision { target, writes, .. }: &Decision,
     runs: bool,
     message: (u8, &[u8]),
 ) -> Option<Step> {
     let server = core.clients.get(key)?.checkout.server()?;
     let here = members::home_of(&core.pools, core.servers.get(server)?.pool);
     let hub_writes = core.pools.get(home)?.cluster_of.multi_shard_writes;
-    let there = pool_for(core, key, home, version, &target);
+    let there = pool_for(core, key, home, version, target);
     let is_fine = match target {
         Target::Anywhere => true,
         // The hub sees all shards.
@@ -695,28 +742,28 @@ fn stays(
         return Some(Step::Stop);
     }
     let name = |pool: PoolKey| core.pools.get(pool).map_or_else(String::new, |pool| pool.name.database.to_string());
-    let why = match &target {
+    let why = match target {
         Target::Hub(reason) => format!("the transaction is on shard \"{}\", and {reason}", name(here)),
         _ => format!(
             "the transaction is on \"{}\", and the statement belongs to shard \"{}\"",
             name(here),
-            name_of(version, &target)
+            name_of(version, target)
         ),
     };
     Some(refuse(core, key, message, Error::OtherShard(why)))
 }
 
 /// Refuses and counts a unit that is not proved to be of one shard.
-fn refuse_unproved(core: &mut Core, key: ClientKey, home: PoolKey, front: (u8, &[u8]), reason: &Reason) -> Step {
+fn refuse_unproved(core: &mut Core, key: ClientKey, home: PoolKey, front: (u8, &[u8]), (error, name): Refusal) -> Step {
     if let Some(pool) = core.pools.get(home) {
-        *core.lifecycle.routes.entry((pool.name.database.clone(), "refused", reason.name())).or_default() += 1;
+        *core.lifecycle.routes.entry((pool.name.database.clone(), "refused", name)).or_default() += 1;
     }
-    refuse(core, key, front, Error::unsharded(reason))
+    refuse(core, key, front, error)
 }
 
 /// Refuses the unit at the front of a client's input. Within a transaction the server gets a message that it refuses, so
 /// that the transaction fails there.
-fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), error: Error) -> Step {
+pub(super) fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), error: Error) -> Step {
     let Some(client) = core.clients.get_mut(key) else { return Step::Stop };
     if let Some(step) = client.checkout.wait_for_own() {
         return step;

@@ -25,7 +25,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     client.checkout.stop_waiting();
     client.checkout.needs_own = false;
     // The next unit's wait is its own.
-    (client.route.waiting_since, client.route.owed.until) = (None, None);
+    (client.route.waiting_since, client.route.unmapped_since, client.route.owed.until) = (None, None, None);
     client.deeds.errors += 1;
     // A unit ends with its first error.
     if client.input.discard == Discard::No {

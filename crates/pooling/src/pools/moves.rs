@@ -48,6 +48,7 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
         startup: (session.startup.0.carry(), session.startup.1.carry()),
         role: route.role,
         primary_reads: route.primary_reads,
+        shard: route.chosen,
         owed: route.owed,
     };
     let prepared = CarriedStatements {
@@ -68,7 +69,7 @@ pub fn give_back(core: &Core, traveller: Traveller) {
 pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     let Traveller { mut io, id, identity, session, prepared, request_since, deeds, kills } = traveller;
     let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
-    let CarriedSession { settings, startup, role, primary_reads, owed } = session;
+    let CarriedSession { settings, startup, role, primary_reads, shard, owed } = session;
     let CarriedStatements { statements, unnamed, renamed } = prepared;
     let key = core.clients.vacant();
     if let Err(error) = sockets::watch_client(core, key, &mut io) {
@@ -105,6 +106,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     }
     (client.session.sets, client.session.startup.1) = (Sets::carried(settings.1), Sets::carried(startup.1));
     (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);
+    client.route.chosen = shard;
     (client.prepared.renamed, client.identity.minor, client.identity.admin) = (renamed, minor, admin);
     (client.deeds, client.times.request_since) = (deeds, request_since);
     // Where it comes from it may have been told more than the connection that listens here has read.

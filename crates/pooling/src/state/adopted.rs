@@ -58,6 +58,8 @@ pub struct Choices {
     pub primary_reads: String,
     /// The value of its SET READ YOUR WRITES.
     pub read_your_writes: String,
+    /// The number of its SET SHARD.
+    pub shard: String,
 }
 
 /// A prepared statement.
@@ -133,9 +135,8 @@ impl Described {
         client.extend([text(&self.cancel_pid.to_string()), self.cancel_secret.clone()]);
         client.extend([number(self.minor.into()), number(self.age)]);
         client.extend(flags);
-        client.extend(
-            [&self.choices.role, &self.choices.primary_reads, &self.choices.read_your_writes].map(|of| text(of)),
-        );
+        let Choices { role, primary_reads, read_your_writes, shard } = &self.choices;
+        client.extend([role, primary_reads, read_your_writes, shard].map(|of| text(of)));
         let mut rows = vec![client];
         for (words, settings) in [(VALUES, &self.values), (SETS, &self.sets)] {
             for (word, settings) in words.into_iter().zip(settings) {
@@ -175,7 +176,12 @@ impl Described {
                     minor: number(0)?.try_into().map_err(|_| bad())?,
                     age: number(1)?,
                     admin: number(3)? > 0,
-                    choices: Choices { role: said(4), primary_reads: said(5), read_your_writes: said(6) },
+                    choices: Choices {
+                        role: said(4),
+                        primary_reads: said(5),
+                        read_your_writes: said(6),
+                        shard: said(7),
+                    },
                     prepared: Prepared { renamed: number(2)? > 0, ..Prepared::default() },
                     ..Self::default()
                 });
@@ -233,6 +239,7 @@ impl Described {
                 role: word_of(&ROLES, traveller.session.role),
                 primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
                 read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
+                shard: traveller.session.shard.map_or_else(String::new, |shard| shard.to_string()),
             },
             values: [named(&now.0), named(&startup.0)],
             sets: [now.1.clone(), startup.1.clone()],

@@ -98,6 +98,8 @@ pub struct Route {
     pub tried: Tried,
     /// The time since when the client waits, over several choices of a server.
     pub waiting_since: Option<Instant>,
+    /// The time since when it waits for a map of shards.
+    pub unmapped_since: Option<Instant>,
     /// The value of its SET SERVER ROLE.
     pub role: Option<Role>,
     /// The value of its SET PRIMARY READS.
@@ -106,6 +108,8 @@ pub struct Route {
     pub owed: Owed,
     /// For a database with shards: the pool of the shard that its unit goes to; none if that is the hub.
     pub shard: Option<PoolKey>,
+    /// For a database whose shards are chosen by hand: the number of the one that its session has chosen.
+    pub chosen: Option<usize>,
     /// The version of the map by which its unit goes there.
     pub mapped: u64,
     /// Whether the client is told where its statements go.
@@ -328,6 +332,7 @@ impl Client {
             && self.io.rest.is_empty()
             && self.io.pending() == 0
             && self.route.waiting_since.is_none()
+            && self.route.unmapped_since.is_none()
             && !self.io.hangup
     }
 

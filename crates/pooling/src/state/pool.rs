@@ -16,7 +16,7 @@ use crate::model::vars::Vars;
 use balancer::ServerId;
 
 use crate::common::Membership;
-use crate::config::PoolMode;
+use crate::config::{ByHand, PoolMode};
 use crate::error::Error;
 use crate::metrics::Stats;
 use crate::state::client::Client;
@@ -156,6 +156,8 @@ pub struct Clustering {
     pub shards: Vec<Rc<str>>,
     /// Whether the hub runs writes that are not of one shard.
     pub multi_shard_writes: bool,
+    /// The rules by which clients choose a shard, if there is no hub.
+    pub by_hand: Option<Rc<ByHand>>,
     /// The reason why no server could be found for the clients that wait.
     pub unavailable: String,
     /// Whether a standby has reported that transactions here are serializable by default, which a standby refuses.

@@ -7,6 +7,7 @@ use crate::model::keys::PoolKey;
 use crate::model::quota::Quota;
 
 use crate::common::PoolName;
+use crate::config::ByHand;
 use crate::monitor::ClusterView;
 use crate::state::Core;
 use crate::state::pool::Pool;
@@ -49,6 +50,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     let shards = database.map(|entry| entry.shards.iter().map(|name| name.as_str().into()).collect());
     pool.cluster_of.shards = shards.unwrap_or_default();
     pool.cluster_of.multi_shard_writes = database.and_then(|entry| entry.multi_shard_writes).unwrap_or(false);
+    pool.cluster_of.by_hand = database.and_then(ByHand::of).map(Rc::new);
     pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
     let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);

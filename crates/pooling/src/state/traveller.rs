@@ -68,6 +68,8 @@ pub struct CarriedSession {
     pub role: Option<Role>,
     /// The value of its SET PRIMARY READS.
     pub primary_reads: Option<bool>,
+    /// The number of the shard that it has chosen.
+    pub shard: Option<usize>,
     /// The commits that its next read must see.
     pub owed: Owed,
 }

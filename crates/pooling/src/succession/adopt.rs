@@ -55,6 +55,7 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
         startup: settings(startup_values, startup_sets, &core.parameters.tracked),
         role: value_of(&ROLES, &described.choices.role),
         primary_reads: described.choices.primary_reads.parse().ok(),
+        shard: described.choices.shard.parse().ok(),
         owed,
     };
     let prepared = CarriedStatements {

@@ -1,0 +1,317 @@
+//! The shard of a client's next unit where there is no hub and clients choose, as with PgCat.
+//!
+//! A unit goes to the shard that a comment in it names; else to that of its sharding key, if it is proved to be of one
+//! shard; else to the one that its session has chosen by SET SHARD or SET SHARDING KEY; else to the default. Statements on
+//! tables with a sharding key that are not proved to be of one shard go where a comment or the session says, or are
+//! refused: never to the default, nor to a shard that was chosen for another statement.
+
+use std::rc::Rc;
+use std::sync::LazyLock;
+
+use regex::bytes::Regex;
+use sharding::Reason;
+use wire::backend::{self, ColumnType, Status};
+use wire::frontend::tag;
+
+use crate::config::by_hand::Comment;
+use crate::config::{ByHand, DefaultShard};
+use crate::error::Error;
+use crate::frontend::shards::{Decision, Judgement, Refusal, Target, refuse};
+use crate::model::extent::{self, Said};
+use crate::model::keys::ClientKey;
+use crate::model::turn::{Step, Turn};
+use crate::state::Core;
+
+/// The commands as PgCat reads them.
+static COMMANDS: LazyLock<Option<[Regex; 3]>> = LazyLock::new(|| {
+    Some([
+        Regex::new(r"(?i)^ *SET SHARDING KEY TO '?([0-9]+)'? *;? *$").ok()?,
+        Regex::new(r"(?i)^ *SET SHARD TO '?([0-9]+|ANY)'? *;? *$").ok()?,
+        Regex::new(r"(?i)^ *SHOW SHARD *;? *$").ok()?,
+    ])
+});
+
+/// A longer text is searched for no command.
+const LONGEST: usize = 200;
+
+/// What helps a statement that is refused.
+const HINT: &str = "give each sharding key a value, or choose the shard by SET SHARD or a comment";
+
+/// A command to the pooler.
+#[derive(Debug, PartialEq, Eq)]
+enum Command<'a> {
+    SetShardingKey(&'a str),
+    SetShard(&'a str),
+    ShowShard,
+}
+
+impl<'a> Command<'a> {
+    fn read(sql: &'a [u8]) -> Option<Self> {
+        if sql.len() > LONGEST {
+            return None;
+        }
+        let [key, shard, show] = COMMANDS.as_ref()?;
+        let value = |regex: &Regex| std::str::from_utf8(regex.captures(sql)?.get(1)?.as_bytes()).ok();
+        let show = || show.is_match(sql).then_some(Self::ShowShard);
+        value(key).map(Self::SetShardingKey).or_else(|| value(shard).map(Self::SetShard)).or_else(show)
+    }
+}
+
+/// What the comments in the statements of a unit say together.
+#[derive(Debug, Default)]
+pub struct Words {
+    shard: Option<usize>,
+    refused: Option<Error>,
+}
+
+impl Words {
+    /// Takes the comment of a statement. Whether nothing else decides about the statement.
+    pub fn say_all(&mut self, rule: Option<&ByHand>, sql: &[u8]) -> bool {
+        let Some(rule) = rule else { return false };
+        let shard = match rule.comment(sql) {
+            None => return !rule.is_automatic,
+            Some(Comment::Shard(number)) => numbered(rule, number),
+            Some(Comment::Key(key)) => keyed(rule, key),
+        };
+        match shard {
+            Ok(shard) if self.shard.is_none_or(|other| other == shard) => self.shard = Some(shard),
+            Ok(_) => self.refused = Some(unsharded(&Reason::Several)),
+            Err(error) => self.refused = Some(error),
+        }
+        true
+    }
+}
+
+fn numbered(rule: &ByHand, number: &str) -> Result<usize, Error> {
+    rule.numbered(number).map_err(|number| Error::NoShard { number, shards: rule.shards() })
+}
+
+fn keyed(rule: &ByHand, key: &str) -> Result<usize, Error> {
+    rule.keyed(key).ok_or_else(|| Error::ShardingKey(key.to_owned()))
+}
+
+fn unsharded(reason: &Reason) -> Error {
+    Error::NotOfOneShard { why: reason.to_string(), hint: HINT }
+}
+
+/// What decides about a unit's shard.
+enum Choice {
+    Refused(Refusal),
+    /// A comment.
+    Comment(usize),
+    /// The values of its keys.
+    Proved(usize),
+    /// The session, and why its keys do not, if there are some.
+    Session(usize, Option<Reason>),
+    Default,
+}
+
+impl Choice {
+    fn of(rule: &ByHand, chosen: Option<usize>, judgement: Judgement) -> Self {
+        let Judgement { shard, hub, words, .. } = judgement;
+        if let Some(error) = words.refused {
+            return Self::Refused((error, "comment"));
+        }
+        let unsharded = |reason: &Reason| Self::Refused((unsharded(reason), reason.name()));
+        match (words.shard, shard, hub, chosen) {
+            (Some(word), Some(proved), ..) if word != proved => unsharded(&Reason::Several),
+            (Some(word), ..) => Self::Comment(word),
+            (None, Some(proved), None, _) => Self::Proved(proved),
+            // There were more shards when it was chosen.
+            (None, _, _, Some(chosen)) if chosen >= rule.shards() => {
+                Self::Refused((Error::NoShard { number: chosen.to_string(), shards: rule.shards() }, "session"))
+            }
+            (None, _, reason, Some(chosen)) => Self::Session(chosen, reason),
+            (None, _, Some(reason), None) => unsharded(&reason),
+            (None, None, None, None) => Self::Default,
+        }
+    }
+
+    /// The name of the rule, and why the unit goes there.
+    fn told(&self) -> (&'static str, String) {
+        match self {
+            Self::Refused((error, name)) => (name, error.to_string()),
+            Self::Comment(_) => ("comment", "a comment in it names the shard".to_owned()),
+            Self::Proved(_) => ("key", "every sharded table in it is restricted to keys of this shard".to_owned()),
+            Self::Session(_, None) => ("session", "the session has chosen the shard".to_owned()),
+            Self::Session(_, Some(reason)) => ("session", format!("the session has chosen the shard, since {reason}")),
+            Self::Default => ("default", "no shard is chosen; in a transaction it runs where that is".to_owned()),
+        }
+    }
+}
+
+/// Decides where a unit goes. Within a transaction, or a unit of which the server has a part, what names no table with a
+/// sharding key runs where that is.
+///
+/// # Errors
+/// Why the unit is refused.
+pub(super) fn decide(
+    core: &Core,
+    key: ClientKey,
+    rule: &ByHand,
+    judgement: Judgement,
+    is_within: bool,
+) -> Result<Decision, Refusal> {
+    let client = core.clients.get(key);
+    let chosen = client.and_then(|client| client.route.chosen);
+    let has_own = client.is_some_and(|client| client.checkout.server().is_some());
+    let choice = Choice::of(rule, chosen, judgement);
+    let (name, why) = choice.told();
+    let target = match choice {
+        Choice::Refused(refusal) => return Err(refusal),
+        Choice::Session(_, None) if is_within => Target::Anywhere,
+        Choice::Default if has_own => Target::Anywhere,
+        Choice::Comment(shard) | Choice::Proved(shard) | Choice::Session(shard, _) => Target::Shard(shard),
+        Choice::Default => Target::Shard(default_shard(core, key, rule)),
+    };
+    Ok(Decision { target, writes: false, rule: name, why })
+}
+
+/// Where a statement would go, why, and what helps.
+pub(super) fn route(
+    core: &Core,
+    key: ClientKey,
+    rule: &ByHand,
+    sql: &[u8],
+    mut judgement: Judgement,
+) -> (String, String, Option<&'static str>) {
+    let name = |shard: usize| rule.names.map.shards.get(shard).map_or_else(String::new, ToString::to_string);
+    judgement.words.say_all(Some(rule), sql);
+    if judgement.words.shard.is_some() {
+        // It is the word of the user.
+        (judgement.shard, judgement.hub) = (None, None);
+    }
+    let chosen = core.clients.get(key).and_then(|client| client.route.chosen);
+    let choice = Choice::of(rule, chosen, judgement);
+    let (_, why) = choice.told();
+    match choice {
+        Choice::Refused((error, _)) => ("refused".to_owned(), why, error.hint()),
+        Choice::Comment(shard) | Choice::Proved(shard) | Choice::Session(shard, _) => (name(shard), why, None),
+        Choice::Default => match rule.default {
+            DefaultShard::Number(shard) => (name(shard), why, None),
+            _ => ("random".to_owned(), why, None),
+        },
+    }
+}
+
+/// The shard of a unit for which none is chosen.
+fn default_shard(core: &Core, key: ClientKey, rule: &ByHand) -> usize {
+    let all = rule.shards();
+    match rule.default {
+        DefaultShard::Number(shard) => shard,
+        DefaultShard::Random => random(all),
+        DefaultShard::RandomHealthy => {
+            let healthy: Vec<usize> = (0..all).filter(|shard| is_healthy(core, key, rule, *shard)).collect();
+            healthy.get(random(healthy.len())).copied().unwrap_or_else(|| random(all))
+        }
+    }
+}
+
+/// A number below this one, or 0.
+fn random(below: usize) -> usize {
+    getrandom::u32().ok().and_then(|random| (random as usize).checked_rem(below)).unwrap_or(0)
+}
+
+/// Whether a server of a shard has answered of late, or none was asked.
+fn is_healthy(core: &Core, key: ClientKey, rule: &ByHand, shard: usize) -> bool {
+    let Some(name) = rule.names.map.shards.get(shard) else { return false };
+    let Some(client) = core.clients.get(key) else { return false };
+    let user: Rc<str> = core.config.pool_user(name, &client.identity.user).into();
+    let pool = core.pool_names.get(&((**name).into(), user)).and_then(|pool| core.pools.get(*pool));
+    let Some(pool) = pool else { return true };
+    if let Some(view) = pool.cluster_of.cluster.and_then(|place| core.router.clusters.get(place)) {
+        return !view.view().is_dead();
+    }
+    let of_entry = core.config.database(name).and_then(|entry| entry.ban_time);
+    let shunned = of_entry.unwrap_or(core.config.settings.ban_time).0;
+    let failed = pool.connections.failure.as_ref().map(|failure| failure.at);
+    failed.is_none_or(|at| core.now.saturating_duration_since(at) >= shunned)
+}
+
+/// Answers a command in the Query at the front of a client's input; the next step for the input, if it is one.
+pub fn answer(core: &mut Core, key: ClientKey, rule: Option<&ByHand>, message: (u8, &[u8])) -> Option<Step> {
+    let rule = rule.filter(|_| message.0 == tag::QUERY)?;
+    let unit = extent::first(message.1)?;
+    let Some(Said::Query(sql)) = unit.messages.first().map(|first| first.said) else { return None };
+    let command = Command::read(sql)?;
+    let client = core.clients.get_mut(key)?;
+    // Its units in flight are answered first.
+    if let Some(step) = client.checkout.wait_for_own() {
+        return Some(step);
+    }
+    let server = client.checkout.server().and_then(|server| core.servers.get(server));
+    if client.route.begun.as_ref().is_some_and(|begun| begun.has_failed) {
+        return Some(refuse(core, key, message, Error::TransactionFailed));
+    }
+    let status = server.map_or_else(|| client.route.status(), |server| server.status);
+    let is_busy = server.is_some_and(|server| !server.exchange.requests.is_empty());
+    if is_busy && !client.input.unsynced {
+        client.checkout.behind_own = true;
+        return Some(Step::Stop);
+    }
+    let chosen = match command {
+        // The server has to answer first, or refuses it too.
+        Command::ShowShard if is_busy || status == Status::Failed => return None,
+        Command::ShowShard => {
+            show(core, key, status);
+            return Some(Step::Took(unit.bytes.len()));
+        }
+        _ if is_busy || server.is_some() && status != Status::Idle => {
+            let why = "it has begun on its shard, so that no other can be chosen before its end".to_owned();
+            return Some(refuse(core, key, message, Error::OtherShard(why)));
+        }
+        Command::SetShardingKey(value) => keyed(rule, value).map(|shard| (shard, "SET SHARDING KEY")),
+        Command::SetShard(any) if any.eq_ignore_ascii_case("any") => Ok((random(rule.shards()), "SET SHARD")),
+        Command::SetShard(number) => numbered(rule, number).map(|shard| (shard, "SET SHARD")),
+    };
+    match chosen {
+        Ok((shard, done)) => {
+            let client = core.clients.get_mut(key)?;
+            client.route.chosen = Some(shard);
+            client.prepared.unnamed = None;
+            backend::write_command_complete(client.io.out(), done);
+            backend::write_ready_for_query(client.io.out(), status);
+            core.schedule.unflushed.push(Turn::Client(key));
+            Some(Step::Took(unit.bytes.len()))
+        }
+        Err(error) => Some(refuse(core, key, message, error)),
+    }
+}
+
+/// Tells which shard the session has chosen.
+fn show(core: &mut Core, key: ClientKey, status: Status) {
+    let Some(client) = core.clients.get_mut(key) else { return };
+    let shard = client.route.chosen.map_or_else(|| "unset".to_owned(), |shard| shard.to_string());
+    client.prepared.unnamed = None;
+    let out = client.io.out();
+    backend::write_row_description(out, [("shard", ColumnType::Text)].into_iter());
+    backend::write_data_row(out, [Some(shard.as_bytes())].into_iter());
+    backend::write_command_complete(out, "SELECT 1");
+    backend::write_ready_for_query(out, status);
+    core.schedule.unflushed.push(Turn::Client(key));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_as_pgcat_reads_them() {
+        for (sql, command) in [
+            ("SET SHARDING KEY TO '13'", Some(Command::SetShardingKey("13"))),
+            ("  SeT SHaRDInG KeY to 13 ; ", Some(Command::SetShardingKey("13"))),
+            ("set shard to '2';", Some(Command::SetShard("2"))),
+            ("SET SHARD TO any", Some(Command::SetShard("any"))),
+            ("SHOW SHARD", Some(Command::ShowShard)),
+            (" show shard  ;  ", Some(Command::ShowShard)),
+            ("SET SHARDING KEY TO '-1'", None),
+            ("SET SHARDING KEY TO 'a'", None),
+            ("SET SHARD = 1", None),
+            ("SET SHARD TO 1; SELECT 1", None),
+            ("\nSHOW SHARD", None),
+            ("SHOW SHARDS", None),
+        ] {
+            assert_eq!(Command::read(sql.as_bytes()), command, "{sql}");
+        }
+    }
+}
