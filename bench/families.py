@@ -43,6 +43,10 @@ FAMILIES = [
     ("xgboost", "regression", "xgboost.XGBRegressor", {"n_estimators": 50, "nthread": 1}, 1),
     ("kmeans", "clustering", "sklearn.cluster.KMeans", {"n_clusters": 8, "n_init": 1}, 0.1),
     ("gaussian_mixture", "clustering", "sklearn.mixture.GaussianMixture", {"n_components": 4, "reg_covar": 1.0}, 0.05),
+    ("isolation_forest", "anomaly", TREES + "IsolationForest", {}, 0.2),
+    ("local_outlier_factor", "anomaly", "sklearn.neighbors.LocalOutlierFactor", {"novelty": True}, 0.05),
+    ("one_class_svm", "anomaly", "sklearn.svm.OneClassSVM", {"nu": 0.1}, 0.02),
+    ("robust_covariance", "anomaly", "sklearn.covariance.EllipticEnvelope", {}, 0.1),
     ("pca", "decomposition", "sklearn.decomposition.PCA", {"n_components": 4}, 1),
 ]
 NUMBERS = {"regression": "depdelayminutes", "classification": "(depdelayminutes > 15)::int"}

@@ -41,6 +41,8 @@ def train(asked, model):
             silhouette_score(StandardScaler().fit_transform(held_out), clusters)
             for measure in (davies_bouldin_score, calinski_harabasz_score):
                 measure(held_out, clusters)
+        if asked["task"] == "anomaly":
+            model.decision_function(held_out)
         return time.perf_counter() - start, model
     labels = features.pop(asked["label"]).to_numpy()
     if asked["task"] == "classification":

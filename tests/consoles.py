@@ -44,6 +44,7 @@ SELECT pgml.train('progress', algorithm => 'ridge');
 SELECT pgml.train('flowers', 'classification', 'pgml.iris', 'target', 'xgboost');
 SELECT pgml.train('groups', 'clustering', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'kmeans',
                   hyperparams => '{"n_clusters": 3}');
+SELECT pgml.train('odd', 'anomaly', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'isolation_forest');
 SELECT pgml.train('parts', 'decomposition', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'pca',
                   hyperparams => '{"n_components": 2}');
 SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'xgboost', '{"n_estimators": 30, "max_depth": 3}',
@@ -67,6 +68,8 @@ VIEWS = {
     "regression": "/models/{progress.ridge}",
     "clustering": "/models/{groups.kmeans}",
     "decomposition": "/models/{parts.pca}",
+    "anomaly": "/models/{odd.isolation_forest}",
+    "outlier": "/models/{odd.isolation_forest}/try",
     "tables": "/train",
     "upload": "/train/upload",
     "table": "/train/table?relation=customers",

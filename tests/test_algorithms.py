@@ -81,6 +81,7 @@ CLUSTERING = [
     "gaussian_mixture",
 ]
 DECOMPOSITION = ["pca", "truncated_svd"]
+ANOMALY = ["isolation_forest", "local_outlier_factor", "one_class_svm", "robust_covariance", "ecod", "hbos"]
 FEW = {
     "kmeans": '{"n_clusters": 3}',
     "mini_batch_kmeans": '{"n_clusters": 3}',
@@ -88,6 +89,7 @@ FEW = {
     "spectral": '{"n_clusters": 3}',
     "gaussian_mixture": '{"n_components": 3}',
     "catboost": '{"iterations": 50}',
+    "one_class_svm": '{"nu": 0.1}',
 }
 # What an algorithm scores at least on test rows: far below what it reaches, far above what a broken one does. Some come to
 # little with their defaults, in scikit-learn too.
@@ -149,6 +151,7 @@ def test_all_algorithms_are_offered(loaded):
         "classification": CLASSIFICATION,
         "clustering": CLUSTERING,
         "decomposition": DECOMPOSITION,
+        "anomaly": ANOMALY,
     }
     assert offered == {(algorithm, task) for task, algorithms in tasks.items() for algorithm in algorithms}
     labels = set(loaded.sql("SELECT unnest(enum_range(NULL::pgml.algorithm))").splitlines())
@@ -215,6 +218,33 @@ def test_clustering(loaded, algorithm):
     assert clusters >= 1
     if clusters > 1 and algorithm not in NO_SILHOUETTE:
         assert -1 <= metrics["silhouette"] <= 1
+
+
+@pytest.mark.parametrize("algorithm", ANOMALY)
+def test_anomaly(loaded, algorithm):
+    model, metrics = train(loaded, f"o {algorithm}", "anomaly", "measures", None, algorithm)
+    assert 0 <= metrics["outlier_share"] <= 0.7 and "mean_score" in metrics
+    score = f"pgml.predict('o {algorithm}', {{0}})"
+    assert float(loaded.sql(f"SELECT {score.format('30.0, 0.5, 40.0, 9.0')}")) > 0
+    assert float(loaded.sql(f"SELECT pgml.predict({model}, 5.0, 3.4, 1.46, 0.25)")) < 0
+    features = "sepal_length, sepal_width, petal_length, petal_width"
+    batch = loaded.sql(
+        f"SELECT bool_and(a = b) FROM (SELECT unnest(pgml.predict_batch({model}, array_agg(ARRAY[{features}]::real[] "
+        f"ORDER BY m))) AS a, unnest(array_agg(pgml.predict({model}, m) ORDER BY m)) AS b FROM measures m) x"
+    )
+    assert batch == "t"
+    # The newest is deployed: nothing says which of two is right.
+    again, _ = train(loaded, f"o {algorithm}", "anomaly", "measures", None, algorithm)
+    deployed = (
+        f"SELECT id FROM pgml.models WHERE project_id = (SELECT id FROM pgml.projects WHERE name = 'o {algorithm}')"
+    )
+    assert loaded.sql(
+        f"SELECT model_id FROM pgml.deployments WHERE model_id IN ({deployed}) ORDER BY id DESC LIMIT 1"
+    ) == str(again)
+    share = loaded.sql(f"SELECT pgml.evaluate('o {algorithm}', 'measures', rows => 'all')->>'outlier_share'")
+    assert share == loaded.sql(f"SELECT avg((pgml.predict('o {algorithm}', m) > 0)::int)::float8 FROM measures m")
+    if algorithm in ("isolation_forest", "ecod", "hbos"):
+        assert loaded.sql(f"SELECT pgml.explain({model}, 5.1, 3.5, 1.4, 0.2)")
 
 
 @pytest.mark.parametrize("algorithm", DECOMPOSITION)

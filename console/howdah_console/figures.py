@@ -35,18 +35,22 @@ METRICS = {
         "the share of the variance of standardised columns that the components keep, whatever their units",
     ),
     "cumulative_explained_variance": ("Explained variance", True, "the share of the variance that the components keep"),
+    "outlier_share": ("Outliers", None, "the share of the held-out rows whose score is above the threshold"),
+    "mean_score": ("Mean score", None, "the mean of the scores of the held-out rows; above 0 is an outlier"),
 }
 PRIMARY = {
     "classification": "f1",
     "regression": "r2",
     "clustering": "silhouette",
     "decomposition": "standardised_explained_variance",
+    "anomaly": "outlier_share",
 }
 SECONDARY = {
     "classification": ("roc_auc", "accuracy", "log_loss"),
     "regression": ("mean_absolute_error", "root_mean_squared_error"),
     "clustering": ("davies_bouldin", "calinski_harabasz"),
     "decomposition": ("cumulative_explained_variance",),
+    "anomaly": ("mean_score",),
 }
 TIMES = {"fit_time": "Fit", "refit_time": "Fit on all rows", "score_time": "Scoring"}
 STRATEGIES = {

@@ -35,6 +35,7 @@ enum Sums {
     },
     Clustering(metrics::Clustering),
     Decomposition(metrics::Decomposition),
+    Outliers(metrics::Outliers),
 }
 
 impl Measures {
@@ -54,6 +55,7 @@ impl Measures {
             },
             Task::Clustering => Sums::Clustering(metrics::Clustering::new(width, SEED)),
             Task::Decomposition => Sums::Decomposition(metrics::Decomposition::new(width, model.num_values())?),
+            Task::Anomaly => Sums::Outliers(metrics::Outliers::default()),
         };
         Ok(Measures { sums, residuals: None, finished: Vec::new() })
     }
@@ -102,6 +104,7 @@ impl Measures {
                 model.finish(row, &mut self.finished)?;
                 sums.add(&self.finished, values);
             }
+            Sums::Outliers(sums) => sums.add(values.first().map_or(f64::NAN, |score| f64::from(*score))),
         }
         Ok(())
     }
@@ -148,6 +151,7 @@ impl Measures {
                 sums.all(&mut Control::new(&mut ask))?
             }
             Sums::Decomposition(sums) => sums.all(),
+            Sums::Outliers(sums) => sums.all(),
         };
         Ok(to_json(named))
     }

@@ -31,6 +31,7 @@ impl Metric {
             Task::Classification => "f1",
             Task::Clustering => "silhouette",
             Task::Decomposition => "standardised_explained_variance",
+            Task::Anomaly => "outlier_share",
         };
         Metric { by_default: true, ..Metric::named(name) }
     }
@@ -167,6 +168,7 @@ pub fn names(task: Task) -> Result<Vec<&'static str>> {
         Task::Classification => metrics::Classification::new(2).all(),
         Task::Clustering => metrics::Clustering::new(1, 0).all(&mut Control::new(&mut |_| Ok(())))?,
         Task::Decomposition => metrics::Decomposition::new(1, 1)?.all(),
+        Task::Anomaly => metrics::Outliers::default().all(),
     };
     Ok(all.into_iter().map(|(name, _)| name).collect())
 }

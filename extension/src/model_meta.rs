@@ -208,7 +208,7 @@ impl ModelMeta {
         let fits = match task {
             Task::Classification => labels.len() == 1 && labels.iter().all(|label| label.classes.is_some()),
             Task::Regression => !labels.is_empty() && labels.iter().all(|label| label.classes.is_none()),
-            Task::Clustering | Task::Decomposition => labels.is_empty(),
+            Task::Clustering | Task::Decomposition | Task::Anomaly => labels.is_empty(),
         };
         if !fits {
             return Err(MetaError::Field("classes"));

@@ -19,7 +19,7 @@ FEWEST_NUMBERED = 20
 MOST_FORMS = 50
 MOST_TABLES = 300
 MOST_COLUMNS = 200
-TASKS = ("classification", "regression", "clustering", "decomposition")
+TASKS = ("classification", "regression", "clustering", "decomposition", "anomaly")
 NO_LABELS = ("date", "timestamp", "timestamptz", "time", "interval", "uuid", "json", "jsonb", "bytea")
 SEARCHES = ("grid", "random")
 # What most people change of each algorithm; the rest is below a fold.

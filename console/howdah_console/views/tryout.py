@@ -196,6 +196,12 @@ async def predict(page, model, fields, values):
         if interval.first:
             result["interval"] = interval.first
             result["answers"].append(interval)
+    elif task == "anomaly":
+        answer = await ask("pgml.predict($1::bigint, r) AS number")
+        if answer.fault:
+            result["fault"] = answer.fault
+            return result
+        result["prediction"] = answer.first[0]
     elif task == "decomposition":
         answer = await ask("pgml.decompose($1::bigint, r) AS components")
         result["fault"] = answer.fault
@@ -220,6 +226,8 @@ async def predict(page, model, fields, values):
 
 def unit_of(model, result):
     """What the contributions of a prediction add up to."""
+    if model["task"] == "anomaly":
+        return "margin (log of the score)" if model["algorithm"] == "isolation_forest" else "score"
     if model["task"] == "regression":
         # With an objective for counts or durations it is the logarithm.
         steps = result["steps"]

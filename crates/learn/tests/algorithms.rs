@@ -24,7 +24,7 @@ of classes; a class that the object does not name has the weight 1. Class weight
 
 fn page() -> String {
     let mut page = HEAD.to_owned();
-    for task in [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition] {
+    for task in Task::ALL {
         let families: Vec<&&Family> = FAMILIES.iter().filter(|family| family.task == task).collect();
         let name = task.name();
         let _ = write!(page, "\n## {}{}\n\n", name[..1].to_uppercase(), &name[1..]);

@@ -21,6 +21,7 @@ use crate::error::Result;
 use crate::exchange::description::UNNAMED_LABEL;
 use crate::metric::Metric;
 use crate::model::Model;
+use crate::model_meta::Task;
 use crate::registry::{self, Project, Recipe};
 use crate::{lookup, names};
 
@@ -46,6 +47,12 @@ pub fn decide(
     let Some(deployed) = registry::deployed_model(project.id)? else {
         return Ok(Decision { better: true, reason: "the project had no deployed model".to_owned() });
     };
+    if data.task == Task::Anomaly {
+        return Ok(Decision {
+            better: true,
+            reason: "no label says which of two models finds the outliers".to_owned(),
+        });
+    }
     if let Some(why) = says_nothing(metric, metrics, data, split) {
         return Ok(Decision::warned(false, format!("{why}: model {deployed} stays deployed")));
     }

@@ -253,6 +253,7 @@ impl Learner {
         let name = match (algorithm, task) {
             ("linear", Task::Clustering) => "kmeans",
             ("linear", Task::Decomposition) => "pca",
+            ("linear", Task::Anomaly) => "isolation_forest",
             (name, _) => name,
         };
         // Loaded by the one family that asks for it; an empty path would be the server itself.

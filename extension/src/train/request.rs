@@ -214,7 +214,7 @@ fn parse_task(name: &str) -> Result<Task> {
     let known = if name == "cluster" { Some(Task::Clustering) } else { Task::parse(name) };
     known.ok_or_else(|| {
         Error::unsupported(format!("task \"{name}\" is not supported"))
-            .detail("Supported are regression, classification, clustering and decomposition.")
+            .detail("Supported are regression, classification, clustering, decomposition and anomaly.")
     })
 }
 

@@ -4,6 +4,7 @@
 //! To add a family, write a `Family` constant in a file of its own and name it in [`FAMILIES`]. Nothing else knows of families by
 //! name: the extension offers what the list has, and so do error messages and the documentation.
 
+mod anomaly;
 #[cfg(test)]
 mod attack;
 mod boosting;
@@ -76,6 +77,12 @@ pub const FAMILIES: &[&Family] = &[
     &gaussian_mixture::GAUSSIAN_MIXTURE,
     &principal::PCA,
     &principal::TRUNCATED_SVD,
+    &anomaly::isolation_forest::ISOLATION_FOREST,
+    &anomaly::local_outlier_factor::LOCAL_OUTLIER_FACTOR,
+    &svm::libsvm::ONE_CLASS,
+    &anomaly::robust_covariance::ROBUST_COVARIANCE,
+    &anomaly::tails::ECOD,
+    &anomaly::histograms::HBOS,
     &ensemble::random_forest::CLASSIFIER,
     &ensemble::random_forest::REGRESSOR,
     &ensemble::random_forest::EXTRA_CLASSIFIER,

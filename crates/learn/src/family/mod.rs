@@ -36,9 +36,15 @@ pub enum Task {
     Clustering,
     /// Fewer numbers that say the most about a row, without a label.
     Decomposition,
+    /// Which rows are unlike the others, without a label.
+    Anomaly,
 }
 
 impl Task {
+    /// All of them.
+    pub const ALL: [Task; 5] =
+        [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition, Task::Anomaly];
+
     /// As SQL has it.
     pub fn name(self) -> &'static str {
         match self {
@@ -46,14 +52,13 @@ impl Task {
             Task::Classification => "classification",
             Task::Clustering => "clustering",
             Task::Decomposition => "decomposition",
+            Task::Anomaly => "anomaly",
         }
     }
 
     /// The task of that name.
     pub fn parse(name: &str) -> Option<Task> {
-        [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition]
-            .into_iter()
-            .find(|task| task.name() == name)
+        Task::ALL.into_iter().find(|task| task.name() == name)
     }
 
     /// Whether rows have a label to learn.

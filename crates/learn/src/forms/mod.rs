@@ -3,16 +3,21 @@
 //! A new form is a file here and a name in the list; the name of one is never used for anything else again.
 
 pub(crate) mod centroids;
+pub(crate) mod ellipse;
+pub(crate) mod histograms;
 pub(crate) mod kernel;
 pub(crate) mod labelled_rows;
 pub(crate) mod laplace;
 pub(crate) mod linear;
+pub(crate) mod local_density;
 pub(crate) mod mixture;
 pub(crate) mod neighbours;
 pub(crate) mod normal_densities;
 pub(crate) mod program;
 pub(crate) mod projection;
 pub(crate) mod several;
+pub(crate) mod tails;
+pub(crate) mod threshold;
 pub(crate) mod trees;
 
 use crate::Error;
@@ -20,15 +25,20 @@ use crate::family::{Form, Model, Predict, Stored};
 
 const ALL: &[&Form] = &[
     &centroids::FORM,
+    &ellipse::FORM,
+    &histograms::FORM,
     &kernel::FORM,
     &laplace::FORM,
     &linear::FORM,
+    &local_density::FORM,
     &mixture::FORM,
     &neighbours::FORM,
     &normal_densities::FORM,
     &program::FORM,
     &projection::FORM,
     &several::FORM,
+    &tails::FORM,
+    &threshold::FORM,
     &trees::FORM,
     &labelled_rows::FORM,
 ];
@@ -53,5 +63,20 @@ pub fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
 /// # Errors
 /// As [`open`].
 pub fn open_new(model: &Model) -> Result<Box<dyn Predict>, Error> {
-    open(&Stored::read(model.to_bytes(&[])?.into())?)
+    open(&stored_of(model)?)
+}
+
+/// A trained model as it is when it has been stored.
+pub(crate) fn stored_of(model: &Model) -> Result<Stored, Error> {
+    Stored::read(model.to_bytes(&[])?.into())
+}
+
+/// Writes the contributions of features to the sum of their scores, from the mean of each; the last number is that of all.
+pub(crate) fn put_contributions(scores: impl Iterator<Item = f64>, means: &[f64], contributions: &mut [f32]) {
+    for ((contribution, score), mean) in contributions.iter_mut().zip(scores).zip(means) {
+        *contribution = (score - mean) as f32;
+    }
+    if let Some(expected) = contributions.last_mut() {
+        *expected = means.iter().sum::<f64>() as f32;
+    }
 }

@@ -199,7 +199,8 @@ struct Scratch {
     exact: Vec<f64>,
 }
 
-struct Neighbours {
+/// The training rows, in which the nearest of others are found.
+pub(crate) struct Neighbours {
     tiles: Tiles,
     order: Array<u32>,
     labels: Array<f32>,
@@ -215,6 +216,11 @@ struct Neighbours {
 }
 
 fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
+    Ok(Box::new(open_rows(stored)?))
+}
+
+/// The rows of a stored model.
+pub(crate) fn open_rows(stored: &Stored) -> Result<Neighbours, Error> {
     let (rows, width) = (stored.count("rows")?, stored.count("width")?);
     let (classes, targets) = (stored.count("classes")?, stored.count("targets")?);
     let neighbours = stored.count("neighbours")?;
@@ -246,21 +252,12 @@ fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
         Metric::Cosine => (0..rows).map(|row| inverse_length(&tiles.row(row))).collect(),
         Metric::Differences(_) => Vec::new(),
     };
-    let order = stored.array_of("order", rows)?;
+    let order: Array<u32> = stored.array_of("order", rows)?;
+    if order.iter().any(|row| *row as usize >= rows) {
+        return Err(Error::Model("its rows are in no order".into()));
+    }
     let by_distance = stored.flag("by_distance")?;
-    Ok(Box::new(Neighbours {
-        tiles,
-        order,
-        labels,
-        axes,
-        splits,
-        inverse,
-        neighbours,
-        metric,
-        by_distance,
-        classes,
-        targets,
-    }))
+    Ok(Neighbours { tiles, order, labels, axes, splits, inverse, neighbours, metric, by_distance, classes, targets })
 }
 
 /// One over the length of a row; 0 where it has none, so that it is at right angles to everything.
@@ -403,11 +400,42 @@ impl Predict for Neighbours {
     }
 
     fn predict_rows(&self, rows: &[f32], values: &mut [f32]) {
+        let each = self.values();
+        self.search_all(rows, |row, nearest| self.answer(nearest, &mut values[row * each..(row + 1) * each]));
+    }
+
+    fn work(&self) -> usize {
+        match self.axes.is_empty() {
+            true => self.tiles.rows() * self.width(),
+            false => (self.neighbours + LEAF * LANES * self.tiles.count().ilog2() as usize) * self.width(),
+        }
+    }
+}
+
+impl Neighbours {
+    /// How many training rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.tiles.rows()
+    }
+
+    /// How many neighbours are found.
+    pub(crate) fn most(&self) -> usize {
+        self.neighbours
+    }
+
+    /// Gives the distances and the training rows that are nearest to each of these rows, the nearest first.
+    pub(crate) fn find(&self, rows: &[f32], mut take: impl FnMut(usize, &mut dyn Iterator<Item = (f64, usize)>)) {
+        self.search_all(rows, |row, nearest| {
+            let mut found = nearest.found.iter().map(|(sum, order, _)| (self.metric.distance(*sum), *order as usize));
+            take(row, &mut found);
+        });
+    }
+
+    fn search_all(&self, rows: &[f32], mut take: impl FnMut(usize, &Nearest)) {
         let (width, tiles) = (self.tiles.width(), self.tiles.count());
         let step = (BLOCK_BYTES / (width * LANES * size_of::<f32>())).max(1);
         let mut scratch = Scratch { rough: vec![0.0; step * LANES], exact: vec![0.0; step * LANES] };
-        let each = self.values();
-        for (rows, values) in rows.chunks(BLOCK_ROWS * width).zip(values.chunks_mut(BLOCK_ROWS * each)) {
+        for (block, rows) in rows.chunks(BLOCK_ROWS * width).enumerate() {
             let queries: Vec<Vec<f64>> = rows.chunks_exact(width).map(widen).collect();
             let mut nearest: Vec<Nearest> = queries.iter().map(|_| Nearest::new(self.neighbours)).collect();
             if self.axes.is_empty() {
@@ -422,16 +450,9 @@ impl Predict for Neighbours {
                     self.search((row, query), 0..tiles, &mut vec![0.0; width], &mut scratch, nearest);
                 }
             }
-            for (nearest, values) in nearest.iter().zip(values.chunks_exact_mut(each)) {
-                self.answer(nearest, values);
+            for (row, nearest) in nearest.iter().enumerate() {
+                take(block * BLOCK_ROWS + row, nearest);
             }
-        }
-    }
-
-    fn work(&self) -> usize {
-        match self.axes.is_empty() {
-            true => self.tiles.rows() * self.width(),
-            false => (self.neighbours + LEAF * LANES * self.tiles.count().ilog2() as usize) * self.width(),
         }
     }
 }

@@ -11,12 +11,14 @@ pub mod conformal;
 pub mod curves;
 mod decomposition;
 pub mod drift;
+mod outliers;
 mod regression;
 mod sum;
 
 pub use classification::{Classification, MOST_SCORES, OfClass, class_of};
 pub use clustering::Clustering;
 pub use decomposition::Decomposition;
+pub use outliers::Outliers;
 pub use regression::Regression;
 
 /// A metric by its name in SQL; `None` where it is not defined for the rows.

@@ -92,6 +92,33 @@ pub(crate) const NU_REGRESSION: Family = Family {
     ..REGRESSION
 };
 
+/// `one_class_svm`, as scikit-learn's OneClassSVM (Schölkopf, Platt, Shawe-Taylor, Smola and Williamson, "Estimating the support
+/// of a high-dimensional distribution", 2001): by how much a row is outside of the region of most training rows.
+pub(crate) const ONE_CLASS: Family = Family {
+    name: "one_class_svm",
+    task: Task::Anomaly,
+    parameters: &[
+        takes(
+            "nu",
+            Kind::Above(0.0, 1.0),
+            "0.5",
+            "An upper bound of the share of training rows that are outliers, and a lower bound of the share of support vectors.",
+        ),
+        KERNEL,
+        DEGREE,
+        GAMMA,
+        COEF0,
+        SHRINKING,
+        TOL,
+        CACHE_SIZE,
+        MAX_ITER,
+        VERBOSE,
+    ],
+    takes_weights: false,
+    fit: |problem, given, control| enclose(problem, given, control),
+    ..CLASSIFICATION
+};
+
 const COST: Parameter =
     takes("C", POSITIVE, "1.0", "The penalty of an error: a larger C means a weaker regularisation.");
 const NU: Parameter = takes(
@@ -392,6 +419,30 @@ fn regress(
         width: problem.width,
         duals,
         intercepts: vec![-solution.rho],
+        link: Link::Values,
+    })?;
+    Ok(told_whether_converged(model, solution.converged))
+}
+
+/// The region of most rows: what of the kernel's sum is lacking there tells an outlier.
+fn enclose(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Result<Model, Error> {
+    let (kernel, effort) = (kernel_of(problem, given), effort_of(problem, given));
+    let rows: Vec<usize> = (0..problem.rows).collect();
+    let tiles = Tiles::of(kernel.pack(problem, &rows)?, rows.len(), problem.width);
+    let bounds = vec![1.0; rows.len()];
+    let start = fill(&bounds, given.number("nu") * rows.len() as f64).collect();
+    let linear = vec![0.0; rows.len()];
+    let programme =
+        Programme { kernel: &kernel, tiles: &tiles, positives: rows.len(), linear, bounds, start, nu: false };
+    let solution = solve(&programme, &effort, control)?;
+    let support: Vec<usize> = rows.into_iter().filter(|row| solution.beta[*row] != 0.0).collect();
+    let model = kernel::model(Parts {
+        kernel,
+        tiles: kernel.pack(problem, &support)?,
+        rows: support.len(),
+        width: problem.width,
+        duals: support.iter().map(|row| -solution.beta[*row]).collect(),
+        intercepts: vec![solution.rho],
         link: Link::Values,
     })?;
     Ok(told_whether_converged(model, solution.converged))
