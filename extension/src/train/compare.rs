@@ -47,14 +47,8 @@ pub fn decide(
     let Some(deployed) = registry::deployed_model(project.id)? else {
         return Ok(Decision { better: true, reason: "the project had no deployed model".to_owned() });
     };
-    if data.task == Task::Anomaly {
-        return Ok(Decision {
-            better: true,
-            reason: "no label says which of two models finds the outliers".to_owned(),
-        });
-    }
-    if let Some(why) = says_nothing(metric, metrics, data, split) {
-        return Ok(Decision::warned(false, format!("{why}: model {deployed} stays deployed")));
+    if let Some(decision) = without_comparison(metric, (deployed, metrics), data, split) {
+        return Ok(decision);
     }
     let model = unseen_model(deployed)?;
     let recorded = Recorded::find(project, deployed, &model)?;
@@ -108,6 +102,21 @@ pub fn decide(
         },
     };
     contest.by_own_rows(&why, metrics)
+}
+
+/// What is decided where nothing is known of how good the new model is.
+fn without_comparison(
+    metric: &Metric,
+    (deployed, metrics): (i64, &Map<String, Value>),
+    data: &Data,
+    split: &Split,
+) -> Option<Decision> {
+    if data.task == Task::Anomaly {
+        let reason = "no label says which of two models finds the outliers".to_owned();
+        return Some(Decision { better: true, reason });
+    }
+    let why = says_nothing(metric, metrics, data, split)?;
+    Some(Decision::warned(false, format!("{why}: model {deployed} stays deployed")))
 }
 
 /// The deployed model as it is compared: the one that has not seen the rows that its training held out.
