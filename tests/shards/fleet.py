@@ -1,10 +1,12 @@
 """A hub and its shards: servers of one PostgreSQL, with the extension on the hub."""
 
 import contextlib
+import time
 
-from devkit import postgres
+from devkit import Problem, postgres
 from devkit.server import Server
 from devkit.shards import install_into
+from tests.pooler.process import Pooler
 
 SETTINGS = {"wal_level": "logical", "max_prepared_transactions": "10", "max_logical_replication_workers": "12",
             "max_worker_processes": "24", "max_replication_slots": "20", "max_wal_senders": "20"}  # fmt: skip
@@ -87,3 +89,31 @@ def drop(servers, database):
         )
     for server in servers:
         server.psql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
+
+
+def entries(fleet):
+    """The databases of the pooler: that of the hub, and one for each shard."""
+    line = "host=127.0.0.1 port={} dbname={} user=postgres password={}".format
+    names = ",".join(fleet.shards)
+    made = {"app": line(fleet.hub.port, fleet.database, fleet.hub.password) + f" shards='{names}'"}
+    return made | {name: line(s.port, fleet.database, s.password) for name, s in fleet.shards.items()}
+
+
+@contextlib.contextmanager
+def pooler(fleet, **settings):
+    """A pooler before a fleet."""
+    with Pooler(fleet.hub, databases=entries(fleet), **settings) as made:
+        yield made
+
+
+def begin_again(server):
+    """Starts a server that was killed, at its old port, when its last process has gone."""
+    server._process.wait(30)
+    for attempt in range(100):
+        try:
+            server.start(port=server.port)
+            return
+        except Problem:
+            if attempt == 99:
+                raise
+            time.sleep(0.1)

@@ -5,7 +5,6 @@ ends its own session, or kills a server as `kill -9` does.
 """
 
 import contextlib
-import time
 
 import pytest
 
@@ -217,7 +216,7 @@ def test_servers_can_be_killed_within_a_move(trapped, victim):
         # Where nothing more is asked of the victim, the call succeeds.
         with contextlib.suppress(Problem):
             fleet.sql(f"CALL howdah_shards.move_slot('t', 0, '{target}')")
-        begin_again(server)
+        fleets.begin_again(server)
         fleet.sql("DELETE FROM trap")
         fleet.sql(f"CALL howdah_shards.move_slot('t', 0, '{target}')")
         assert fleet.sql(SUM.format("t")) == WHOLE and held(fleet, "t") == 60
@@ -233,21 +232,8 @@ def test_servers_can_be_killed_within_ddl(trapped, victim):
         stop_at(fleet, step, "true", f"kill -9 {server.pid}")
         with contextlib.suppress(Problem):
             fleet.sql(f"CALL howdah_shards.run_on_shards('CREATE TABLE made{step} ()')")
-        begin_again(server)
+        fleets.begin_again(server)
         fleet.sql("DELETE FROM trap; CALL howdah_shards.recover()")
         nothing_is_left(fleet)
         there = f"SELECT to_regclass('made{step}') IS NOT NULL"
         assert len({fleet.sql(there), *(fleet.on(shard, there) for shard in fleet.shards)}) == 1
-
-
-def begin_again(server):
-    """Starts a server that was killed, at its old port, when its last process has gone."""
-    server._process.wait(30)
-    for attempt in range(100):
-        try:
-            server.start(port=server.port)
-            return
-        except Problem:
-            if attempt == 99:
-                raise
-            time.sleep(0.1)

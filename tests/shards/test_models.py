@@ -10,10 +10,9 @@ import pytest
 from devkit import Problem
 from devkit.client import connection
 from tests.shards import fleet as fleets
-from tests.shards.test_crashes import begin_again
+from tests.shards.fleet import begin_again, pooler
 from tests.shards.test_dump import restored
 from tests.shards.test_reference import until
-from tests.shards.test_routing import pooler
 
 EACH_VERSION = True
 

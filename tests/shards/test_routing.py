@@ -13,6 +13,7 @@ from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, parse, query
 from tests.pooler.test_metrics import Measured
 from tests.shards import fleet as fleets
+from tests.shards.fleet import entries, pooler
 
 SCHEMA = """
 CREATE TABLE items (tenant bigint, id int, name text, PRIMARY KEY (tenant, id));
@@ -26,21 +27,6 @@ DISTRIBUTE = """
 SELECT FROM howdah_shards.distribute_table('items', 'tenant', 8);
 SELECT FROM howdah_shards.distribute_table('lines', 'tenant', 8, colocate_with => 'items');
 """
-
-
-def entries(fleet):
-    """The databases of the pooler: that of the hub, and one for each shard."""
-    line = "host=127.0.0.1 port={} dbname={} user=postgres password={}".format
-    names = ",".join(fleet.shards)
-    made = {"app": line(fleet.hub.port, fleet.database, fleet.hub.password) + f" shards='{names}'"}
-    return made | {name: line(s.port, fleet.database, s.password) for name, s in fleet.shards.items()}
-
-
-@contextlib.contextmanager
-def pooler(fleet, **settings):
-    """A pooler before a fleet."""
-    with Pooler(fleet.hub, databases=entries(fleet), **settings) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
