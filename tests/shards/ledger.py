@@ -44,7 +44,8 @@ class Client(threading.Thread):
         self.over = threading.Event()
         self.acknowledged, self.unknown, self.failed = {}, {}, {}
         self.counts, self.states = collections.Counter(), collections.Counter()
-        self.longest, self.wrong = (0.0, None), []
+        self.longest, self.wrong = collections.Counter(), []
+        self.doing = "routed"
         self.connection = None
 
     def run(self):
@@ -74,11 +75,12 @@ class Client(threading.Thread):
                     self.connection.execute("ROLLBACK")
                 if self.connection.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
                     self.connection.close()
-            self.longest = max(self.longest, (time.monotonic() - began, tenant))
+            self.longest[self.doing] = max(self.longest[self.doing], time.monotonic() - began)
 
     def work(self, tenant):
         """One piece of work."""
         draw = self.rng.random()
+        self.doing = "hub" if draw < 0.05 else "routed"
         if draw < 0.05:
             (found,) = self.ask("hub", "SELECT sum(balance) FROM accounts")
             if found != WHOLE:
@@ -203,14 +205,17 @@ class Ledger:
             "committed": sum(len(client.acknowledged) for client in self.clients),
             "unknown": sum(len(client.unknown) for client in self.clients),
             "errors": dict(states),
-            "longest": max(round(client.longest[0], 2) for client in self.clients),
+            **{
+                f"longest {kind}": max(round(client.longest[kind], 2) for client in self.clients)
+                for kind in ("routed", "hub")
+            },
             "kills": dict(self.kills),
             "moves": [round(seconds, 1) for seconds in self.moves],
         }
 
 
 @contextlib.contextmanager
-def ledger(hub, shards, lease="1 second"):
+def ledger(hub, shards, lease="5 seconds"):
     """A ledger on these servers."""
     with fleets.fleet(hub, shards, "ledger") as fleet:
         fleet.add_shards()

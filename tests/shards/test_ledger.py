@@ -14,7 +14,7 @@ def test_a_ledger_stays_balanced_while_servers_and_the_pooler_are_killed(major):
 
 
 def test_slots_move_under_load_without_an_error_but_those_to_be_repeated(shard_servers):
-    with ledger(*shard_servers) as made:
+    with ledger(*shard_servers, lease="1 second") as made:
         made.run(seconds=8, every=60, moves=True)
         report, faults = made.report(), made.faults()
     assert not faults, (faults[:10], report)

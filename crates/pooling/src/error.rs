@@ -302,6 +302,9 @@ pub enum Error {
     /// A statement belongs to another shard than the transaction that it is in.
     #[error("a transaction is of one shard: {0}")]
     OtherShard(String),
+    /// A statement belongs to another shard than its transaction, perhaps since the map has changed in between.
+    #[error("the map of shards has changed within the transaction: {0}")]
+    MapChanged(String),
     /// A statement in a transaction that has failed before its server knew of it.
     #[error("current transaction is aborted, commands ignored until end of transaction block")]
     TransactionFailed,
@@ -547,6 +550,7 @@ impl Error {
         PROTOCOL_VIOLATION, Limit, no: ManySockets;
         PROTOCOL_VIOLATION, Machine, yes: HandOver;
         FEATURE_NOT_SUPPORTED, Client, no: ReplicationOfConsole NoBlocks StatementChanged NotOfOneShard OtherShard;
+        T_R_SERIALIZATION_FAILURE, Server, yes: MapChanged;
         IN_FAILED_SQL_TRANSACTION, Client, no: TransactionFailed;
         CONFIG_FILE_ERROR, Administrator, no: NoShardEntry;
         CANNOT_CONNECT_NOW, Server, yes: NoShardMap;
@@ -647,6 +651,7 @@ impl Error {
             Self::OutcomeUnknown(_) => "check whether the statement was executed before you repeat it",
             Self::NotOfOneShard { hint, .. } => hint,
             Self::OtherShard(_) => "end the transaction, and write the rows of each shard in one of their own",
+            Self::MapChanged(_) => "repeat the transaction",
             Self::NoShardEntry(_) => "add it to `shards` of the database, and an entry of this name for its servers",
             Self::NoBlocks => "pool_mode = transaction allows transaction blocks",
             Self::StatementChanged => {

@@ -11,6 +11,7 @@ use crate::frontend::replies::{shown_name, write_renamed};
 use crate::frontend::{copies, order, shapes};
 use crate::pipeline::receive;
 use crate::pools::settle;
+use crate::router::fingerprints::fingerprints_of;
 use crate::router::route;
 use crate::state::cluster::SERIALIZABLE;
 use crate::state::{Core, answering, turns};
@@ -40,6 +41,9 @@ pub fn answer_error(
     }
     server.exchange.ran.error = Some(report.code.as_bytes().try_into().unwrap_or(*b"XX000"));
     let pool = server.pool;
+    if report.code == sqlstate::T_R_SERIALIZATION_FAILURE && memchr::memmem::find(body, MOVED).is_some() {
+        slot_moves(core, key);
+    }
     if report.routine == SERIALIZABLE {
         route::is_serializable_by_default(core, pool);
     }
@@ -91,5 +95,17 @@ fn error_of_ours(core: &mut Core, key: ServerKey, message: &[u8], report: Report
         }
         Some(Request::Align | Request::Lookup) => server.exchange.own_error = Some(report),
         _ => turns::doom(core, key, &format!("cannot reset a server session: {}", report.message)),
+    }
+}
+
+/// The constraint that a shard names when a slot moves elsewhere.
+const MOVED: &[u8] = b"howdah_shards_moved";
+
+/// Has the map of a client's shards read at once, since a slot has moved.
+fn slot_moves(core: &mut Core, key: ServerKey) {
+    let client = core.servers.get(key).and_then(|server| server.client());
+    let Some(home) = client.and_then(|client| core.clients.get(client)?.route.home) else { return };
+    if let Some(fingerprints) = fingerprints_of(&mut core.context(), home) {
+        fingerprints.knowledge().changed();
     }
 }

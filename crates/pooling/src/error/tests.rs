@@ -75,6 +75,7 @@ fn all() -> Vec<Error> {
         Error::SettingsRefused(cause()),
         Error::NotOfOneShard { why: why(), hint: sharding::Reason::Several.hint() },
         Error::OtherShard(why()),
+        Error::MapChanged(why()),
         Error::TransactionFailed,
         Error::NoShardEntry("SHARD".to_owned()),
         Error::NoShard { number: text("NUMBER"), shards: 3 },

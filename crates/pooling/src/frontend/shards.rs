@@ -750,7 +750,9 @@ fn stays(
             name_of(version, target)
         ),
     };
-    Some(refuse(core, key, message, Error::OtherShard(why)))
+    let is_same_map = core.clients.get(key).is_some_and(|client| client.route.mapped == version.number);
+    let error = if is_same_map { Error::OtherShard(why) } else { Error::MapChanged(why) };
+    Some(refuse(core, key, message, error))
 }
 
 /// Refuses and counts a unit that is not proved to be of one shard.
