@@ -2378,6 +2378,11 @@ BEGIN
         RETURN NEXT format('TRUNCATE %s', array_to_string(names, ', '));
     END IF;
     RETURN QUERY SELECT format('INSERT INTO howdah_shard.made VALUES (%L, ''models'') ON CONFLICT DO NOTHING', n) FROM unnest(names) n;
+    IF enabled THEN
+        -- Where it is there nothing is locked: a copy that holds the table may wait on the hub for the end of this transaction.
+        names := ARRAY(SELECT a->>'n' FROM howdah_shards._ask(shard, format('SELECT n FROM unnest(%L::text[]) n WHERE NOT EXISTS
+            (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = to_regclass(n) AND t.tgname = ''howdah_shards_copied'')', names)) a);
+    END IF;
     RETURN QUERY SELECT format('CREATE OR REPLACE TRIGGER howdah_shards_copied BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON %s '
         'FOR EACH STATEMENT EXECUTE FUNCTION howdah_shard.copied()', n) FROM unnest(names) n;
 END
