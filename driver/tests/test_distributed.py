@@ -128,6 +128,12 @@ def test_relations_of_each_kind_train(train, connection):
         assert made["deployed"] is False, relation
 
 
+def test_rows_that_come_in_another_order_each_time_train(train, connection):
+    connection.execute("CREATE OR REPLACE VIEW shuffled AS SELECT * FROM homes ORDER BY random()")
+    made = train("shuffled", "shuffled", "price", features=FEATURES, split_by="id", hyperparams=PARAMS)
+    assert made["algorithm"] == "xgboost"
+
+
 def test_a_change_while_workers_read_is_not_seen(train, connection, monkeypatch):
     whole = distributed._read_all
 
@@ -305,12 +311,13 @@ def test_columns_become_what_a_training_on_the_server_makes_of_them(
     assert numpy.unique(expected).size > 1
 
 
-@pytest.mark.parametrize("label", ["code", "again", "digits", "level"])
+@pytest.mark.parametrize("label", ["code", "again", "digits", "level", "scaled", "signed"])
 def test_classes_are_those_of_a_training_on_the_server(train, connection, visits, label):
     connection.execute("SELECT pgml.delete_project(name) FROM pgml.projects WHERE name IN ('there', 'here')")
     connection.execute("SET client_min_messages = error")
     connection.execute(
-        "CREATE OR REPLACE VIEW levels AS SELECT id, age, code, again, (code % 3 * 5)::text AS digits, code % 2 + 0.5 AS level FROM visits"
+        "CREATE OR REPLACE VIEW levels AS SELECT id, age, code, again, (code % 3 * 5)::text AS digits, code % 2 + 0.5 AS level, "
+        "(ARRAY[1.00, 1.0, 2])[1 + (id - 1) % 3] AS scaled, (ARRAY[0, '-0', 1]::float8[])[1 + (id - 1) % 3] AS signed FROM visits"
     )
     columns = {"features": ["age"], "split_by": "id", "hyperparams": {"n_estimators": 1, "nthread": 1}}
     train("there", "levels", label, task="classification", **columns)

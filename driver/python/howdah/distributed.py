@@ -15,7 +15,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any, NamedTuple, Optional
 
 from howdah import _features, dbapi
@@ -225,7 +225,7 @@ def train(
         condition = f"{target} IS NOT NULL" + (f" AND ({where})" if where else "")
         reader = _Reader(client, holders, sources, pieces, condition)
         classes = _classes(reader, y_column_name, table) if task == "classification" else None
-        label = _label(y_column_name, classes)
+        label = _label(y_column_name, table, classes)
         columns = _columns(reader, table, wanted, asked, features is not None, label)
         weight = next((name for name, spec in asked.items() if spec.get("role") == "weight"), None)
         workers = len(client.scheduler_info(n_workers=-1)["workers"])
@@ -241,9 +241,8 @@ def train(
             holder.rollback()
         booster = _boost(client, read, kinds, parameters, rounds)
         said = (y_column_name, *table.columns[y_column_name])
-        booster.set_attr(
-            pgml=_features.description(task, said, classes, [column for column, _ in columns], recipe.steps)
-        )
+        names = None if classes is None else list(classes.values())
+        booster.set_attr(pgml=_features.description(task, said, names, [column for column, _ in columns], recipe.steps))
         return _store(connection, project_name, booster, sample, kinds, deploy)
 
 
@@ -281,12 +280,13 @@ class _Reader:
         query = f"SELECT {columns} FROM {piece.relation} WHERE {self.condition} AND {chunk}"
         return self.submit(piece.source, function, self.sources[piece.source], query, *arguments)
 
-    def first(self, query: str) -> tuple[Any, str]:
-        """A session, and the query of a row of it, as for `ask`."""
+    def first(self, columns: str) -> Any:
+        """The columns of a row, the first of any piece."""
         for piece in self.pieces:
-            filled = query.replace(_ROWS, f"FROM {piece.relation} WHERE {self.condition} LIMIT 1")
-            if self.holders[piece.source].execute(filled).fetchone() is not None:
-                return self.holders[piece.source], filled
+            query = f"SELECT {columns} FROM {piece.relation} WHERE {self.condition} LIMIT 1"
+            found = self.holders[piece.source].fetch_columns(query)
+            if found.num_rows:
+                return found
         raise ValueError("there is no row to train from")
 
 
@@ -479,20 +479,35 @@ def _of_shards(
     return holders, sources, pieces, rows
 
 
-def _classes(reader: _Reader, target: str, table: _Table) -> list[str]:
-    column = _quoted(target)
-    answers = reader.ask([f"SELECT {column}::text {_ROWS} GROUP BY {column}"])
-    found = {name for (rows,) in answers for (name,) in rows}
+def _classes(reader: _Reader, target: str, table: _Table) -> dict[str, str]:
+    """The names of the classes by what tells them apart, in their order."""
+    key = _class(target, table)
+    answers = reader.ask([f'SELECT {key}, max({_quoted(target)}::text COLLATE "C") {_ROWS} GROUP BY 1'])
+    found: dict[str, str] = {}
+    for same, name in itertools.chain.from_iterable(rows for (rows,) in answers):
+        found[same] = max(found.get(same, name), name)
     if len(found) < 2:
         raise ValueError(f"a classification needs two classes, but {target!r} has {len(found)}")
-    return sorted(found, key=float if table.columns[target][1] == "N" else str.encode)
+    order = sorted(found, key=float if table.columns[target][1] == "N" else str.encode)
+    return {same: found[same] for same in order}
 
 
-def _label(name: str, classes: Optional[list[str]]) -> str:
+def _class(name: str, table: _Table) -> str:
+    """The SQL of what tells a row's class from others: a text, one for numbers that are equal, as 1.0 and 1.00."""
+    type_name, category = table.columns[name]
+    value = _quoted(name)
+    if category == "N" and type_name not in ("smallint", "integer", "bigint", "oid"):
+        number = "real" if type_name == "real" else "float8"
+        # With 0 added, -0 is 0.
+        value = f"({value}::{number} + 0::{number})"
+    return f'{value}::text COLLATE "C"'
+
+
+def _label(name: str, table: _Table, classes: Optional[Iterable[str]]) -> str:
     if classes is None:
         return f"{_quoted(name)}::real"
     literals = ", ".join(map(_features.literal, classes))
-    return f"(pg_catalog.array_position(ARRAY[{literals}]::text[], {_quoted(name)}::text) - 1)::real"
+    return f"(pg_catalog.array_position(ARRAY[{literals}]::text[], {_class(name, table)}) - 1)::real"
 
 
 def _chunks(pieces: Sequence[_Piece], relation: str, split_by: Optional[str], count: int) -> list[tuple[_Piece, str]]:
@@ -637,12 +652,12 @@ def _sample(reader: _Reader, columns: Sequence[_Grouped], recipe: _Recipe) -> tu
     """A row: as the model sees it, its label, and as SQL gives it."""
     import numpy
 
-    plain = ", ".join(value for column, _ in columns for value in column.values())
-    session, query = reader.first(f"SELECT {plain} {_ROWS}")
-    row = list(session.execute(query).fetchone())
-    read = session.fetch_columns(query.replace(plain, recipe.columns, 1))
-    names = [column for column, _ in columns for _ in column.values()]
-    for place, (column, value) in enumerate(zip(names, row)):
+    plain = [(column, value) for column, _ in columns for value in column.values()]
+    # Of one query, since another may begin with another row.
+    selected = [f'{value} AS "plain {place}"' for place, (_, value) in enumerate(plain)]
+    read = reader.first(", ".join([*selected, recipe.columns]))
+    row = [numpy.asarray(read[f"plain {place}"]).tolist()[0] for place in range(len(plain))]
+    for place, ((column, _), value) in enumerate(zip(plain, row)):
         if (column.is_category and not column.knows(value)) or (value is not None and value != value):
             row[place] = None
     return _made(read, recipe.steps), float(numpy.asarray(read[str(len(recipe.steps))])[0]), row
@@ -680,7 +695,7 @@ def _rounds(given: Any) -> int:
     return given
 
 
-def _parameters(hyperparams: dict[str, Any], classes: Optional[list[str]]) -> dict[str, Any]:
+def _parameters(hyperparams: dict[str, Any], classes: Optional[Sized]) -> dict[str, Any]:
     if classes is None:
         hyperparams.setdefault("objective", "reg:squarederror")
     elif len(classes) == 2:
@@ -700,7 +715,7 @@ def _check_parameters(
     parameters: dict[str, Any],
     sample: tuple[Any, float, list[Any]],
     kinds: Sequence[str],
-    classes: Optional[list[str]],
+    classes: Optional[Sized],
 ) -> None:
     """Refuse what XGBoost does not know, which it only warns of, or cannot use, by training a round of one row."""
     import numpy
