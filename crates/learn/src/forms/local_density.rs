@@ -22,8 +22,12 @@ const LEAST: f64 = 1e-10;
 pub(crate) fn model(rows: Model, features: &[f32], control: &mut Control<'_>) -> Result<(Model, Vec<f64>), Error> {
     let opened = neighbours::open_rows(&super::stored_of(&rows)?)?;
     let width = opened.width();
-    let mut found: Vec<Vec<(f64, usize)>> = Vec::new();
-    room::reserve(&mut found, features.len() / width)?;
+    let count = features.len() / width;
+    // Of each row so many, one row after another.
+    let each = opened.most() - 1;
+    let (mut distances, mut others) = (Vec::new(), Vec::new());
+    room::reserve(&mut distances, count.saturating_mul(each))?;
+    room::reserve(&mut others, count.saturating_mul(each))?;
     for (first, some) in features.chunks(AT_ONCE * width).enumerate() {
         control.check()?;
         opened.find(some, |row, nearest| {
@@ -31,25 +35,37 @@ pub(crate) fn model(rows: Model, features: &[f32], control: &mut Control<'_>) ->
             let own = nearest.iter().position(|(_, other)| *other == first * AT_ONCE + row);
             // Where it is not among them, all are as near.
             nearest.remove(own.unwrap_or(0));
-            found.push(nearest);
+            distances.extend(nearest.iter().map(|(distance, _)| *distance));
+            others.extend(nearest.iter().map(|(_, other)| *other as u32));
         });
     }
-    let reaches: Vec<f64> = found.iter().map(|nearest| nearest.last().map_or(0.0, |last| last.0)).collect();
-    let densities: Vec<f64> = found.iter().map(|nearest| density(nearest, &reaches)).collect();
-    let factors = found.iter().zip(&densities).map(|(nearest, own)| factor(nearest, *own, &densities)).collect();
+    let (mut reaches, mut densities, mut factors) = (Vec::new(), Vec::new(), Vec::new());
+    for numbers in [&mut reaches, &mut densities, &mut factors] {
+        room::reserve(numbers, count)?;
+    }
+    reaches.extend(distances.chunks_exact(each).map(|nearest| nearest[each - 1]));
+    for (nearest, others) in distances.chunks(AT_ONCE * each).zip(others.chunks(AT_ONCE * each)) {
+        control.check()?;
+        let nearest = nearest.chunks_exact(each).zip(others.chunks_exact(each));
+        densities.extend(nearest.map(|(nearest, others)| density(nearest, others, &reaches)));
+    }
+    for (some, own) in others.chunks(AT_ONCE * each).zip(densities.chunks(AT_ONCE)) {
+        control.check()?;
+        factors.extend(some.chunks_exact(each).zip(own).map(|(others, own)| factor(others, *own, &densities)));
+    }
     let settings = rows.settings().clone();
     let model = Model::new(&FORM).set("settings", Value::Object(settings)).with_part(0, rows);
     Ok((model.with("reaches", reaches).with("densities", densities), factors))
 }
 
 /// One over the mean distance to these neighbours, each at least as far as it is from its own last one.
-fn density(nearest: &[(f64, usize)], reaches: &[f64]) -> f64 {
-    let sum: f64 = nearest.iter().map(|(distance, row)| distance.max(reaches[*row])).sum();
+fn density(distances: &[f64], nearest: &[u32], reaches: &[f64]) -> f64 {
+    let sum: f64 = distances.iter().zip(nearest).map(|(distance, row)| distance.max(reaches[*row as usize])).sum();
     1.0 / (sum / nearest.len() as f64 + LEAST)
 }
 
-fn factor(nearest: &[(f64, usize)], own: f64, densities: &[f64]) -> f64 {
-    nearest.iter().map(|(_, row)| densities[*row] / own).sum::<f64>() / nearest.len() as f64
+fn factor(nearest: &[u32], own: f64, densities: &[f64]) -> f64 {
+    nearest.iter().map(|row| densities[*row as usize] / own).sum::<f64>() / nearest.len() as f64
 }
 
 struct LocalDensity {
@@ -93,8 +109,9 @@ impl Predict for LocalDensity {
     fn predict_rows(&self, rows: &[f32], values: &mut [f32]) {
         self.rows.find(rows, |row, nearest| {
             // The last is there for the training rows, which find themselves.
-            let nearest: Vec<(f64, usize)> = nearest.take(self.rows.most() - 1).collect();
-            let own = density(&nearest, &self.reaches);
+            let nearest = nearest.take(self.rows.most() - 1).map(|(distance, row)| (distance, row as u32));
+            let (distances, nearest): (Vec<f64>, Vec<u32>) = nearest.unzip();
+            let own = density(&distances, &nearest, &self.reaches);
             values[row] = factor(&nearest, own, &self.densities) as f32;
         });
     }

@@ -2,26 +2,33 @@
 //! Ionescu and Chen, "Unsupervised outlier detection using empirical cumulative distribution functions", 2022).
 
 use crate::Error;
-use crate::family::{Array, Form, Meaning, Model, Predict, Stored};
+use crate::family::{Array, Control, Form, Meaning, Model, Predict, Stored};
 
 /// Stored as `values` (the training rows, feature by feature, each in ascending order), `skews` (the sign of the skewness of
 /// each feature), `means` (of the scores of each feature) and the settings `rows` and `width`.
 pub(crate) const FORM: Form = Form { name: "tails", open };
 
+/// Values whose scores are summed up between two looks for the end of a training.
+const AT_ONCE: usize = 4096;
+
 /// A model of these features, each in ascending order, and the signs of their skewness; the means are filled in.
-pub(crate) fn model(rows: usize, values: Vec<f32>, skews: Vec<f64>) -> Model {
+pub(crate) fn model(rows: usize, values: Vec<f32>, skews: Vec<f64>, control: &mut Control<'_>) -> Result<Model, Error> {
     let width = skews.len();
-    let score = |feature: usize| {
-        let sorted = &values[feature * rows..(feature + 1) * rows];
-        sorted.iter().map(|value| of_feature(sorted, skews[feature], *value)).sum::<f64>() / rows as f64
-    };
-    let means: Vec<f64> = (0..width).map(score).collect();
-    Model::new(&FORM)
+    let mut means = Vec::with_capacity(width);
+    for (sorted, skew) in values.chunks_exact(rows.max(1)).zip(&skews) {
+        let mut sum = 0.0;
+        for some in sorted.chunks(AT_ONCE) {
+            control.check()?;
+            some.iter().for_each(|value| sum += of_feature(sorted, *skew, *value));
+        }
+        means.push(sum / rows as f64);
+    }
+    Ok(Model::new(&FORM)
         .set("rows", rows)
         .set("width", width)
         .with("values", values)
         .with("skews", skews)
-        .with("means", means)
+        .with("means", means))
 }
 
 /// The score of a value among those of the training rows. Beyond all of them it is as far out as the last.

@@ -45,7 +45,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         means.push(values().map(|value| bins.score(feature, *value)).sum::<f64>() / problem.rows as f64);
     }
     let model = histograms::model(bins, means);
-    let scores = scores(&model, problem)?;
+    let scores = scores(&model, problem, control)?;
     Ok(above_share(model, scores, given.number("contamination")))
 }
 

@@ -22,6 +22,9 @@ const EULER_GAMMA: f64 = 0.577_215_664_901_532_9;
 /// Rows of a tree, unless `max_samples` says another number.
 const ROWS: usize = 256;
 
+/// Rows of a node from which on a training may be ended before the node is divided.
+const LARGE: usize = 4096;
+
 const COUNT_OR_SHARE: Kind = Kind::Any(&[Kind::Integer(1, MANY), Kind::Above(0.0, 1.0)]);
 
 /// `isolation_forest`, as scikit-learn's IsolationForest.
@@ -83,12 +86,12 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         let mut columns: Vec<usize> = (0..problem.width).collect();
         grower.random.shuffle(&mut columns);
         columns.truncate(features);
-        grower.grow(&mut sample, &columns);
+        grower.grow(&mut sample, &columns, control)?;
         let noted = Noted { covers: &grower.covers, gains: &[] };
         ensemble.arrays.push(&grower.nodes, &[], noted, &grower.values)?;
         control.progress(tree as u64 + 1, of as u64)?;
     }
-    above(ensemble.model(), given, OWN, |model| scores(model, problem))
+    above(ensemble.model(), given, OWN, |model| scores(model, problem, control))
 }
 
 /// A count, or a share of all, at least 1; none for "auto".
@@ -146,30 +149,39 @@ impl Grower<'_> {
         sample
     }
 
-    fn grow(&mut self, rows: &mut [u32], columns: &[usize]) {
+    fn grow(&mut self, rows: &mut [u32], columns: &[usize], control: &mut Control<'_>) -> Result<(), Error> {
         self.nodes.clear();
         self.covers.clear();
         self.values.clear();
-        self.node(rows, columns, 0);
+        self.node(rows, columns, 0, control).map(|_| ())
     }
 
     /// Grows the node of these rows; gives its place.
-    fn node(&mut self, rows: &mut [u32], columns: &[usize], depth: usize) -> u32 {
+    fn node(
+        &mut self,
+        rows: &mut [u32],
+        columns: &[usize],
+        depth: usize,
+        control: &mut Control<'_>,
+    ) -> Result<u32, Error> {
+        if rows.len() >= LARGE {
+            control.check()?;
+        }
         let place = self.nodes.len();
         self.covers.push(rows.len() as f32);
         let split = if depth < self.deepest && rows.len() > 1 { self.split(rows, columns) } else { None };
         let Some((column, limit)) = split else {
             self.nodes.push(Node::leaf(self.values.len() as u32));
             self.values.push(self.unit * (depth as f64 + expected_depth(rows.len())));
-            return place as u32;
+            return Ok(place as u32);
         };
         self.nodes.push(Node::leaf(0));
         let middle = part(rows, |row| self.problem.row(row as usize)[column] < limit);
         let (low, high) = rows.split_at_mut(middle);
-        let left = self.node(low, columns, depth + 1);
-        let right = self.node(high, columns, depth + 1);
+        let left = self.node(low, columns, depth + 1, control)?;
+        let right = self.node(high, columns, depth + 1, control)?;
         self.nodes[place] = Node::numeric(column as u32, limit, false, left, right);
-        place as u32
+        Ok(place as u32)
     }
 
     /// A feature in which the rows differ, and the number below which they go left; none where they are all the same.

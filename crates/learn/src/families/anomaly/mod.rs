@@ -11,7 +11,7 @@ mod tests;
 
 use crate::Error;
 use crate::families::common::takes;
-use crate::family::{Given, Kind, Model, Parameter, Problem};
+use crate::family::{Control, Given, Kind, Model, Parameter, Problem};
 use crate::forms::{open_new, threshold};
 
 const SHARE: Kind = Kind::Above(0.0, 0.5);
@@ -32,14 +32,28 @@ pub(crate) const CONTAMINATION_OR_AUTO: Parameter = takes(
     "The share of the training rows that are outliers, which the threshold follows from; \"auto\" for the one of the paper.",
 );
 
+/// Operations between two looks for the end of a training.
+const WORK: usize = 1 << 20;
+
+/// Rows of so many operations each that are looked at before the next look for the end of a training.
+fn at_once(work: usize) -> usize {
+    (WORK / work.max(1)).clamp(1, 4096)
+}
+
 /// The scores of the training rows by a model.
-fn scores(model: &Model, problem: &Problem<'_>) -> Result<Vec<f64>, Error> {
+fn scores(model: &Model, problem: &Problem<'_>, control: &mut Control<'_>) -> Result<Vec<f64>, Error> {
     let opened = open_new(model)?;
-    let mut values = Vec::new();
-    room::reserve(&mut values, problem.rows)?;
-    values.resize(problem.rows, 0.0f32);
-    opened.predict_rows(problem.features, &mut values);
-    Ok(values.into_iter().map(f64::from).collect())
+    let mut scores = Vec::new();
+    room::reserve(&mut scores, problem.rows)?;
+    let rows = at_once(opened.work());
+    let mut values = vec![0.0f32; rows];
+    for some in problem.features.chunks(rows * problem.width) {
+        control.check()?;
+        let values = &mut values[..some.len() / problem.width];
+        opened.predict_rows(some, values);
+        scores.extend(values.iter().copied().map(f64::from));
+    }
+    Ok(scores)
 }
 
 /// The model with the threshold that `contamination` says, by the scores of the training rows.

@@ -4,7 +4,7 @@
 
 use faer::Mat;
 
-use super::{CONTAMINATION, above_share};
+use super::{CONTAMINATION, above_share, at_once};
 use crate::Error;
 use crate::families::common::{RANDOM_STATE, ignored, seed, takes};
 use crate::family::{Control, Family, Given, Kind, Model, Problem, Task};
@@ -89,7 +89,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
     }
     let best = best.ok_or(Error::Diverged("no rows were found whose covariance is the least"))?;
     let near = reweighted(problem, &best, half(all.len()) as f64 / all.len() as f64, control)?;
-    let distances = distances(problem, &near, &all);
+    let distances = distances(problem, &near, &all, control)?;
     let model = ellipse::model(near.location, near.precision);
     Ok(above_share(model, distances, given.number("contamination")))
 }
@@ -97,7 +97,7 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
 /// The rows that are as near by the best half as nearly all of a normal distribution with its covariance.
 fn reweighted(problem: &Problem<'_>, best: &Fit, share: f64, control: &mut Control<'_>) -> Result<Fit, Error> {
     let all: Vec<usize> = (0..problem.rows).collect();
-    let distances = distances(problem, best, &all);
+    let distances = distances(problem, best, &all, control)?;
     let limit = chi_squared(problem.width, NEAR) * consistency(problem.width, share);
     let near: Vec<usize> = all.iter().copied().filter(|row| distances[*row] < limit).collect();
     let mut fit = covariance(problem, if near.is_empty() { &all } else { &near }, control)?;
@@ -125,8 +125,7 @@ fn steps(
     control: &mut Control<'_>,
 ) -> Result<Fit, Error> {
     for _ in 0..most {
-        control.check()?;
-        let distances = distances(problem, &fit, rows);
+        let distances = distances(problem, &fit, rows, control)?;
         let mut order: Vec<usize> = (0..rows.len()).collect();
         if half < order.len() {
             order.select_nth_unstable_by(half, |a, b| distances[*a].total_cmp(&distances[*b]).then(a.cmp(b)));
@@ -143,15 +142,25 @@ fn steps(
     Ok(fit)
 }
 
-fn distances(problem: &Problem<'_>, fit: &Fit, rows: &[usize]) -> Vec<f64> {
-    rows.iter().map(|row| ellipse::distance(&fit.location, &fit.precision, problem.row(*row))).collect()
+fn distances(problem: &Problem<'_>, fit: &Fit, rows: &[usize], control: &mut Control<'_>) -> Result<Vec<f64>, Error> {
+    let mut distances = Vec::new();
+    room::reserve(&mut distances, rows.len())?;
+    for some in rows.chunks(at_once(problem.width * problem.width)) {
+        control.check()?;
+        let distance = |row: &usize| ellipse::distance(&fit.location, &fit.precision, problem.row(*row));
+        distances.extend(some.iter().map(distance));
+    }
+    Ok(distances)
 }
 
 /// The middle and the covariance of these rows, inverted; what does not vary counts for nothing.
 fn covariance(problem: &Problem<'_>, rows: &[usize], control: &mut Control<'_>) -> Result<Fit, Error> {
     let (width, count) = (problem.width, rows.len() as f64);
     let mut location = vec![0.0; width];
-    for row in rows {
+    for (number, row) in rows.iter().enumerate() {
+        if number % 4096 == 0 {
+            control.check()?;
+        }
         location.iter_mut().zip(problem.row(*row)).for_each(|(sum, value)| *sum += f64::from(*value));
     }
     location.iter_mut().for_each(|sum| *sum /= count);

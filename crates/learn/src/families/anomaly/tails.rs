@@ -31,8 +31,8 @@ fn fit(problem: &Problem<'_>, given: &Given, control: &mut Control<'_>) -> Resul
         column.sort_unstable_by(f32::total_cmp);
         skews.push(sign_of_skewness(column));
     }
-    let model = tails::model(problem.rows, values, skews);
-    let scores = scores(&model, problem)?;
+    let model = tails::model(problem.rows, values, skews, control)?;
+    let scores = scores(&model, problem, control)?;
     Ok(above_share(model, scores, given.number("contamination")))
 }
 

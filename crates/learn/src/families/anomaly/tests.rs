@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::families::testing::{data_set, fit_of, standardise, try_fit, unlabelled};
+use crate::families::testing::{data_set, fit_of, given, standardise, try_fit, unlabelled};
 use crate::families::{FAMILIES, family};
-use crate::family::{Family, Meaning, Predict, Task};
+use crate::family::{Control, Family, Meaning, Predict, Progress, Task};
 
 /// The built-in data set of a case: rows of an even number to train on, and the others.
 fn rows_of(case: &Value) -> (Vec<f32>, Vec<f32>, usize) {
@@ -76,6 +76,28 @@ fn rows_that_are_all_the_same_are_no_outliers() {
         let model = fit_of(family, &unlabelled(&features, 3), "{}");
         let score = scores(&*model, &features[..3])[0];
         assert!(score.is_finite() && score <= 1e-6, "{}: {score}", family.name);
+    }
+}
+
+#[test]
+fn trainings_of_many_rows_can_be_ended_in_each_part() {
+    let features: Vec<f32> = (0..40_000u32).map(|value| (value.wrapping_mul(2_654_435_761) >> 8) as f32).collect();
+    let problem = unlabelled(&features, 2);
+    // Of the scores of 20,000 rows five times, and before that of each feature or large node.
+    for (name, hyperparams, least) in [
+        ("ecod", "{}", 17),
+        ("hbos", "{}", 7),
+        ("isolation_forest", r#"{"n_estimators": 1, "max_samples": 1.0, "contamination": 0.1}"#, 8),
+    ] {
+        let family = family(name, Task::Anomaly).unwrap();
+        let given = given(family, hyperparams).unwrap();
+        let mut asked = 0;
+        let mut ask = |progress: Option<Progress>| {
+            asked += usize::from(progress.is_none());
+            Ok(())
+        };
+        crate::families::fit(family, &problem, &given, &mut Control::new(&mut ask)).unwrap();
+        assert!(asked >= least, "{name}: {asked}");
     }
 }
 
