@@ -247,6 +247,13 @@ def test_anomaly(loaded, algorithm):
         assert loaded.sql(f"SELECT pgml.explain({model}, 5.1, 3.5, 1.4, 0.2)")
 
 
+def test_what_has_no_label_is_not_searched_for(loaded):
+    with pytest.raises(Problem, match="a search needs a label"):
+        loaded.sql(
+            "SELECT pgml.train('s', 'anomaly', 'measures', search => 'grid', search_params => '{\"nu\": [0.1, 0.2]}')"
+        )
+
+
 @pytest.mark.parametrize("algorithm", DECOMPOSITION)
 def test_decomposition(loaded, algorithm):
     skip_unless_offered(loaded, algorithm, "decomposition")

@@ -184,6 +184,10 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
             "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
         ));
     }
+    if request.search.is_some() && task == Task::Anomaly {
+        return Err(Error::unsupported("a search needs a label, by which models are compared")
+            .hint("Train with several hyperparams, and look at which rows each model finds."));
+    }
     if let (Some(class), false) = (&request.positive_class, task == Task::Classification) {
         return Err(Error::invalid(format!("task {} has no classes, and positive_class is \"{class}\"", task.name())));
     }
