@@ -515,3 +515,120 @@ def test_notices_and_counts_say_where_statements_go(routed):
             ("hub", "not_sharded"): 2,
             ("refused", "no_key"): 1,
         }
+
+
+def test_a_transaction_fails_with_the_server_of_a_read_outside_of_it(routed, client):
+    _, fleet = routed
+    client.execute("BEGIN")
+    read = "SELECT text FROM notes WHERE id = 3"
+    hub = f"host=127.0.0.1 port={fleet.hub.port} dbname={fleet.database} user=postgres password={fleet.hub.password}"
+    with psycopg.connect(hub) as blocker:
+        blocker.execute("LOCK TABLE notes")
+        client.pgconn.send_query(read.encode())
+        ended = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query = $${read}$$ AND wait_event_type = 'Lock'"
+        wait_until(lambda: fleet.sql(ended) == "t")
+    result = client.pgconn.get_result()
+    assert result.status == psycopg.pq.ExecStatus.FATAL_ERROR
+    assert client.pgconn.get_result() is None, result.error_message
+    assert client.info.transaction_status == psycopg.pq.TransactionStatus.INERROR
+    with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+        client.execute("INSERT INTO items VALUES (3, 1000, 'lost')")
+    client.execute("ROLLBACK")
+    client.execute("INSERT INTO items VALUES (3, 1000, 'kept')")
+    assert client.execute("DELETE FROM items WHERE tenant = 3 AND id = 1000").rowcount == 1
+
+
+def has_map(client):
+    """Whether the pooler knows the map of the shards by now."""
+    with contextlib.suppress(psycopg.Error):
+        return client.execute("SELECT count(*) FROM items").fetchone() == (200,)
+    return False
+
+
+def test_a_transaction_fails_when_its_first_statement_gets_no_connection(routed):
+    _, fleet = routed
+    with pooler(fleet, default_pool_size=1, query_wait_timeout=1) as made, contextlib.ExitStack() as stack:
+        place = f"host=127.0.0.1 port={made.port} dbname=app user=postgres"
+        first, second = [stack.enter_context(psycopg.connect(place, autocommit=True)) for _ in range(2)]
+        wait_until(lambda: has_map(first))
+        first.execute("BEGIN")
+        first.execute("SELECT FROM items WHERE tenant = 3")
+        second.execute("BEGIN")
+        with pytest.raises(psycopg.Error, match="query_wait_timeout"):
+            second.execute("INSERT INTO items VALUES (3, 1000, 'first')")
+        first.execute("COMMIT")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            second.execute("INSERT INTO items VALUES (3, 1001, 'second')")
+        assert second.execute("COMMIT").statusmessage == "ROLLBACK"
+        assert fleet.sql("SELECT count(*) FROM items WHERE id >= 1000") == "0"
+
+
+def test_reads_of_the_hub_see_the_settings_of_their_transaction(routed, client):
+    _, fleet = routed
+    fleet.sql("CREATE VIEW own AS SELECT current_setting('my.tenant', true) AS tenant, text FROM notes WHERE id = 3")
+    client.execute("BEGIN")
+    client.execute("SET LOCAL my.tenant = '5'")
+    assert client.execute("SELECT tenant FROM own").fetchone() == ("5",)
+    client.execute("COMMIT")
+    fleet.sql("DROP VIEW own")
+
+
+def test_portals_of_the_hub_last_as_long_as_their_transaction(routed, client):
+    made, _ = routed
+
+    async def rows():
+        connection = await asyncpg.connect(host="127.0.0.1", port=made.port, database="app", user="postgres")
+        async with connection.transaction():
+            found = [row["id"] async for row in connection.cursor("SELECT id FROM notes ORDER BY id", prefetch=2)]
+        await connection.close()
+        return found
+
+    assert asyncio.run(rows()) == [1, 2, 3, 4, 5]
+    client.autocommit = False
+    with client.cursor("named") as cursor:
+        cursor.itersize = 2
+        assert [id for (id,) in cursor.execute("SELECT id FROM notes ORDER BY id")] == [1, 2, 3, 4, 5]
+    client.rollback()
+
+
+def test_settings_that_the_server_refuses_fail_their_transaction_alone(routed, client):
+    for setting in ("lock_timeout = '5m'", "foo_timeout = '5s'", "my.a = 'x', 'y'", "deadlock_timeout = '-1'"):
+        client.execute("BEGIN")
+        with pytest.raises(psycopg.Error):
+            client.execute(f"SET LOCAL {setting}")
+            client.execute("SELECT count(*) FROM items WHERE tenant = 3")
+        assert client.info.transaction_status == psycopg.pq.TransactionStatus.INERROR, setting
+        client.execute("ROLLBACK")
+        assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)
+
+
+def test_a_begin_with_a_name_does_not_decide(routed):
+    made, _ = routed
+    with Raw(made.port, "app") as raw:
+        begun = (parse("S_1", "BEGIN"), bind("S_1"), EXECUTE)
+        read = (parse("", "SELECT text FROM notes WHERE id = 3"), bind(""), EXECUTE)
+        assert raw.ask(*begun, *read, SYNC).endswith("Z:T")
+        assert raw.ask(query("UPDATE items SET name = name WHERE tenant = 3")).endswith("Z:T")
+        assert raw.ask(query("ROLLBACK")).endswith("Z:I")
+        assert raw.ask(bind("S_1"), EXECUTE, SYNC).endswith("Z:T")
+        assert raw.ask(query("UPDATE items SET name = name WHERE tenant = 4")).endswith("Z:T")
+        assert raw.ask(query("ROLLBACK")).endswith("Z:I")
+
+
+def test_rows_are_copied_within_a_shard_by_an_undeclared_parameter(routed):
+    made, _ = routed
+
+    async def copied():
+        connection = await asyncpg.connect(host="127.0.0.1", port=made.port, database="app", user="postgres")
+        done = await connection.execute(
+            "INSERT INTO items SELECT tenant, id + 1000, name FROM items WHERE tenant = $1 AND id < 1000", 3
+        )
+        assert done == "INSERT 0 10"
+        done = await connection.execute(
+            "INSERT INTO items SELECT tenant, id + 2000, name FROM items WHERE tenant = ANY($1) AND id < 1000", [3]
+        )
+        assert done == "INSERT 0 10"
+        assert await connection.execute("DELETE FROM items WHERE tenant = 3 AND id > 1000") == "DELETE 20"
+        await connection.close()
+
+    asyncio.run(copied())

@@ -57,6 +57,10 @@ fn of_binary(mut rest: &[u8]) -> Option<Elements<'_>> {
 
 /// Elements that are written without bounds, and with backslashes in quotes alone.
 fn of_text(array: &[u8]) -> Option<Elements<'_>> {
+    // What is a blank for PostgreSQL is none for Rust.
+    if array.contains(&0x0b) {
+        return None;
+    }
     let mut rest = array.trim_ascii();
     if !rest.starts_with(b"{") || !rest.ends_with(b"}") {
         return None;

@@ -180,11 +180,40 @@ impl Map {
     pub fn is_named_in(&self, sql: &[u8]) -> bool {
         let text = String::from_utf8_lossy(sql).to_lowercase();
         let is_sharded = |(_, entry): &(Box<str>, Entry)| !matches!(entry, Entry::Reference);
-        self.tables.iter().any(|(name, tables)| tables.iter().any(is_sharded) && text.contains(&name.to_lowercase()))
+        self.tables.iter().any(|(name, tables)| tables.iter().any(is_sharded) && has_word(&text, &name.to_lowercase()))
     }
 
     /// Whether it has no tables.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty()
+    }
+}
+
+/// Whether a word stands in a text, and is no part of another one.
+fn has_word(text: &str, word: &str) -> bool {
+    let is_part = |beside: char| beside.is_alphanumeric() || beside == '_';
+    text.match_indices(word).any(|(at, _)| {
+        let (before, behind) = (text.get(..at), text.get(at + word.len()..));
+        !before.is_some_and(|before| before.ends_with(is_part))
+            && !behind.is_some_and(|behind| behind.starts_with(is_part))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_word;
+
+    #[test]
+    fn a_word_is_whole() {
+        for (text, found) in [
+            ("merge into t using u", true),
+            ("t", true),
+            ("(\"t\")", true),
+            ("set server role to 'primary'", false),
+            ("select * from t_1, at", false),
+            ("select * from te, public.t", true),
+        ] {
+            assert_eq!(has_word(text, "t"), found, "{text}");
+        }
     }
 }

@@ -448,8 +448,9 @@ impl<'a> Prover<'a> {
         level
     }
 
-    /// The values of a column of a query's rows, by its place, if they can become keys of this type.
-    fn output(&self, select: &SelectStmt, level: &Level, place: usize, key: KeyType) -> Option<Vec<Source>> {
+    /// The values of a column of a query's rows, by its place, if they can become keys of this type; and whether
+    /// they are of a condition.
+    fn output(&self, select: &SelectStmt, level: &Level, place: usize, key: KeyType) -> Option<(Vec<Source>, bool)> {
         let is_grouped = |node: &Node| matches!(node.node, Some(NodeEnum::GroupingSet(_)));
         // Where a row may be filled with NULLs, its key may be NULL.
         if select.op() != SetOperation::SetopNone
@@ -466,25 +467,25 @@ impl<'a> Prover<'a> {
         if targets.iter().take(place + 1).any(|node| is_star(node)) {
             let ([_], [item]) = (targets.as_slice(), level.items.as_slice()) else { return None };
             return match &item.table {
-                Some(table) => level.values(0, key).filter(|_| table.place == place),
-                None => Some(vec![item.unnested.get(place)?.1.clone()?]),
+                Some(table) => Some((level.values(0, key).filter(|_| table.place == place)?, true)),
+                None => Some((vec![item.unnested.get(place)?.1.clone()?], false)),
             };
         }
         let node = targets.get(place)?;
         if let Some(value) = source_of(node) {
-            return Some(vec![value]);
+            return Some((vec![value], false));
         }
         match &node.node {
             Some(NodeEnum::FuncCall(call)) if is_unnest(call) => match call.args.as_slice() {
-                [array] => Some(vec![array_of(array)?]),
+                [array] => Some((vec![array_of(array)?], false)),
                 _ => None,
             },
             Some(NodeEnum::ColumnRef(column)) => match self.keys(level, node, (0, level.items.len())) {
                 Keys::Here(keys) => match keys.as_slice() {
-                    &[place] => level.values(place, key),
+                    &[place] => Some((level.values(place, key)?, true)),
                     _ => None,
                 },
-                _ => Some(vec![level.elements(&names_of(&column.fields))?]),
+                _ => Some((vec![level.elements(&names_of(&column.fields))?], false)),
             },
             _ => None,
         }
@@ -516,12 +517,15 @@ impl<'a> Prover<'a> {
                 };
                 match rows.values_lists.is_empty() {
                     true => self.output(rows, level, place, table.key_type),
-                    false => rows.values_lists.iter().map(of_row).collect(),
+                    false => rows.values_lists.iter().map(of_row).collect::<Option<_>>().map(|values| (values, false)),
                 }
             });
-            match values.filter(|values| !values.is_empty()) {
-                Some(values) => {
-                    self.compare(table.key_type, &values);
+            match values.filter(|(values, _)| !values.is_empty()) {
+                Some((values, is_compared)) => {
+                    // Those of a condition have been compared there.
+                    if !is_compared {
+                        self.compare(table.key_type, &values);
+                    }
                     self.needs.push(Need { table: table.clone(), values, stored: true });
                 }
                 None => self.unproved(no_value()),

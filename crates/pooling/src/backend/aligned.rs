@@ -89,6 +89,7 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
         core.schedule.later(After::Grow(pool));
         return;
     }
+    let server_key = key;
     if let Some(key) = client {
         let cause = Cause { sqlstate: report.code, why: report.message };
         match core.clients.get(key).map(|client| client.state()) {
@@ -97,6 +98,11 @@ pub fn unaligned(core: &mut Core, key: ServerKey) {
             }
             // At login the client gets the error that a server would send itself.
             Some(ClientState::Greeting) => leave::fatal(core, key, &Error::StartupRefused(cause)),
+            // What steers a transaction is sent with its BEGIN, and fails the transaction.
+            Some(ClientState::Ready) if core.clients.get(key).is_some_and(|client| client.route.begun.is_some()) => {
+                close::close_server(core, server_key, "the beginning of a client's transaction has failed");
+                leave::refuse(core, key, &Error::SettingsRefused(cause));
+            }
             _ => leave::fatal(core, key, &Error::SettingsRefused(cause)),
         }
     }

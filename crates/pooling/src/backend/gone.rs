@@ -175,6 +175,9 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     let Loss { units, begun, failed, .. } = *loss;
     let Some(client) = core.clients.get_mut(key) else { return };
     client.times.transaction_since = None;
+    // A read outside of a transaction that no server has fails that, too.
+    client.route.fail_begun();
+    let status = client.route.status();
     hub_asks::ears_settle(client, true, true);
     (client.checkout.needs_own, client.checkout.behind_own) = (false, false);
     client.session.pending = Pending::default();
@@ -191,7 +194,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
             core.clients
                 .get_mut(key)
                 .into_iter()
-                .for_each(|client| backend::write_ready_for_query(client.io.out(), Status::Idle));
+                .for_each(|client| backend::write_ready_for_query(client.io.out(), status));
         }
         if (unsynced || units == 0) && (units > 0 || !failed) {
             tell::error(core, key, &error, Severity::Error);

@@ -12,6 +12,12 @@ use classify::verdict::{Set, Value, Verdict};
 use crate::model::vars::Tracked;
 use crate::state::client::{Begun, Client};
 
+/// The settings that end a statement or a wait for a lock after some time.
+const LIMITS: [&str; 3] = ["statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"];
+
+/// A longer text of a BEGIN and what follows is not remembered: then the next statement decides where the transaction is.
+const LONGEST: usize = 64 * 1024;
+
 /// Notes a statement that begins, ends or steers a transaction which no server has; the tag of its command.
 pub fn steer(
     client: &mut Client,
@@ -23,7 +29,8 @@ pub fn steer(
         let savepoints = begins_with_savepoints(verdict).unwrap_or_default();
         let Kind::Begin(modes) = *verdict.each.first().unwrap_or(&verdict.kind) else { return None };
         let sql_text = String::from_utf8_lossy(sql).into_owned();
-        let begun = Begun { sql: sql_text, modes, savepoints, is_due: false, outside: false, has_failed: false };
+        let begun =
+            Begun { sql: sql_text, modes, savepoints, sets: false, is_due: false, outside: false, has_failed: false };
         (client.route.begun, client.times.transaction_since) = (Some(begun), Some(now));
         return Some(begun_by(sql));
     };
@@ -40,7 +47,7 @@ pub fn steer(
             begun.has_failed = false;
             "ROLLBACK"
         }
-        _ if has_failed => return None,
+        _ if has_failed || begun.sql.len() + sql.len() > LONGEST => return None,
         Kind::Savepoint(name) => {
             begun.savepoints.push(name.clone());
             "SAVEPOINT"
@@ -54,7 +61,10 @@ pub fn steer(
             begun.modes.isolation = modes.isolation.or(begun.modes.isolation);
             "SET"
         }
-        Kind::Set(sets) if !verdict.is_call && sets.iter().all(|set| is_harmless(set, tracked)) => "SET",
+        Kind::Set(sets) if !verdict.is_call && sets.iter().all(|set| is_harmless(set, tracked)) => {
+            begun.sets = true;
+            "SET"
+        }
         _ => return None,
     };
     begun.sql.push_str("\n;");
@@ -78,12 +88,27 @@ fn is_set_transaction(sql: &[u8]) -> bool {
 
 /// Whether a SET LOCAL cannot fail, and has no effect but in the transaction: of a user's own setting, or of a limit.
 fn is_harmless(set: &Set, tracked: &Tracked) -> bool {
-    let is_number =
-        |value: &str| !value.is_empty() && value.len() < 9 && value.bytes().all(|byte| byte.is_ascii_digit());
-    let is_limit = set.name.ends_with("_timeout");
     let Value::Text(value) = &set.value else { return false };
-    let number = value.trim_end_matches("min").trim_end_matches('s').trim_end_matches('m');
-    set.local && tracked.place(&set.name).is_none() && (set.name.contains('.') || is_limit && is_number(number))
+    let is_word = |word: &str| {
+        word.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
+            && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    let is_own = set.name.split_once('.').is_some_and(|(class, name)| is_word(class) && is_word(name));
+    let is_limit = LIMITS.contains(&set.name.as_str()) && is_time(value);
+    set.local && tracked.place(&set.name).is_none() && (is_own && !value.contains(',') || is_limit)
+}
+
+/// Whether PostgreSQL takes this for a time, whose milliseconds are an `integer`.
+fn is_time(value: &str) -> bool {
+    let digits = value.len() - value.trim_start_matches(|digit: char| digit.is_ascii_digit()).len();
+    let (number, unit) = value.split_at(digits);
+    let most = match unit {
+        "" | "ms" => 9,
+        "s" => 6,
+        "min" => 4,
+        _ => 0,
+    };
+    (1..=most).contains(&number.len())
 }
 
 /// The tag of the command that begins a transaction.

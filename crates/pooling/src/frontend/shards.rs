@@ -25,8 +25,9 @@ use crate::frontend::{by_hand, messages, statements};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
 use crate::model::fingerprint::Fingerprint;
+use crate::model::held;
 use crate::model::keys::{ClientKey, PoolKey};
-use crate::model::lexing::Lexing;
+use crate::model::lexing::{Lexing, UNCLEAR};
 use crate::model::request::Request;
 use crate::model::turn::{Step, Turn};
 use crate::pools::leave;
@@ -313,7 +314,7 @@ fn is_free(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, judg
         None => client.session.sets.get("default_transaction_isolation").is_none(),
         Some(level) => matches!(level, Isolation::ReadCommitted | Isolation::ReadUncommitted),
     };
-    let free = client.route.begun.as_ref().is_some_and(|begun| reads_committed(begun.modes.isolation));
+    let free = client.route.begun.as_ref().is_some_and(|begun| !begun.sets && reads_committed(begun.modes.isolation));
     let is_whole = matches!(unit.messages.last().map(|message| message.said), Some(Said::Query(_) | Said::Sync));
     // The messages of a unit come one by one when its first has been sent.
     if client.input.unsynced && client.route.begun.as_ref().is_some_and(|begun| begun.outside) {
@@ -322,12 +323,24 @@ fn is_free(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>, judg
     if !free || !is_whole || judgement.is_bound || judgement.writes || judgement.shard.is_some() {
         return false;
     }
+    // A portal that is read by parts, or later, is there for as long as the transaction.
+    let portals = unit.messages.iter().filter(|message| matches!(message.said, Said::Bind(_))).count();
+    let emptied = unit.messages.iter().filter(|message| empties_portal(message)).count();
+    if portals != emptied {
+        return false;
+    }
     let is_read = |fingerprint: &Rc<Fingerprint>| match fingerprint.verdict.kind {
         Kind::Read => fingerprint.is_read() && !fingerprint.verdict.pins.any() && !fingerprint.verdict.opaque,
         Kind::Deallocate(_) => true,
         _ => false,
     };
     unit::runs(core, key, home, unit).is_ok_and(|runs| runs.iter().all(is_read))
+}
+
+/// Whether a message runs the unnamed portal to its end.
+fn empties_portal(message: &Message<'_>) -> bool {
+    // The portal's name is empty, and the number of rows is 0.
+    matches!(message.said, Said::Execute) && message.bytes.get(HEADER..).is_some_and(|body| body == [0; 5])
 }
 
 /// Where the client's transaction is.
@@ -616,15 +629,15 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
     if !client.has_no_server() {
         return None;
     }
-    let (mut at, mut sql, mut parsed, mut described, mut bound) = (0, None, false, false, false);
+    let (mut at, mut sql, mut parsed, mut described, mut bound) = (0, None, None, false, false);
     loop {
         let message = extent::first(input.get(at..)?)?;
         at += message.bytes.len();
         match message.messages.first()?.said {
-            Said::Parse(parse) if parse.name.is_empty() && sql.is_none() => {
-                (sql, parsed) = (Some(parse.query.to_vec()), true);
+            Said::Parse(parse) if sql.is_none() && !client.prepared.statements.contains_key(parse.name) => {
+                (sql, parsed) = (Some(parse.query.to_vec()), Some((parse.name, parse.definition)));
             }
-            Said::Bind(bind) if bind.statement.is_empty() && parsed && !bound => bound = true,
+            Said::Bind(bind) if !bound && parsed.is_some_and(|(name, _)| name == bind.statement) => bound = true,
             Said::Bind(bind) if sql.is_none() => {
                 (sql, bound) = (Some(client.prepared.held(bind.statement)?.statement().text().to_vec()), true);
             }
@@ -644,12 +657,17 @@ fn answer_begin(core: &mut Core, key: ClientKey, home: PoolKey, input: &[u8]) ->
         begun.outside = false;
     }
     client.input.unsynced = true;
-    if parsed {
-        client.prepared.unnamed = None;
+    match parsed {
+        None => {}
+        Some(([], _)) => client.prepared.unnamed = None,
+        Some((name, definition)) => {
+            let statement = core.pools.get_mut(home)?.statements.share(definition, UNCLEAR, Lexing::Conforming);
+            client.prepared.statements.insert(name.into(), held::Held::new(statement));
+        }
     }
     let out = client.io.out();
     for tag in [
-        parsed.then_some(backend::tag::PARSE_COMPLETE),
+        parsed.map(|_| backend::tag::PARSE_COMPLETE),
         Some(backend::tag::BIND_COMPLETE),
         described.then_some(backend::tag::NO_DATA),
     ] {
@@ -771,9 +789,6 @@ pub(super) fn refuse(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]),
         return step;
     }
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get_mut(server)) else {
-        if let Some(begun) = &mut client.route.begun {
-            begun.has_failed = true;
-        }
         leave::refuse(core, key, &error);
         return Step::Stop;
     };

@@ -27,6 +27,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     // The next unit's wait is its own.
     (client.route.waiting_since, client.route.unmapped_since, client.route.owed.until) = (None, None, None);
     client.deeds.errors += 1;
+    client.route.fail_begun();
     // A unit ends with its first error.
     if client.input.discard == Discard::No {
         client.input.discard = Discard::Unit;

@@ -10,8 +10,9 @@ use crate::model::extent;
 use crate::model::keys::{ClientKey, PoolKey};
 use crate::model::turn::{Step, Turn};
 use balancer::Want;
+use classify::verdict::Isolation;
 use classify::{Command, Consistency, Kind, Role, Route};
-use wire::backend::{self, ColumnType, Status};
+use wire::backend::{self, ColumnType};
 use wire::frontend::tag;
 
 use crate::config::{DefaultRole, PoolMode, Routing, Value};
@@ -46,7 +47,9 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
     let cluster = pool.cluster_of.cluster?;
     let routing = *core.router.clusters.get(cluster)?.routing();
     let session = pool.limits.mode == PoolMode::Session;
-    let serializable = is_serializable(core, key, home);
+    let begun = core.clients.get(key)?.route.begun.as_ref().and_then(|begun| begun.modes.isolation);
+    let serializable =
+        begun.map_or_else(|| is_serializable(core, key, home), |isolation| isolation == Isolation::Serializable);
     let sort = match &front.unit {
         Some(unit) => {
             let runs = front.runs.as_deref().unwrap_or_default();
@@ -159,7 +162,8 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, command: Command, routing: 
             backend::write_command_complete(out, "SELECT 1");
         }
     }
-    backend::write_ready_for_query(client.io.out(), Status::Idle);
+    let status = client.route.status();
+    backend::write_ready_for_query(client.io.out(), status);
     core.schedule.unflushed.push(Turn::Client(key));
 }
 

@@ -129,6 +129,8 @@ pub struct Begun {
     pub modes: Modes,
     /// Its savepoints.
     pub savepoints: Vec<String>,
+    /// Whether it has settings of its own.
+    pub sets: bool,
     /// Whether the server gets it when the connection is brought in line.
     pub is_due: bool,
     /// Whether the unit under way only reads, and runs outside of it.
@@ -144,6 +146,13 @@ impl Route {
             None => Status::Idle,
             Some(begun) if begun.has_failed => Status::Failed,
             Some(_) => Status::Transaction,
+        }
+    }
+
+    /// Notes an error in a transaction that no server has: it has failed, as on a server.
+    pub fn fail_begun(&mut self) {
+        if let Some(begun) = &mut self.begun {
+            begun.has_failed = true;
         }
     }
 
