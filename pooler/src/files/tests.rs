@@ -5,7 +5,7 @@ use std::path::Path;
 use balancer::{Configured, Strategy};
 
 use super::*;
-use pooling::config::by_hand::Comment;
+use pooling::catalog::by_hand::{ByHand, Comment};
 use pooling::config::*;
 
 fn ini(text: &str) -> Result<Config, String> {

@@ -5,6 +5,7 @@
 //! catalog has been read that was requested later, [`Knowledge::is_doubtful`] is true, and every worker treats every
 //! statement as unknown. `docs/design/statements.md` has the reasons.
 
+pub mod by_hand;
 mod knowledge;
 pub mod shard_map;
 

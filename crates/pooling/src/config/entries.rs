@@ -7,8 +7,8 @@ use balancer::{Setup, Strategy};
 use classify::Consistency;
 use sharding::Function;
 
-use super::by_hand::{DefaultShard, Pattern};
 use super::servers::{DefaultRole, PrimaryReads};
+use super::shards::{DefaultShard, Pattern};
 use super::value::{HostOrder, List, PoolMode, Seconds, Value};
 
 /// A key as people see it.

@@ -13,10 +13,10 @@ use sharding::Reason;
 use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
-use crate::config::by_hand::Comment;
-use crate::config::{ByHand, DefaultShard};
+use crate::catalog::by_hand::ByHand;
+use crate::config::DefaultShard;
 use crate::error::Error;
-use crate::frontend::shards::{Decision, Judgement, Refusal, Target, refuse};
+use crate::frontend::judgement::{Decision, Judgement, Refusal, Target, keyed, numbered, refuse, unsharded};
 use crate::model::extent::{self, Said};
 use crate::model::keys::ClientKey;
 use crate::model::turn::{Step, Turn};
@@ -33,9 +33,6 @@ static COMMANDS: LazyLock<Option<[Regex; 3]>> = LazyLock::new(|| {
 
 /// A longer text is searched for no command.
 const LONGEST: usize = 200;
-
-/// What helps a statement that is refused.
-const HINT: &str = "give each sharding key a value, or choose the shard by SET SHARD or a comment";
 
 /// A command to the pooler.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,43 +52,6 @@ impl<'a> Command<'a> {
         let show = || show.is_match(sql).then_some(Self::ShowShard);
         value(key).map(Self::SetShardingKey).or_else(|| value(shard).map(Self::SetShard)).or_else(show)
     }
-}
-
-/// What the comments in the statements of a unit say together.
-#[derive(Debug, Default)]
-pub struct Words {
-    shard: Option<usize>,
-    refused: Option<Error>,
-}
-
-impl Words {
-    /// Takes the comment of a statement. Whether nothing else decides about the statement.
-    pub fn say_all(&mut self, rule: Option<&ByHand>, sql: &[u8]) -> bool {
-        let Some(rule) = rule else { return false };
-        let shard = match rule.comment(sql) {
-            None => return !rule.is_automatic,
-            Some(Comment::Shard(number)) => numbered(rule, number),
-            Some(Comment::Key(key)) => keyed(rule, key),
-        };
-        match shard {
-            Ok(shard) if self.shard.is_none_or(|other| other == shard) => self.shard = Some(shard),
-            Ok(_) => self.refused = Some(unsharded(&Reason::Several)),
-            Err(error) => self.refused = Some(error),
-        }
-        true
-    }
-}
-
-fn numbered(rule: &ByHand, number: &str) -> Result<usize, Error> {
-    rule.numbered(number).map_err(|number| Error::NoShard { number, shards: rule.shards() })
-}
-
-fn keyed(rule: &ByHand, key: &str) -> Result<usize, Error> {
-    rule.keyed(key).ok_or_else(|| Error::ShardingKey(key.to_owned()))
-}
-
-fn unsharded(reason: &Reason) -> Error {
-    Error::NotOfOneShard { why: reason.to_string(), hint: HINT }
 }
 
 /// What decides about a unit's shard.

@@ -7,6 +7,7 @@ pub mod challenge;
 pub mod copies;
 pub mod deallocate;
 pub mod enter;
+pub mod judgement;
 pub mod login;
 pub mod looked_up;
 pub mod lookup;

@@ -15,8 +15,9 @@ use crate::model::totals::Totals;
 use crate::model::vars::Vars;
 use balancer::ServerId;
 
+use crate::catalog::by_hand::ByHand;
 use crate::common::Membership;
-use crate::config::{ByHand, PoolMode};
+use crate::config::PoolMode;
 use crate::error::Error;
 use crate::metrics::Stats;
 use crate::state::client::Client;

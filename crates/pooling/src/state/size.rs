@@ -6,8 +6,8 @@ use std::time::Instant;
 use crate::model::keys::PoolKey;
 use crate::model::quota::Quota;
 
+use crate::catalog::by_hand::ByHand;
 use crate::common::PoolName;
-use crate::config::ByHand;
 use crate::monitor::ClusterView;
 use crate::state::Core;
 use crate::state::pool::Pool;
