@@ -336,7 +336,7 @@ fn what_is_wrong_with_shards_is_told() {
         ),
         (
             "[databases.a]\nhost = 'x'\nsharding_function = 'sha1'\nshards = ['b']\n[databases.b]\nhost = 'x'",
-            "database a: it has sharding_function, so that it leads to its shards, and host",
+            "database a: it cannot have host beside sharding_function: its shards have places of their own",
         ),
     ] {
         assert_eq!(howdah(text).unwrap().complete_by_hand().unwrap_err(), message);

@@ -83,7 +83,7 @@ impl Config {
             ("servers", !entry.servers.is_empty()),
         ];
         if let Some((key, _)) = own.into_iter().find(|(_, is_given)| *is_given) {
-            return Err(format!("it has sharding_function, so that it leads to its shards, and {key}"));
+            return Err(format!("it cannot have {key} beside sharding_function: its shards have places of their own"));
         }
         for (place, shard) in entry.shards.iter().enumerate() {
             match self.databases.get(shard) {
