@@ -245,3 +245,47 @@ fn a_unit_behind_one_whose_server_has_died_is_the_new_users() {
     ];
     holds(&setup, &steps);
 }
+
+/// A client whose LISTEN was cancelled while it waited stays in the pool of the former user until its next unit has ended. Neither
+/// does that unit choose its server again each second, nor is the connection closed that is being opened for it.
+#[test]
+fn a_client_whose_listen_was_cancelled_is_served_as_the_former_user() {
+    let setup = Setup {
+        clients: 4,
+        pool_size: 6,
+        workers: 2,
+        members: 2,
+        servers: 2,
+        idle_in_transaction: 3,
+        reports_search_path: false,
+        queue_while_down: false,
+        replay_wait: 3000,
+        shared_listen: false,
+        reports_standby: false,
+        pools: 2,
+        ..Setup::default()
+    };
+    let say = |form, statements: &[usize]| Say { who: 0, form, statements: statements.to_vec() };
+    let ask = |who| Ask { who };
+    let steps = [
+        ask(3),
+        say(1, &[32, 28, 14]),
+        Send { who: 0, bytes: usize::MAX },
+        ask(1),
+        say(0, &[26, 35]),
+        Turn,
+        ask(0),
+        ask(3),
+        ask(2),
+        Order { what: 5 },
+        ask(3),
+        Cancel { who: 0 },
+        say(2, &[163]),
+        Turn,
+        ask(3),
+        ask(3),
+        Reload { user: 2 },
+        ask(3),
+    ];
+    holds(&setup, &steps);
+}

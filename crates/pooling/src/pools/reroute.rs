@@ -52,7 +52,7 @@ pub fn reroute_doubtful(core: &mut Core, member: PoolKey) {
 }
 
 /// Lets clients of this kind choose again that wait in a member and have been greeted.
-fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool) {
+pub fn reroute_some(core: &mut Core, member: PoolKey, kind: impl Fn(&Client) -> bool) {
     let Some(pool) = core.pools.get_mut(member) else { return };
     let clients = &core.clients;
     let goes = |key: &ClientKey| clients.get(*key).is_some_and(|client| client.is_ready() && kind(client));

@@ -16,7 +16,7 @@ use crate::pools::{close, leave, limits, reroute};
 use crate::shared::Message;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::{Name, Pool};
-use crate::state::server::Server;
+use crate::state::server::{Server, State};
 use crate::state::traveller::Bound;
 use crate::state::{Core, size};
 use crate::sync::lock;
@@ -145,10 +145,11 @@ fn send_away(core: &mut Core, key: PoolKey) {
     let members: Vec<PoolKey> = pool.cluster_of.members.iter().map(|(_, member)| *member).collect();
     let pools: Vec<PoolKey> = members.into_iter().chain([key]).collect();
     for &pool in &pools {
-        reroute::reroute(core, pool);
+        reroute::reroute_some(core, pool, Client::is_movable);
     }
-    let pools = pools.into_iter().filter_map(|pool| core.pools.get(pool));
-    let servers: Vec<ServerKey> = pools.flat_map(|pool| pool.connections.servers.iter().copied()).collect();
+    // A client that must stay here for now may wait for one that is being opened.
+    let opens = |state: &State| matches!(state, State::Connecting | State::Login(_) | State::Preparing(_));
+    let servers = core.servers.keys_of(|server| pools.contains(&server.pool) && !opens(server.state()));
     close::retire(core, &servers);
 }
 

@@ -348,8 +348,14 @@ impl Client {
     /// Whether nothing of the client's is under way, and it may go to another pool of its worker, with what it has sent
     /// and nobody has worked on.
     pub fn may_change_pool(&self) -> bool {
+        self.checkout.waits().is_none() && self.is_movable()
+    }
+
+    /// Whether nothing but its wait for a server connection keeps the client in its pool.
+    pub fn is_movable(&self) -> bool {
         self.is_ready()
-            && self.asks_nothing()
+            && self.has_no_server()
+            && self.input.discard == Discard::No
             && !self.checkout.behind_own
             && self.input.is_between_units()
             && !self.input.suspended
