@@ -477,6 +477,26 @@ def test_a_session_that_has_chosen_stays_there_within_a_transaction(client, rout
     assert here(client) == 0
 
 
+def test_what_is_kept_of_a_transaction_that_no_shard_has_is_bounded(client):
+    def begin(count):
+        client.execute("BEGIN")
+        for number in range(count):
+            client.execute(f"SET LOCAL kept.v{number} = '{'x' * 40_000}'")
+
+    client.execute("SET SHARD TO 1")
+    begin(1)
+    client.execute("SET SHARD TO 2")
+    assert here(client) == 2
+    client.execute("ROLLBACK")
+    client.execute("SET SHARD TO 1")
+    begin(2)
+    assert client.execute("SELECT length(current_setting('kept.v0') || current_setting('kept.v1'))").fetchone() == (80_000,)
+    client.execute("ROLLBACK")
+    begin(2)
+    refused(client, "SET SHARD TO 2")
+    client.execute("ROLLBACK")
+
+
 def test_settings_follow_a_client_from_shard_to_shard(client):
     client.execute("SET application_name = 'mine'")
     client.execute("SET statement_timeout = '77s'")

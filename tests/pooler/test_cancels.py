@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from devkit.server import SUPERUSER
 from tests.pooler.process import Pooler, wait_until
 from tests.pooler.raw import EXECUTE, SYNC, Raw, bind, direct, parse, query
 
@@ -89,6 +90,49 @@ def test_a_cancelled_read_is_answered_at_once_and_strikes_nobody_behind_it(serve
             wait_until(lambda: blocked(ground) == 0)
         for client in (x, *others):
             assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+def test_a_server_is_told_when_the_last_client_has_cancelled_too(server, ground):
+    """Until then the request would strike a statement of those behind it."""
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=1, pipeline_stall=20))
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        pooler.wait_for_catalog()
+        known_as_reads(x, y)
+        with locked(server):
+            x.send(query(READ))
+            wait_until(lambda: blocked(ground) == 1)
+            y.send(query("SELECT 'of y' AS other"))
+            wait_until(lambda: [row["cl_active"] for row in pooler.show("POOLS") if row["user"] == SUPERUSER] == ["2"])
+            stack.enter_context(x.ask_to_cancel(pooler.port))
+            assert cancelled(x.ask())
+            time.sleep(0.3)
+            assert blocked(ground) == 1
+            stack.enter_context(y.ask_to_cancel(pooler.port))
+            assert cancelled(y.ask())
+            wait_until(lambda: blocked(ground) == 0)
+        for client in (x, y):
+            assert client.sql("SELECT 'z' AS other") == "T D:z C:SELECT 1 Z:I"
+
+
+def test_a_cancelled_read_whose_rows_have_come_is_ended_by_its_server(server, ground):
+    long = "SELECT held({}, repeat('x', 1000)) AS held FROM generate_series(1, {}) UNION ALL SELECT held({}, 'x')"
+    with contextlib.ExitStack() as stack:
+        pooler = stack.enter_context(Pooler(server, default_pool_size=2, pipeline_connections=1, pipeline_stall=20))
+        x, y = (stack.enter_context(Raw(pooler.port)) for _ in range(2))
+        pooler.wait_for_catalog()
+        known_as_reads(x, y)
+        for _ in range(4):
+            assert x.ask(query(long.format(1, 1, 1))).endswith("C:SELECT 2 Z:I")
+        with locked(server):
+            x.send(query(long.format(1, 200, LOCK)))
+            wait_until(lambda: blocked(ground) == 1)
+            assert x.next()[0] == b"T"
+            y.send(query("SELECT 'of y' AS other"))
+            stack.enter_context(x.ask_to_cancel(pooler.port))
+            assert x.ask().endswith("x E:57014 Z:I")
+            assert y.ask() == "T D:of y C:SELECT 1 Z:I"
+            wait_until(lambda: blocked(ground) == 0)
 
 
 def test_a_cancel_request_that_a_server_does_not_take_is_given_up(server, ground):

@@ -172,6 +172,24 @@ def test_serializable_transactions_that_only_read_are_done(pooler, client):
                 assert found == [[], "serializable", "t", []]
 
 
+def test_serializable_transactions_on_shards_are_on_primaries(servers):
+    """A BEGIN is kept back until the shard is known; then a standby would refuse it."""
+    shards = '[databases.sharded]\nshards = ["app"]\nsharding_function = "pg_bigint_hash"\n'
+    on_replica = [[], [], "t", []]
+    with split(servers, app=shards) as pooler, Raw(pooler.port, "sharded") as client:
+        read = f"SELECT current_setting('here.port')::int <> {servers.primary.port}"
+
+        def found(*begin):
+            return [ask(client, sql) for sql in (*begin, read, "COMMIT")]
+
+        assert ask(client, "SET SHARD TO 0") == []
+        wait_until(lambda: found("BEGIN READ ONLY", "SET LOCAL a.b = c") == on_replica)
+        for _ in range(8):
+            assert found("BEGIN READ ONLY", "SET LOCAL a.b = c") == on_replica
+            assert found("BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY") == [[], "f", []]
+            assert found("BEGIN READ ONLY", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE") == [[], [], "f", []]
+
+
 def test_asyncpg_prepares_writes_and_meets_wrong_types(pooler):
     async def lives(pool):
         async with pool.acquire() as connection:

@@ -108,3 +108,17 @@ fn quoted(mut rest: &[u8]) -> Option<(Vec<u8>, &[u8])> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vertical_tab_is_a_blank_for_postgresql_alone() {
+        let bare = |text: &str| of_text(text.as_bytes()).map(|elements| elements.into_iter().flatten().count());
+        assert_eq!(bare("{ 1 ,\t2\n}"), Some(2));
+        for text in ["{\x0b1}", "{1\x0b}", "\x0b{1}", "{1,\x0b2}", "{\"1\x0b\"}"] {
+            assert_eq!(bare(text), None, "{text:?}");
+        }
+    }
+}
