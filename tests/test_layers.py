@@ -110,7 +110,7 @@ FOLDERS = [
     "state",
     "router",
     "pools",
-    "succession",
+    "takeover",
     "frontend",
     "pipeline",
     "backend",

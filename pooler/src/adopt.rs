@@ -4,9 +4,9 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pooling::homes::Place;
+use pooling::assignment::Place;
+use pooling::client_permit::ClientPermit;
 use pooling::io::Io;
-use pooling::seat::Seat;
 use pooling::shared::{Message, Shared};
 use pooling::state::adopted::{Adopted, Described};
 
@@ -50,12 +50,12 @@ pub fn adopt(mut before: Predecessor, shared: &Arc<Shared>) {
 /// Gives a client that was taken over to a worker of its database.
 fn take(described: Described, socket: OwnedFd, shared: &Arc<Shared>) -> std::io::Result<()> {
     let stream = Stream::taken_over(socket, described.is_tcp)?;
-    let mut seat = Seat::new(shared.counts.clone());
+    let mut permit = ClientPermit::new(shared.counts.clone());
     // The process before has let it in.
-    let _ = seat.take(&described.user, false, 0, 0);
-    let place = Place::take_one_more(&shared.homes, &shared.config(), &described.database, &described.served_as);
+    let _ = permit.take(&described.user, false, 0, 0);
+    let place = Place::take_one_more(&shared.assignment, &shared.config(), &described.database, &described.served_as);
     let worker = place.worker();
-    let adopted = Adopted { io: Io::new(Box::new(stream)), seat, place, described };
+    let adopted = Adopted { io: Io::new(Box::new(stream)), permit, place, described };
     shared.tell(worker, Message::Adopted(Box::new(adopted)));
     Ok(())
 }

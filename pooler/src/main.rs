@@ -213,7 +213,7 @@ fn obey_signals(mut signals: Signals, shared: &Arc<Shared>) {
             number => {
                 // By an earlier signal, or by the console.
                 let ends_already =
-                    ending || shared.orders.ending.load(Ordering::Relaxed) && !shared.succession.is_handed_over();
+                    ending || shared.orders.ending.load(Ordering::Relaxed) && !shared.takeover.is_handed_over();
                 let way = if ends_already { Ending::AtOnce } else { ordered(number, shared.config().settings.sigterm) };
                 info!("shutting down {}", way.when());
                 notify::tell(notify::STOPPING);
@@ -229,7 +229,7 @@ fn take_over(mut before: Predecessor, shared: &Arc<Shared>) -> Result<(), String
     match before.release() {
         Ok(paths) => {
             // Requests to cancel what its clients do arrive here from now on.
-            *lock(&shared.succession.before) = paths;
+            *lock(&shared.takeover.before) = paths;
             let done =
                 format_args!("took over the listening sockets; the old pooler ends when its last client has left");
             event(Level::Log, None, "takeover", ("", ""), done);

@@ -94,7 +94,7 @@ fn lost(shared: &Shared, old: &Config, new: &Config, occasion: Occasion) -> Opti
     if new.settings.auth_type == AuthType::Hba && *new.hba == Hba::default() && *old.hba != Hba::default() {
         return Some(format!("no user could log in any more: auth_hba_file = {} is empty", new.settings.auth_hba_file));
     }
-    let deserted = shared.homes.deserted(old, new);
+    let deserted = shared.assignment.deserted(old, new);
     if deserted.is_empty() || occasion == Occasion::Order && is_whole(new) {
         return None;
     }

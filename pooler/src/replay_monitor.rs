@@ -13,7 +13,7 @@ use wire::frontend;
 
 use crate::catalog::visit::{Guest, Visit};
 use crate::net::Epoll;
-use pooling::catalog::{Servers, Way};
+use pooling::catalog::{Destination, Servers};
 use pooling::config::Config;
 use pooling::io::Network;
 use pooling::monitor::ClusterView;
@@ -394,7 +394,7 @@ impl Tide {
 }
 
 /// How to reach a server of a cluster, and in which database to ask.
-fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<(Way, String), String> {
+fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<(Destination, String), String> {
     let known = shared.library.all().into_iter().find_map(|knowledge| {
         let here = matches!(&knowledge.place.servers, Servers::Cluster(cluster) if cluster == name);
         knowledge.way().filter(|_| here).map(|way| (way, knowledge.place.database.clone()))
@@ -402,7 +402,7 @@ fn way(shared: &Shared, name: &str, view: &ClusterView, id: ServerId) -> Result<
     let (way, database) = known.ok_or("no client has logged in to the database yet")?;
     let server = view.view().server(id).ok_or("the server is no longer in the configuration")?;
     let address = view.address(id).cloned().ok_or("the server has not been reached yet")?;
-    Ok((Way { host: server.host.clone(), port: server.port, address, ..way }, database))
+    Ok((Destination { host: server.host.clone(), port: server.port, address, ..way }, database))
 }
 
 /// The end of the last record before a position at which the next one is to be written: at the top of a page that is

@@ -4,7 +4,7 @@
 //! The new process asks on the console, over the Unix socket and under the same account: the answer to `TAKEOVER` has
 //! the sockets themselves (SCM_RIGHTS) beside rows that name them. They are the same sockets with the same backlog, so
 //! both processes accept until the new one serves clients and sends `TAKEOVER DONE`. Then the old process closes them,
-//! and ends when its clients have left or were taken over too (`succession.rs`). It goes on listening on a Unix socket
+//! and ends when its clients have left or were taken over too (`takeover.rs`). It goes on listening on a Unix socket
 //! of its own: the new process, at which cancel requests arrive, passes those for the old one's clients on to this
 //! socket. If the new process fails before `TAKEOVER DONE`, nothing has changed.
 
@@ -202,11 +202,11 @@ pub fn own_path(settings: &Settings) -> Option<PathBuf> {
 /// none. Who brought it is told when it has had its effect. It comes to each of them once: those that have handed the
 /// sockets over pass nothing on.
 pub fn pass_on(shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, ClientKey)) -> bool {
-    let before = lock(&shared.succession.before).clone();
-    if before.is_empty() || shared.succession.is_handed_over() {
+    let before = lock(&shared.takeover.before).clone();
+    if before.is_empty() || shared.takeover.is_handed_over() {
         return false;
     }
-    let passing_on = &shared.succession.passing_on;
+    let passing_on = &shared.takeover.passing_on;
     if passing_on.fetch_add(1, Ordering::Relaxed) >= AT_ONCE {
         passing_on.fetch_sub(1, Ordering::Relaxed);
         return false;
@@ -217,11 +217,11 @@ pub fn pass_on(shared: &Arc<Shared>, cancel: &CancelKey, asker: (WorkerId, Clien
     let deliver = move || {
         for path in before {
             if !deliver(&path, &request) {
-                lock(&inner.succession.before).retain(|before| *before != path);
+                lock(&inner.takeover.before).retain(|before| *before != path);
             }
         }
         inner.tell(asker.0, Message::Cancelled(asker.1));
-        inner.succession.passing_on.fetch_sub(1, Ordering::Relaxed);
+        inner.takeover.passing_on.fetch_sub(1, Ordering::Relaxed);
     };
     let started = std::thread::Builder::new().name("cancel".to_owned()).spawn(deliver).is_ok();
     if !started {
@@ -242,8 +242,8 @@ fn deliver(path: &Path, request: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pooling::succession::answer::answer_to_takeover;
-    use pooling::succession::inherited::AFTERWARDS;
+    use pooling::takeover::answer::answer_to_takeover;
+    use pooling::takeover::inherited::AFTERWARDS;
 
     #[test]
     fn what_is_answered_is_read_again() {

@@ -176,7 +176,8 @@ def test_serializable_transactions_on_shards_are_on_primaries(servers):
     """A BEGIN is kept back until the shard is known; then a standby would refuse it."""
     shards = '[databases.sharded]\nshards = ["app"]\nsharding_function = "pg_bigint_hash"\n'
     on_replica = [[], [], "t", []]
-    with split(servers, app=shards) as pooler, Raw(pooler.port, "sharded") as client:
+    text = servers.toml('pool_mode = "transaction"', "healthcheck_interval = 0.2\n" + shards)
+    with Pooler(servers.primary, name="howdah.toml", text=text) as pooler, Raw(pooler.port, "sharded") as client:
         read = f"SELECT current_setting('here.port')::int <> {servers.primary.port}"
 
         def found(*begin):

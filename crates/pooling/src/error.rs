@@ -497,10 +497,10 @@ pub enum Error {
     Configuration(String),
     /// TAKEOVER came from a client that is not a new process of the pooler.
     #[error("TAKEOVER is for howdah-pooler -R, over the Unix socket under the pooler's own account")]
-    TakeoverByStranger,
+    TakeoverByOthers,
     /// TAKEOVER CLIENTS came from another process than the one that has the sockets.
     #[error("TAKEOVER CLIENTS is for the process that has taken the sockets over")]
-    ClientsForStranger,
+    ClientsForOthers,
     /// TAKEOVER came after another process had taken the sockets over.
     #[error("another process has taken the sockets over")]
     TakenOver,
@@ -546,7 +546,7 @@ impl Error {
         // PgBouncer's console has this one for whatever is wrong with a command.
         PROTOCOL_VIOLATION, Client, no: NoCommand NothingToShow Needs Takes NotAdmin NoDatabaseToOrder NoClient
             AlreadySuspended AlreadyPaused PausedInPart NotPaused NothingToResume EndsAlready NoSetting FixedSetting
-            SettingValue TakeoverByStranger ClientsForStranger TakenOver TakeoverOfHeld;
+            SettingValue TakeoverByOthers ClientsForOthers TakenOver TakeoverOfHeld;
         PROTOCOL_VIOLATION, Limit, no: ManySockets;
         PROTOCOL_VIOLATION, Machine, yes: HandOver;
         FEATURE_NOT_SUPPORTED, Client, no: ReplicationOfConsole NoBlocks StatementChanged NotOfOneShard OtherShard;

@@ -17,10 +17,12 @@
 #![forbid(unsafe_code)]
 
 pub mod admin;
+pub mod assignment;
 pub mod backend;
 #[allow(clippy::unwrap_used, reason = "simulations say by panics what fails")]
 pub mod by_hand;
 pub mod catalog;
+pub mod client_permit;
 pub mod common;
 pub mod config;
 pub mod credentials;
@@ -28,7 +30,6 @@ pub mod derive;
 pub mod error;
 pub mod frontend;
 pub mod hba;
-pub mod homes;
 pub mod ident;
 pub mod io;
 pub mod link;
@@ -45,8 +46,7 @@ pub mod pools;
 pub mod reactor;
 pub mod resolve;
 pub mod router;
-pub mod seat;
 pub mod shared;
 pub mod state;
-pub mod succession;
 pub mod sync;
+pub mod takeover;

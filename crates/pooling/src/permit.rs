@@ -7,7 +7,7 @@ use crate::model::keys::WorkerId;
 use crate::model::limits::Use;
 use crate::model::quota::{Limit, Quota};
 
-use crate::seat::Counts;
+use crate::client_permit::Counts;
 use crate::sync::lock;
 
 /// A server connection's permit under `max_db_connections` and `max_user_connections`, which is given back when it is dropped.
@@ -86,12 +86,12 @@ mod tests {
     #[test]
     fn as_many_make_way_as_must() {
         let counts = Arc::new(Counts::default());
-        let take = |worker| Permit::take(&counts, WorkerId(worker), ("d", "r"), Quota::default(), Use::Hub);
-        let mut hubs: Vec<Permit> = (0..4).filter_map(|worker| take(worker).ok()).collect();
+        let take = |worker| Permit::take(&counts, WorkerId(worker), ("d", "r"), Quota::default(), Use::Subscriber);
+        let mut subscribers: Vec<Permit> = (0..4).filter_map(|worker| take(worker).ok()).collect();
         let quota = Quota { database: 3, user: 0 };
-        let gone: Vec<bool> = hubs.iter_mut().map(|hub| hub.make_way(quota).is_some()).collect();
+        let gone: Vec<bool> = subscribers.iter_mut().map(|subscriber| subscriber.make_way(quota).is_some()).collect();
         assert_eq!(gone, [true, true, false, false]);
-        drop(hubs);
+        drop(subscribers);
         assert_eq!(lock(&counts.servers).by_user().count(), 0);
     }
 }

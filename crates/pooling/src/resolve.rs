@@ -15,7 +15,7 @@ use crate::sync::lock;
 
 /// The outcome of a search for a name's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum Resolution {
     /// One of the addresses of the name, in turn; or the host itself, if it is no name.
     At(String),
     /// The name is being looked up.
@@ -61,9 +61,9 @@ pub struct Resolver {
 
 impl Resolver {
     /// Finds an address of `host`. If the name must be looked up, `begin` is called, once, to do so.
-    pub fn find(&self, host: &str, settings: &Settings, now: Instant, begin: impl FnOnce()) -> Found {
+    pub fn find(&self, host: &str, settings: &Settings, now: Instant, begin: impl FnOnce()) -> Resolution {
         if host.is_empty() || host.starts_with('/') || host.parse::<IpAddr>().is_ok() {
-            return Found::At(host.to_owned());
+            return Resolution::At(host.to_owned());
         }
         let mut names = lock(&self.names);
         let name = names.entry(host.to_owned()).or_insert_with(|| Name {
@@ -76,21 +76,25 @@ impl Resolver {
         });
         if let Some(since) = name.pending {
             let late = settings.server_connect_timeout.limit().is_some_and(|limit| now - since >= limit);
-            return if late { Found::Failed(format!("looking up \"{host}\" takes too long")) } else { Found::Pending };
+            return if late {
+                Resolution::Failed(format!("looking up \"{host}\" takes too long"))
+            } else {
+                Resolution::Pending
+            };
         }
         if now < name.until || name.learned.is_some_and(|learned| now - learned < HANDED_ON) {
             if let Some(why) = &name.failure {
-                return Found::Failed(why.clone());
+                return Resolution::Failed(why.clone());
             }
             if let Some(address) = name.addresses.get(name.next % name.addresses.len().max(1)) {
                 name.next = name.next.wrapping_add(1);
-                return Found::At(address.to_string());
+                return Resolution::At(address.to_string());
             }
         }
         name.pending = Some(now);
         drop(names);
         begin();
-        Found::Pending
+        Resolution::Pending
     }
 
     /// Keeps the outcome of a look-up; whether the addresses are others than before.
@@ -172,23 +176,23 @@ mod tests {
             |host: &str, settings: &Settings, now| resolver.find(host, settings, now, || begun.set(begun.get() + 1));
         let twice = || found(&["10.0.0.1", "10.0.0.1", "::1"]);
         for literal in ["", "/tmp", "127.0.0.1", "::1"] {
-            assert_eq!(find(literal, &settings, now), Found::At(literal.to_owned()));
+            assert_eq!(find(literal, &settings, now), Resolution::At(literal.to_owned()));
         }
-        assert_eq!(find("two", &settings, now), Found::Pending);
-        assert_eq!(find("two", &settings, now), Found::Pending);
+        assert_eq!(find("two", &settings, now), Resolution::Pending);
+        assert_eq!(find("two", &settings, now), Resolution::Pending);
         assert_eq!(begun.get(), 1, "nobody looks up what is being looked up");
         assert!(!resolver.learn("two", twice(), &settings, now), "the first answer is no change");
-        let given: Vec<Found> = (0..3).map(|_| find("two", &settings, now)).collect();
-        assert_eq!(given, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Found::At(at.to_owned())));
+        let given: Vec<Resolution> = (0..3).map(|_| find("two", &settings, now)).collect();
+        assert_eq!(given, ["10.0.0.1", "::1", "10.0.0.1"].map(|at| Resolution::At(at.to_owned())));
         assert_eq!(begun.get(), 1);
         assert!(!resolver.is_old("two", now));
         // An old name is looked up again, and a change is reported.
         settings.dns_max_ttl = Seconds::whole(0);
         resolver.learn("two", twice(), &settings, now);
         assert!(resolver.is_old("two", now));
-        assert!(matches!(find("two", &settings, now), Found::At(_)), "those who waited for it use it");
+        assert!(matches!(find("two", &settings, now), Resolution::At(_)), "those who waited for it use it");
         now += HANDED_ON;
-        assert_eq!(find("two", &settings, now), Found::Pending);
+        assert_eq!(find("two", &settings, now), Resolution::Pending);
         assert!(resolver.learn("two", found(&["10.0.0.9"]), &settings, now));
         assert_eq!(resolver.known(now)[0].addresses, ["10.0.0.9".parse::<IpAddr>().unwrap()]);
     }
@@ -197,15 +201,15 @@ mod tests {
     fn a_failure_is_remembered_and_one_that_hangs_is_told() {
         let (resolver, mut now) = (Resolver::default(), Instant::now());
         let mut settings = Settings { dns_nxdomain_ttl: Seconds::whole(100), ..Settings::default() };
-        assert_eq!(resolver.find("none", &settings, now, || ()), Found::Pending);
+        assert_eq!(resolver.find("none", &settings, now, || ()), Resolution::Pending);
         settings.server_connect_timeout = Seconds::whole(1);
         now += Duration::from_secs(1);
         assert_eq!(
             resolver.find("none", &settings, now, || ()),
-            Found::Failed("looking up \"none\" takes too long".to_owned())
+            Resolution::Failed("looking up \"none\" takes too long".to_owned())
         );
         assert!(!resolver.learn("none", Err(io::Error::other("nobody knows it")), &settings, now));
-        let failed = Found::Failed("cannot look up \"none\": nobody knows it".to_owned());
+        let failed = Resolution::Failed("cannot look up \"none\": nobody knows it".to_owned());
         assert_eq!(resolver.find("none", &settings, now, || unreachable!()), failed);
     }
 }

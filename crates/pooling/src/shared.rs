@@ -18,23 +18,23 @@ use wire::startup::CancelKey;
 
 use crate::admin::measured::Measured;
 use crate::admin::order::{Answer, Order};
+use crate::assignment::Assignment;
 use crate::catalog::Library;
+use crate::client_permit::Counts;
 use crate::common::{Commons, PoolName};
 use crate::config::{Config, Settings};
 use crate::credentials::Learnt;
 use crate::derive::Secrets;
-use crate::homes::Homes;
 use crate::io::{Listening, Wake};
 use crate::metrics::Stats;
 use crate::monitor::replay::Bell;
-use crate::monitor::{Board, Met};
+use crate::monitor::{Board, Incident};
 use crate::resolve::Resolver;
-use crate::seat::Counts;
 use crate::state::adopted::Adopted;
 use crate::state::arrival::Arrival;
-use crate::state::traveller::Traveller;
-use crate::succession::inherited::Succession;
+use crate::state::transfer::Transfer;
 use crate::sync::lock;
+use crate::takeover::inherited::Takeover;
 
 /// The outcomes of the attempts to read the configuration again.
 #[derive(Debug, Clone, Default)]
@@ -53,7 +53,7 @@ pub enum Message {
     /// A connection of a client: just accepted, on its way to where its password is looked up, or to its database.
     Arrived(Box<Arrival>),
     /// A client of this worker that another process was to take, and does not.
-    Returned(Box<Traveller>),
+    Returned(Box<Transfer>),
     /// A client of the process before.
     Adopted(Box<Adopted>),
     /// The counts of another worker that no longer has this pool.
@@ -183,7 +183,7 @@ pub struct Shared {
     /// The workers' mailboxes.
     pub mailboxes: Vec<Mailbox>,
     /// The workers that serve each database.
-    pub homes: Arc<Homes>,
+    pub assignment: Arc<Assignment>,
     /// The part of each pool that its workers share.
     pub commons: Commons,
     /// Secrets of plain passwords.
@@ -197,7 +197,7 @@ pub struct Shared {
     /// The orders to all workers.
     pub orders: Orders,
     /// The process before this one, and the one after it.
-    pub succession: Succession,
+    pub takeover: Takeover,
     /// The names of servers.
     pub resolver: Resolver,
     /// The time at which the pooler started.
@@ -216,21 +216,21 @@ impl Shared {
         outside: Box<dyn Outside>,
         started: Instant,
     ) -> Self {
-        let homes = Homes::new(mailboxes.len());
-        homes.deal(&config);
+        let assignment = Assignment::new(mailboxes.len());
+        assignment.deal(&config);
         Self {
             board: Board::new(&config, wakers.monitor, Bell::new(wakers.asker), started),
             library: Library::new(wakers.reader, started),
             config: RwLock::new(Arc::new(config)),
             mailboxes,
-            homes: Arc::new(homes),
+            assignment: Arc::new(assignment),
             commons: Commons::default(),
             secrets,
             cancels: Mutex::default(),
             orders: Orders::default(),
             counts: Arc::default(),
             learnt: Mutex::default(),
-            succession: Succession::default(),
+            takeover: Takeover::default(),
             resolver: Resolver::default(),
             started,
             outside,
@@ -249,7 +249,7 @@ impl Shared {
 
     /// Puts a configuration in force; the caller must tell the workers.
     pub fn adopt(&self, config: Config) {
-        self.homes.deal(&config);
+        self.assignment.deal(&config);
         self.secrets.load(&config);
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(config);
     }
@@ -271,7 +271,7 @@ impl Shared {
 
     /// Reports to the board what a worker has met on a server of a cluster: the server is asked at once, and all
     /// workers are told if that changes a decision.
-    pub fn met(&self, cluster: &str, server: ServerId, met: Met, when: Instant) {
+    pub fn met(&self, cluster: &str, server: ServerId, met: Incident, when: Instant) {
         if self.board.report(cluster, server, met, when) {
             self.tell_all(|| Message::Clusters);
         }

@@ -15,7 +15,7 @@ use wire::backend::tag::ERROR_RESPONSE;
 use super::question::{Answer, MapAnswer, Question};
 use super::visit::{Guest, Visit};
 use crate::net::Epoll;
-use pooling::catalog::{Knowledge, Place, Servers, Way};
+use pooling::catalog::{Destination, Knowledge, Place, Servers};
 use pooling::config::Config;
 use pooling::io::Network;
 use pooling::permit::Permit;
@@ -88,7 +88,7 @@ struct Failures {
     count: u32,
     last: String,
     /// The way that the last one was met on.
-    by: Option<Way>,
+    by: Option<Destination>,
 }
 
 /// A place that is waited for.
@@ -238,7 +238,7 @@ impl Reader {
     }
 
     /// How to reach the server to ask; none if there is none now.
-    fn way(&mut self, knowledge: &Knowledge) -> Option<Way> {
+    fn way(&mut self, knowledge: &Knowledge) -> Option<Destination> {
         let way = knowledge.way()?;
         let Servers::Cluster(name) = &knowledge.place.servers else { return Some(way) };
         let board = &self.shared.board;
@@ -256,7 +256,7 @@ impl Reader {
         let cluster = self.clusters.get(name)?;
         let server = cluster.view().server(id)?;
         let address = cluster.address(id)?.clone();
-        Some(Way { host: server.host.clone(), port: server.port, address, ..way })
+        Some(Destination { host: server.host.clone(), port: server.port, address, ..way })
     }
 
     fn replica(&self, name: &str) -> Option<ServerId> {
@@ -266,7 +266,7 @@ impl Reader {
 
     /// A place for one more connection under the limits of its database and user; none without limits. An error when
     /// they leave no room: it is queued for, as for a client that has waited for long.
-    fn permit(&mut self, key: usize, way: &Way, config: &Config) -> Result<Option<(Permit, [Limit; 2])>, ()> {
+    fn permit(&mut self, key: usize, way: &Destination, config: &Config) -> Result<Option<(Permit, [Limit; 2])>, ()> {
         let names = (&*way.database, &*way.account.user);
         let quota = Quota { database: config.database_servers(names.0), user: config.user_servers(names.1) };
         if quota.is_unlimited() {
@@ -317,7 +317,7 @@ impl Reader {
     }
 
     /// Begins a round.
-    fn begin(&mut self, key: usize, knowledge: &Knowledge, way: Way) {
+    fn begin(&mut self, key: usize, knowledge: &Knowledge, way: Destination) {
         let config = self.shared.config();
         let Some(reading) = self.readings.get_mut(key) else { return };
         if reading.visit.as_ref().is_some_and(|visit| !visit.is_like(&way, &config)) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use wire::login::{Event, Login};
 use wire::{frame, frontend};
 
-use pooling::catalog::Way;
+use pooling::catalog::Destination;
 use pooling::config::Config;
 use pooling::credentials;
 use pooling::io::{Got, Io, Network};
@@ -38,7 +38,7 @@ enum State {
 /// A connection to a server.
 #[derive(Debug)]
 pub struct Visit {
-    way: Way,
+    way: Destination,
     /// The configuration that it was made by.
     config: Arc<Config>,
     token: usize,
@@ -53,7 +53,7 @@ impl Visit {
     /// # Errors
     /// Why not.
     pub fn begin(
-        way: Way,
+        way: Destination,
         database: &str,
         application: &str,
         config: Arc<Config>,
@@ -69,7 +69,7 @@ impl Visit {
     }
 
     /// Whether one that is made now, so, would be like it.
-    pub fn is_like(&self, way: &Way, config: &Arc<Config>) -> bool {
+    pub fn is_like(&self, way: &Destination, config: &Arc<Config>) -> bool {
         self.way.leads_to(way) && Arc::ptr_eq(&self.config, config)
     }
 
@@ -204,14 +204,14 @@ impl Visit {
     }
 }
 
-fn connect(way: &Way, config: &Config, token: usize, network: &dyn Network) -> Result<Io, String> {
+fn connect(way: &Destination, config: &Config, token: usize, network: &dyn Network) -> Result<Io, String> {
     let failed = |error| format!("cannot connect to {}:{}: {error}", way.host, way.port);
     let mut io = Io::new(network.connect(&way.address, &config.settings).map_err(failed)?);
     io.watch(network, token, true).map_err(failed)?;
     Ok(io)
 }
 
-fn link<'a>(io: &'a mut Io, way: &'a Way, config: &'a Config) -> Link<'a> {
+fn link<'a>(io: &'a mut Io, way: &'a Destination, config: &'a Config) -> Link<'a> {
     Link { io, connector: config.tls.connector.as_deref(), host: &way.host }
 }
 

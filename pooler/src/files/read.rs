@@ -41,7 +41,7 @@ pub fn read(path: &Path) -> Result<Config, Error> {
     config.path = path.to_owned();
     config.files.insert(0, path.to_owned());
     read_passwords(&mut config)?;
-    config.complete_by_hand().map_err(complain)?;
+    config.complete_hubless().map_err(complain)?;
     check(&mut config).map_err(complain)?;
     prepare(&mut config).map_err(complain)?;
     Ok(config)

@@ -5,7 +5,7 @@ use std::path::Path;
 use balancer::{Configured, Strategy};
 
 use super::*;
-use pooling::catalog::by_hand::{ByHand, Comment};
+use pooling::catalog::hubless::{Comment, Hubless};
 use pooling::config::*;
 
 fn ini(text: &str) -> Result<Config, String> {
@@ -273,7 +273,7 @@ fn a_pgcat_tomls_tls_becomes_sslmodes() {
 fn two_shards(more: &str) -> Result<Config, String> {
     let shards = format!("{PGCAT}[pools.app.shards.1]\ndatabase = 'b'\nservers = [['x', 1, 'primary']]\n");
     let mut config = pgcat(&shards.replace("pool_mode = 'session'", more))?;
-    config.complete_by_hand().map(|()| config)
+    config.complete_hubless().map(|()| config)
 }
 
 #[test]
@@ -290,7 +290,7 @@ fn a_pgcat_toml_of_several_shards_is_an_entry_and_one_for_each() {
     assert_eq!((config.pool_size("app_shard_1", "bob"), config.pool_size("app_shard_0", "bob")), (9, 9));
     let first = config.database("app_shard_0").unwrap();
     assert_eq!((first.dbname.as_deref(), first.servers.len(), first.admits("alice")), (Some("real"), 2, false));
-    let rule = ByHand::of(app).unwrap();
+    let rule = Hubless::of(app).unwrap();
     assert_eq!((rule.shards(), rule.keyed("1"), rule.keyed("x")), (2, Some(1), None));
     assert_eq!(rule.comment(b"shard: 1"), Some(Comment::Shard("1")));
     assert_eq!(rule.comment(b"/* shard: 1 */"), None, "it is behind the limit");
@@ -339,7 +339,7 @@ fn what_is_wrong_with_shards_is_told() {
             "database a: it cannot have host beside sharding_function: its shards have places of their own",
         ),
     ] {
-        assert_eq!(howdah(text).unwrap().complete_by_hand().unwrap_err(), message);
+        assert_eq!(howdah(text).unwrap().complete_hubless().unwrap_err(), message);
     }
 }
 

@@ -21,8 +21,8 @@ use pooling::admin::seen::{Part, PoolSeen};
 use pooling::config::Settings;
 use pooling::io::Kind;
 use pooling::shared::Shared;
-use pooling::succession::inherited::MetricsSocket;
 use pooling::sync::lock;
+use pooling::takeover::inherited::MetricsSocket;
 
 /// Requests that are answered at the same time; more are closed.
 const AT_ONCE: usize = 16;
@@ -72,7 +72,7 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     listener.set_nonblocking(true)?;
     let mut poll = Poll::new()?;
     let waker = Waker::new(poll.registry(), END)?;
-    *lock(&shared.succession.metrics) = Some(MetricsSocket {
+    *lock(&shared.takeover.metrics) = Some(MetricsSocket {
         socket: listener.try_clone()?.into(),
         address: listener.local_addr()?.to_string(),
         waker: Box::new(net::Waker(waker)),
@@ -82,7 +82,7 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
     let accept = move || {
         let busy = Arc::new(AtomicUsize::new(0));
         let mut events = Events::with_capacity(4);
-        while !shared.succession.is_handed_over() {
+        while !shared.takeover.is_handed_over() {
             // A signal may have interrupted it; then nobody is there, which is no trouble.
             let _ = poll.poll(&mut events, None);
             accept_all(&listener, &busy, &shared);
@@ -93,7 +93,7 @@ pub fn serve(listener: TcpListener, shared: Arc<Shared>) -> io::Result<()> {
 
 /// Answers those who have arrived, each in a thread of its own.
 fn accept_all(listener: &mio::net::TcpListener, busy: &Arc<AtomicUsize>, shared: &Arc<Shared>) {
-    while !shared.succession.is_handed_over() {
+    while !shared.takeover.is_handed_over() {
         let stream = match listener.accept() {
             Ok((stream, _)) => TcpStream::from(stream),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use balancer::Moment;
-use pooling::model::fingerprint::Why;
+use pooling::model::fingerprint::NotPipelined;
 use pooling::model::totals::Totals;
 use rustix::param::page_size;
 use rustix::process::{Resource, getrlimit};
@@ -239,7 +239,7 @@ fn of_pools(page: &mut Page, pools: &[PoolSeen]) {
     }
     page.metric(&name("unpipelined_statements_total"), Kind::Counter, UNPIPELINED);
     for pool in pools {
-        for (reason, count) in Why::NAMES.iter().zip(pool.totals.pipelining.unpipelined) {
+        for (reason, count) in NotPipelined::NAMES.iter().zip(pool.totals.pipelining.unpipelined) {
             page.sample(&labels(pool, Some(("reason", reason))), count);
         }
     }

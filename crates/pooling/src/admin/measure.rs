@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::admin::measured::Measured;
 use crate::admin::pools;
 use crate::metrics::shapes::Shape;
-use crate::model::fingerprint::Why;
+use crate::model::fingerprint::NotPipelined;
 use crate::model::keys::PoolKey;
 use crate::state::Core;
 
@@ -38,7 +38,7 @@ fn why(core: &Core, pool: PoolKey, shape: &Shape, now: Instant) -> Option<&'stat
     if !core.pools.get(pool).is_some_and(|pool| pool.limits.pipelining) {
         return Some("off");
     }
-    let Some(key) = shape.key else { return Some(Why::Text.name()) };
+    let Some(key) = shape.key else { return Some(NotPipelined::Text.name()) };
     let fingerprint = core.router.fingerprints.get(shape.database.as_str())?.of_key(key)?;
-    fingerprint.way(now).unwrap_or_else(Some).map(Why::name)
+    fingerprint.way(now).unwrap_or_else(Some).map(NotPipelined::name)
 }

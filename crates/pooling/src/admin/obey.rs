@@ -101,7 +101,7 @@ pub fn obey(core: &mut Core, order: &Order) -> Answer {
             let servers = servers_of(core, &pools);
             close::retire(core, &servers);
             for key in pools {
-                close::retire_hub(core, key);
+                close::retire_subscriber(core, key);
                 welcome::forget(core, key);
                 grow::grow(core, key);
             }
@@ -152,7 +152,7 @@ fn kill(core: &mut Core, database: Option<&str>) {
         close::close_server(core, server, "KILL");
     }
     for key in pools {
-        close::retire_hub(core, key);
+        close::retire_subscriber(core, key);
         if let Some(pool) = core.pools.get_mut(key) {
             pool.limits.paused = true;
         }

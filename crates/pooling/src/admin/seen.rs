@@ -13,7 +13,7 @@ use crate::metrics::shapes::Shape;
 
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
-use crate::state::traveller::Deeds;
+use crate::state::transfer::Activity;
 
 /// The part of a database's pool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -151,7 +151,7 @@ impl PoolSeen {
             State::Preparing(_) | State::Cancelling => self.servers.busy += 1,
             State::Idle if is_to_be_checked => self.servers.used += 1,
             State::Idle => self.servers.idle += 1,
-            State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Hub => {
+            State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Subscriber => {
                 self.servers.active += 1;
             }
         }
@@ -214,7 +214,7 @@ pub struct Line {
     /// The reasons that pin client and server connection to each other, and the time since that.
     pub pinned: Option<(Reasons, Duration)>,
     /// The counts of a client's work.
-    pub deeds: Deeds,
+    pub activity: Activity,
 }
 
 /// The age of a client or a server connection.

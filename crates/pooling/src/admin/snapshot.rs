@@ -13,7 +13,7 @@ use crate::pools::checks;
 use crate::state::Core;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::server::{Server, State};
-use crate::state::traveller::Deeds;
+use crate::state::transfer::Activity;
 
 /// The state of a client without a proven identity.
 const LOGIN: &str = "login";
@@ -57,7 +57,7 @@ fn client_line(core: &Core, client: &Client) -> Option<Line> {
         application_name: application_name(core, &client.session.vars),
         statements: client.prepared.statements.len(),
         pinned: pinned(core, client),
-        deeds: client.deeds,
+        activity: client.activity,
     })
 }
 
@@ -116,7 +116,7 @@ fn server_line(core: &Core, server: &Server) -> Option<Line> {
         application_name: application_name(core, &server.known.session.vars),
         statements: server.known.statements.len(),
         pinned: server.holder().and_then(|key| pinned(core, core.clients.get(key)?)),
-        deeds: Deeds::default(),
+        activity: Activity::default(),
     })
 }
 
@@ -128,7 +128,7 @@ fn server_state(core: &Core, server: &Server) -> &'static str {
         State::Preparing(_) => "tested",
         State::Idle if checks::is_to_be_checked(core, server) => "used",
         State::Idle => "idle",
-        State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Hub => "active",
+        State::Active(_) | State::Aligning(..) | State::Pipelined(_) | State::Relay | State::Subscriber => "active",
         State::Cancelling => "active_cancel",
     }
 }

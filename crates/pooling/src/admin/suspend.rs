@@ -87,7 +87,7 @@ pub fn end_suspension(core: &mut Core) {
     for key in pools {
         free::serve_queue(core, key);
     }
-    core.entrance.door.rings();
+    core.entrance.listeners.wake();
 }
 
 /// Goes on with a suspension that has begun. The suspension ends when no client of the console is left that could end
@@ -96,7 +96,7 @@ pub fn tick_suspension(core: &mut Core) {
     if core.lifecycle.suspension == Suspension::Begun {
         suspend(core);
     }
-    let abandoned = core.id == crate::homes::CONSOLE
+    let abandoned = core.id == crate::assignment::CONSOLE
         && is_suspended(&core.shared)
         && !core.clients.values().any(|client| client.is_on_console());
     if abandoned && end(&core.shared) {

@@ -10,7 +10,7 @@ use wire::frame::HEADER;
 use wire::{Header, header};
 
 use crate::backend::effects::{self, End};
-use crate::backend::{errors, hub_asks, ready};
+use crate::backend::{errors, ready, subscriber_asks};
 use crate::frontend::replies::{emit_invented, sink};
 use crate::frontend::{lookup, order, shapes};
 use crate::pools::counts::count_request;
@@ -125,7 +125,7 @@ fn answer(
     }
     let Some((server, mut client)) = answering(&mut core.servers, &mut core.clients, key) else { return Ok(()) };
     if is_astray(server, client.as_deref(), &core.pools, tag)
-        || tag == tag::NOTIFICATION_RESPONSE && hub_asks::is_told_otherwise(client.as_deref(), body)
+        || tag == tag::NOTIFICATION_RESPONSE && subscriber_asks::is_told_otherwise(client.as_deref(), body)
     {
         return Ok(());
     }
@@ -142,7 +142,7 @@ fn answer(
         _ => (),
     }
     if let Some(end) = end.filter(|_| !server.is_pipelined()) {
-        effects::leaves(server, client.as_deref_mut(), &core.pipelines.hubs, end);
+        effects::leaves(server, client.as_deref_mut(), &core.pipelines.subscribers, end);
     }
     if tag == tag::COPY_IN_RESPONSE {
         server.exchange.copying = Copying::Open { syncs: 0, early: true };

@@ -1,13 +1,13 @@
 //! The effects that completed statements have on their session.
 
-use crate::model::hub::Hubs;
 use crate::model::request::Request;
 use crate::model::session::SELECTED;
 use crate::model::session::{Outcome, Unfollowed};
+use crate::model::subscriber::Subscribers;
 use classify::configure::Argument;
 use classify::{Discard as Discards, Kind, Reasons, Verdict};
 
-use crate::backend::hub_asks;
+use crate::backend::subscriber_asks;
 use crate::state::client::Client;
 use crate::state::server::{Residue, Server};
 
@@ -27,7 +27,7 @@ pub enum End<'a> {
 /// Notes the state that the request at the head may have left in its session, now that it has run: to its end, to the
 /// last row that was asked for, or into an error, which undoes neither locks of the session nor statements that a
 /// function has prepared.
-pub fn leaves(server: &mut Server, client: Option<&mut Client>, hubs: &Hubs, end: End<'_>) {
+pub fn leaves(server: &mut Server, client: Option<&mut Client>, subscribers: &Subscribers, end: End<'_>) {
     let verdict = match server.exchange.requests.front() {
         Some(Request::Query(verdict, _)) => verdict.clone(),
         Some(Request::Execute(Some(statement)) | Request::Bind(Some(statement))) => statement.verdict(),
@@ -61,11 +61,11 @@ pub fn leaves(server: &mut Server, client: Option<&mut Client>, hubs: &Hubs, end
     match end {
         End::Command(text) => {
             server.exchange.finished += 1;
-            command_complete(server, client, hubs, text, known, place);
+            command_complete(server, client, subscribers, text, known, place);
         }
         // It has set all that it sets, though its client may ask for more rows: there are none.
         End::Suspended if known.is_some_and(|verdict| verdict.is_call) => {
-            command_complete(server, client, hubs, SELECTED, known, place);
+            command_complete(server, client, subscribers, SELECTED, known, place);
         }
         End::Suspended => client.session.pins.finished(b"", known),
         // Cancelled while it empties temporary tables, it has dropped statements, and no error brings them back.
@@ -80,13 +80,14 @@ pub fn leaves(server: &mut Server, client: Option<&mut Client>, hubs: &Hubs, end
 fn command_complete(
     server: &mut Server,
     client: &mut Client,
-    hubs: &Hubs,
+    subscribers: &Subscribers,
     text: &[u8],
     verdict: Option<&Verdict>,
     place: usize,
 ) {
     let kind = verdict.and_then(|verdict| verdict.kind_of(place));
-    let heard = server.holder().is_some_and(|listener| hub_asks::is_heard(hubs, listener, client, text, kind));
+    let heard =
+        server.holder().is_some_and(|listener| subscriber_asks::is_heard(subscribers, listener, client, text, kind));
     match client.session.pending.finished(text, kind) {
         Outcome::Noted => (),
         Outcome::Unknown => server.known.residue = server.known.residue.max(Residue::Settings),
@@ -101,8 +102,8 @@ fn command_complete(
             server.known.residue = Residue::Nothing;
         }
     }
-    if let Some(ears) = client.ears.as_mut().filter(|_| heard || text != b"LISTEN") {
-        ears.finished(text, kind);
+    if let Some(subscriptions) = client.subscriptions.as_mut().filter(|_| heard || text != b"LISTEN") {
+        subscriptions.finished(text, kind);
     }
     if heard {
         // The LISTEN is undone before other clients get the connection.

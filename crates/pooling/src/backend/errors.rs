@@ -56,7 +56,7 @@ pub fn answer_error(
     if let Some(client) = client.as_deref_mut() {
         copies::send_syncs(server, client, copying.failed());
     }
-    effects::leaves(server, client.as_deref_mut(), &core.pipelines.hubs, End::Error);
+    effects::leaves(server, client.as_deref_mut(), &core.pipelines.subscribers, End::Error);
     server.exchange.forgets_statement(&mut server.known.statements, &report);
     let Some(client) = client else { return Ok(()) };
     let refused = matches!(server.exchange.requests.front(), Some(Request::Refuse))

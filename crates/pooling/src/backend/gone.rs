@@ -10,12 +10,12 @@ use crate::model::turn::{After, Turn};
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
-use crate::backend::{aligned, cancel, hub, hub_asks};
+use crate::backend::{aligned, cancel, subscriber, subscriber_asks};
 use crate::config::PoolMode;
 use crate::error::{Cause, Error, Severity};
 use crate::frontend::looked_up;
 use crate::frontend::replies::undo;
-use crate::monitor::Met;
+use crate::monitor::Incident;
 use crate::pools::close::{self, SERVER_CLOSED};
 use crate::pools::{checkin, connect, leave, relay, retry};
 use crate::router::{fingerprints, freshness, members};
@@ -34,7 +34,7 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     }
     match server.apart {
         Some(Apart::Relay(_)) => return relay::relay_gone(core, key, why),
-        Some(Apart::Hub) => return hub::hub_gone(core, key, why),
+        Some(Apart::Subscriber) => return subscriber::subscriber_gone(core, key, why),
         None => (),
     }
     let pool_key = server.pool;
@@ -47,16 +47,16 @@ pub fn server_gone(core: &mut Core, key: ServerKey, why: &str) {
     match server.state() {
         State::Connecting | State::Login(_) => return not_connected(core, key, &cause),
         State::Pipelined(_) => {
-            members::met(core, pool_key, Met::Died);
+            members::met(core, pool_key, Incident::Died);
             retry::leave(core, key, &cause);
             close::close_server(core, key, &cause.why);
         }
         State::Aligning(..) | State::Preparing(Some(_)) => {
-            members::met(core, pool_key, Met::Died);
+            members::met(core, pool_key, Incident::Died);
             lost_in_alignment(core, key, cause);
         }
         _ => {
-            members::met(core, pool_key, Met::Died);
+            members::met(core, pool_key, Incident::Died);
             lost(core, key, cause);
         }
     }
@@ -73,7 +73,7 @@ fn not_connected(core: &mut Core, key: ServerKey, cause: &Cause) {
     connect::connect_failed(core, pool, cause, may_pass, !makes_room);
     // A ban would keep the reads of all users away.
     if !cause.is_refusal() {
-        members::met(core, pool, Met::NoConnection);
+        members::met(core, pool, Incident::NoConnection);
     }
 }
 
@@ -157,7 +157,7 @@ fn lost(core: &mut Core, key: ServerKey, cause: Cause) {
     let ends_unit = ends_unit || loss.ends && client.input.passing == 0;
     client.input.unsynced = (client.input.unsynced || loss.open) && !ends_unit;
     if client.login_phase().is_some() {
-        // The words of the server are for the log, not for strangers.
+        // The words of the server are for the log alone.
         looked_up::lookup_failed(core, key, &Error::Lost(cause).to_string(), false);
     } else if loss.in_message && client.is_ready() {
         // The client would not understand another message.
@@ -178,7 +178,7 @@ fn tell_of_loss(core: &mut Core, key: ClientKey, cause: Cause, loss: &Loss) {
     // A read outside of a transaction that no server has fails that, too.
     client.route.fail_begun();
     let status = client.route.status();
-    hub_asks::ears_settle(client, true, true);
+    subscriber_asks::settle_subscriptions(client, true, true);
     (client.checkout.needs_own, client.checkout.behind_own) = (false, false);
     client.session.pending = Pending::default();
     client.prepared.portals.clear();

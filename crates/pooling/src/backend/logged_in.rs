@@ -3,7 +3,7 @@
 use crate::model::keys::ServerKey;
 use crate::model::turn::After;
 
-use crate::backend::hub;
+use crate::backend::subscriber;
 use crate::io::Peer;
 use crate::log::{self, Level};
 use crate::pools::{align, grow, relay, reroute, roles, welcome};
@@ -18,7 +18,7 @@ pub fn logged_in(core: &mut Core, key: ServerKey) {
     }
     match core.servers.get(key).and_then(|server| server.apart) {
         Some(Apart::Relay(_)) => return relay::relay_ready(core, key),
-        Some(Apart::Hub) => return hub::hub_ready(core, key),
+        Some(Apart::Subscriber) => return subscriber::subscriber_ready(core, key),
         None => (),
     }
     fingerprints::note_way(core, key);

@@ -11,7 +11,7 @@ use crate::model::vars::Tracked;
 use balancer::Tried;
 use wire::backend::{self, Status};
 
-use crate::backend::{aligned, hub_asks};
+use crate::backend::{aligned, subscriber_asks};
 use crate::config::PoolMode;
 use crate::error::Error;
 use crate::frontend::order;
@@ -190,7 +190,7 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
         server.known.residue = server.known.residue.max(Residue::Settings);
     }
     let last = server.exchange.requests.is_empty();
-    hub_asks::ears_settle(client, failed, last);
+    subscriber_asks::settle_subscriptions(client, failed, last);
     // Portals of the next unit may be bound already.
     client.prepared.portals.transaction_ended(server.exchange.requests.bound_and_answered());
 }
@@ -199,13 +199,13 @@ fn transaction_ended(server: &mut Server, client: &mut Client, tracked: &Tracked
 fn count_unit(server: &mut Server, client: &mut Client, pool: Option<&mut Pool>, now: Instant, status: Status) {
     if let Some(pool) = pool {
         pool.counts.totals.queries += 1;
-        client.deeds.queries += 1;
+        client.activity.queries += 1;
         let span = now.saturating_duration_since(client.times.request_since);
         pool.counts.totals.query_time += span;
         pool.counts.stats.queried(server.at.place, span);
         if status == Status::Idle {
             pool.counts.totals.transactions += 1;
-            client.deeds.transactions += 1;
+            client.activity.transactions += 1;
             let since = client.times.transaction_since.unwrap_or(client.times.request_since);
             pool.counts.totals.transaction_time += now.saturating_duration_since(since);
         }

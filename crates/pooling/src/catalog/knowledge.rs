@@ -69,7 +69,7 @@ impl Place {
 
 /// The last login to a server, for one more connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Way {
+pub struct Destination {
     /// The host as it is configured.
     pub host: String,
     /// The port.
@@ -82,7 +82,7 @@ pub struct Way {
     pub database: Box<str>,
 }
 
-impl Way {
+impl Destination {
     /// Whether the way leads to the same server as another, with whatever account.
     pub fn leads_to(&self, other: &Self) -> bool {
         (&self.host, self.port, &self.address) == (&other.host, other.port, &other.address)
@@ -114,7 +114,7 @@ pub struct Knowledge {
     /// The number of catalogs that were posted.
     posted: AtomicU64,
     catalog: RwLock<Arc<Catalog>>,
-    way: Mutex<Option<Way>>,
+    way: Mutex<Option<Destination>>,
     bell: Arc<Bell>,
     /// The map of its shards.
     pub shard_map: ShardMap,
@@ -236,7 +236,7 @@ impl Knowledge {
     }
 
     /// Notes a login of a pool.
-    pub fn reached(&self, way: Way, now: Instant) {
+    pub fn reached(&self, way: Destination, now: Instant) {
         let first = lock(&self.way).replace(way).is_none();
         self.touch(now);
         if first {
@@ -245,7 +245,7 @@ impl Knowledge {
     }
 
     /// The last login, once there was one.
-    pub fn way(&self) -> Option<Way> {
+    pub fn way(&self) -> Option<Destination> {
         lock(&self.way).clone()
     }
 

@@ -5,8 +5,8 @@
 //! catalog has been read that was requested later, [`Knowledge::is_doubtful`] is true, and every worker treats every
 //! statement as unknown. `docs/design/statements.md` has the reasons.
 
-pub mod by_hand;
+pub mod hubless;
 mod knowledge;
 pub mod shard_map;
 
-pub use knowledge::{Definition, Knowledge, Library, Place, Servers, Way};
+pub use knowledge::{Definition, Destination, Knowledge, Library, Place, Servers};

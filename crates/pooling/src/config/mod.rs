@@ -1,8 +1,8 @@
 //! The configuration: settings, databases and users. The program reads the files.
 
-mod by_hand;
 pub mod configuration;
 pub mod entries;
+mod hubless;
 pub mod servers;
 pub mod settings;
 pub mod shards;

@@ -10,31 +10,31 @@ use std::sync::atomic::Ordering;
 use crate::model::keys::ClientKey;
 use crate::model::turn::Turn;
 
+use crate::client_permit::ClientPermit;
 use crate::io::{Io, Socket};
 use crate::pools::leave;
-use crate::seat::Seat;
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
 use crate::state::client::{Client, State};
-use crate::state::door::{Accepted, BATCH, CALM, Next, RESERVE};
+use crate::state::listeners::{Accepted, BATCH, CALM, Next, RESERVE};
 use crate::state::{Core, sockets};
 
 /// Accepts the connections that have arrived.
 pub fn accept(core: &mut Core) {
     for _ in 0..BATCH {
-        match core.entrance.door.accept() {
+        match core.entrance.listeners.accept() {
             Accepted::Socket(socket) => deal(core, socket),
             Accepted::Gone => (),
             Accepted::Nobody => {
-                core.entrance.door.next = Next::Event;
+                core.entrance.listeners.next = Next::Event;
                 return;
             }
             Accepted::Exhausted(error) => {
-                if core.entrance.door.exhausted.replace(core.now).is_none() {
+                if core.entrance.listeners.exhausted.replace(core.now).is_none() {
                     crate::warning!("cannot accept connections: {error}; new clients wait");
                 }
-                core.entrance.door.next = Next::Tick;
-                close_oldest_stranger(core);
+                core.entrance.listeners.next = Next::Tick;
+                close_oldest_unauthenticated(core);
                 return;
             }
         }
@@ -43,23 +43,23 @@ pub fn accept(core: &mut Core) {
 
 /// Accepts the connections that had to wait until the system can have another socket.
 pub fn accept_late(core: &mut Core) {
-    if core.entrance.door.next == Next::Tick && core.lets_in() {
+    if core.entrance.listeners.next == Next::Tick && core.lets_in() {
         accept(core);
     }
-    if core.entrance.door.exhausted.is_some_and(|last| core.now.saturating_duration_since(last) >= CALM) {
-        core.entrance.door.exhausted = None;
+    if core.entrance.listeners.exhausted.is_some_and(|last| core.now.saturating_duration_since(last) >= CALM) {
+        core.entrance.listeners.exhausted = None;
         crate::info!("connections are accepted again");
     }
-    if core.shared.counts.strangers.load(Ordering::Relaxed) < RESERVE / 2 {
+    if core.shared.counts.unauthenticated.load(Ordering::Relaxed) < RESERVE / 2 {
         core.shared.counts.crowded.store(false, Ordering::Relaxed);
     }
 }
 
 fn deal(core: &mut Core, socket: Box<dyn Socket>) {
-    let worker = core.entrance.door.deal(core.shared.mailboxes.len());
+    let worker = core.entrance.listeners.deal(core.shared.mailboxes.len());
     socket.tune(&core.config.settings);
-    let (io, seat, id) = (Io::new(socket), Seat::new(core.shared.counts.clone()), core.shared.next_id());
-    let arrival = Arrival { io, seat, id, since: core.now, proven: None };
+    let (io, permit, id) = (Io::new(socket), ClientPermit::new(core.shared.counts.clone()), core.shared.next_id());
+    let arrival = Arrival { io, permit, id, since: core.now, proven: None };
     if worker == core.id {
         take_in(core, arrival);
     } else {
@@ -69,53 +69,56 @@ fn deal(core: &mut Core, socket: Box<dyn Socket>) {
 
 /// Takes a client in, with the bytes that have been read from it.
 pub fn take_in(core: &mut Core, arrival: Arrival) {
-    let Arrival { mut io, seat, id, since, proven } = arrival;
+    let Arrival { mut io, permit, id, since, proven } = arrival;
     let key = core.clients.vacant();
     if let Err(error) = sockets::watch_client(core, key, &mut io) {
         crate::warning!("cannot watch a client's socket: {error}");
         return;
     }
-    let mut client = Client::new(io, seat, since, id);
-    let is_stranger = proven.is_none();
+    let mut client = Client::new(io, permit, since, id);
+    let is_unauthenticated = proven.is_none();
     if let Some(proven) = proven {
         client.pass_to(State::Proven(proven));
     }
     client.input.suspended = core.is_suspended();
     core.clients.insert(client);
     core.schedule.give_turn(Turn::Client(key));
-    if is_stranger {
-        core.entrance.strangers.order.push_back(key);
-        limit_strangers(core);
+    if is_unauthenticated {
+        core.entrance.unauthenticated.order.push_back(key);
+        limit_unauthenticated(core);
     }
 }
 
 /// Keeps the number of connections without a proven identity within its bound: the oldest make room, since a client
 /// that logs in does so soon.
-fn limit_strangers(core: &mut Core) {
+fn limit_unauthenticated(core: &mut Core) {
     let most = match core.config.settings.max_client_conn {
         0 => usize::MAX,
         most => most.saturating_sub(core.shared.counts.clients.load(Ordering::Relaxed)) + RESERVE,
     };
-    if core.shared.counts.strangers.load(Ordering::Relaxed) > most
-        && close_oldest_stranger(core)
+    if core.shared.counts.unauthenticated.load(Ordering::Relaxed) > most
+        && close_oldest_unauthenticated(core)
         && !core.shared.counts.crowded.swap(true, Ordering::Relaxed)
     {
         crate::warning!(
             "{most} connections have not logged in: the oldest of them are closed to make room for new ones"
         );
     }
-    if core.entrance.strangers.order.len() > 2 * core.shared.counts.strangers.load(Ordering::Relaxed) + RESERVE {
+    if core.entrance.unauthenticated.order.len()
+        > 2 * core.shared.counts.unauthenticated.load(Ordering::Relaxed) + RESERVE
+    {
         let clients = &core.clients;
-        let is_stranger = |key: &ClientKey| clients.get(*key).is_some_and(|client| client.identity.seat.is_strangers());
-        core.entrance.strangers.order.retain(is_stranger);
+        let is_unauthenticated =
+            |key: &ClientKey| clients.get(*key).is_some_and(|client| client.identity.permit.is_unauthenticated());
+        core.entrance.unauthenticated.order.retain(is_unauthenticated);
     }
 }
 
 /// Closes the oldest connection without a proven identity that waits for its client.
-fn close_oldest_stranger(core: &mut Core) -> bool {
-    for _ in 0..core.entrance.strangers.order.len().min(BATCH) {
-        let Some(key) = core.entrance.strangers.order.pop_front() else { break };
-        let Some(client) = core.clients.get(key).filter(|client| client.identity.seat.is_strangers()) else {
+fn close_oldest_unauthenticated(core: &mut Core) -> bool {
+    for _ in 0..core.entrance.unauthenticated.order.len().min(BATCH) {
+        let Some(key) = core.entrance.unauthenticated.order.pop_front() else { break };
+        let Some(client) = core.clients.get(key).filter(|client| client.identity.permit.is_unauthenticated()) else {
             continue;
         };
         if client.is_awaited() {
@@ -123,7 +126,7 @@ fn close_oldest_stranger(core: &mut Core) -> bool {
             return true;
         }
         // The connection waits for the pooler, and its turn comes again.
-        core.entrance.strangers.order.push_back(key);
+        core.entrance.unauthenticated.order.push_back(key);
     }
     false
 }

@@ -53,7 +53,7 @@ pub fn frees_statement(core: &mut Core, key: ClientKey, sql: &[u8], head: Header
     client.prepared.statements.remove(name.as_bytes());
     // As in PostgreSQL, a Query ends the unnamed statement.
     client.prepared.unnamed = None;
-    client.deeds.queries += 1;
+    client.activity.queries += 1;
     backend::write_command_complete(client.io.out(), "DEALLOCATE");
     backend::write_ready_for_query(client.io.out(), status);
     Some(Step::Took(head.total()))

@@ -11,10 +11,10 @@ use classify::parameter;
 use wire::backend::{self, Status};
 use wire::sqlstate;
 
+use crate::assignment::{CONSOLE, Place};
 use crate::config::{self, AuthType};
 use crate::error::Error;
 use crate::frontend::verify;
-use crate::homes::{CONSOLE, Place};
 use crate::pools::{leave, relay, upkeep, welcome};
 use crate::shared::Message;
 use crate::state::arrival::Arrival;
@@ -27,8 +27,8 @@ use crate::sync::lock;
 pub fn move_client(core: &mut Core, key: ClientKey, worker: WorkerId, proven: Option<Box<Proven>>) {
     let Some(client) = core.clients.remove(key) else { return };
     sockets::unwatch(core, &client.io);
-    let Client { io, id, identity: Identity { seat, since, .. }, .. } = client;
-    core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, seat, id, since, proven })));
+    let Client { io, id, identity: Identity { permit, since, .. }, .. } = client;
+    core.shared.tell(worker, Message::Arrived(Box::new(Arrival { io, permit, id, since, proven })));
 }
 
 /// Gives a client with a proven identity a place: here, or at the worker that serves its database.
@@ -42,7 +42,8 @@ pub fn enter(core: &mut Core, key: ClientKey) {
     let home = if config::is_console(database) {
         CONSOLE
     } else {
-        match proven.place.take().map_or_else(|| Place::take(&core.shared.homes, &core.config, database, user), Ok) {
+        match proven.place.take().map_or_else(|| Place::take(&core.shared.assignment, &core.config, database, user), Ok)
+        {
             Ok(place) => proven.place.insert(place).worker(),
             Err(Full) => return leave::fatal(core, key, &Error::FullForDatabase),
         }
@@ -104,13 +105,13 @@ fn take_seat(core: &mut Core, key: ClientKey, proven: &Proven) -> Result<(), Err
     } else if lock(&core.shared.orders.disabled).contains(database) {
         return Err(Error::Disabled(database.clone()));
     }
-    if client.identity.seat.is_taken() {
+    if client.identity.permit.is_taken() {
         return Ok(());
     }
     // An administrator is accepted when all places are taken.
     let (most, most_of_user) =
         if client.identity.admin { (0, 0) } else { (settings.max_client_conn, config.user_clients(user)) };
-    client.identity.seat.take(user, console, most, most_of_user)
+    client.identity.permit.take(user, console, most, most_of_user)
 }
 
 fn enter_database(core: &mut Core, key: ClientKey, proven: Proven) -> Result<(), Error> {

@@ -4,7 +4,7 @@ use sharding::{Parameters, Proof, Proved, Reason};
 use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 
-use crate::catalog::by_hand::{ByHand, Comment};
+use crate::catalog::hubless::{Comment, Hubless};
 use crate::error::Error;
 use crate::frontend::replies::NO_STATEMENT;
 use crate::frontend::statements;
@@ -74,7 +74,7 @@ pub struct Judgement {
     pub writes: bool,
     /// Whether a statement may mean something else outside of its transaction.
     pub is_bound: bool,
-    /// What comments say, where shards are chosen by hand.
+    /// What comments say, for hubless shards.
     pub words: Words,
 }
 
@@ -148,7 +148,7 @@ pub struct Words {
 
 impl Words {
     /// Takes the comment of a statement. Whether nothing else decides about the statement.
-    pub fn say_all(&mut self, rule: Option<&ByHand>, sql: &[u8]) -> bool {
+    pub fn say_all(&mut self, rule: Option<&Hubless>, sql: &[u8]) -> bool {
         let Some(rule) = rule else { return false };
         let shard = match rule.comment(sql) {
             None => return !rule.is_automatic,
@@ -164,11 +164,11 @@ impl Words {
     }
 }
 
-pub fn numbered(rule: &ByHand, number: &str) -> Result<usize, Error> {
+pub fn numbered(rule: &Hubless, number: &str) -> Result<usize, Error> {
     rule.numbered(number).map_err(|number| Error::NoShard { number, shards: rule.shards() })
 }
 
-pub fn keyed(rule: &ByHand, key: &str) -> Result<usize, Error> {
+pub fn keyed(rule: &Hubless, key: &str) -> Result<usize, Error> {
     rule.keyed(key).ok_or_else(|| Error::ShardingKey(key.to_owned()))
 }
 

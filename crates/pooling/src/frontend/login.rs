@@ -32,7 +32,7 @@ pub fn begin_login(core: &mut Core, key: ClientKey, startup: &Startup<'_>) -> Re
     client.identity.database = introduction.database.as_str().into();
     let console = config::is_console(&client.identity.database);
     // A client that came before another process took the sockets over has no other process to turn to.
-    if core.shared.orders.ending.load(Ordering::Relaxed) && !console && !core.shared.succession.is_handed_over() {
+    if core.shared.orders.ending.load(Ordering::Relaxed) && !console && !core.shared.takeover.is_handed_over() {
         return Err(Error::Ending);
     }
     let full =

@@ -52,7 +52,7 @@ pub fn lookup_done(core: &mut Core, key: ServerKey) {
 }
 
 /// Ends a look-up whose query has failed on the server, or that no server could serve. The error is for the log, not
-/// for strangers.
+/// for clients that have not logged in.
 pub fn lookup_failed(core: &mut Core, key: ClientKey, why: &str, by_query: bool) {
     let Some(client) = core.clients.get(key) else { return };
     let Some(Phase::Lookup(lookup)) = client.login_phase() else { return };
@@ -72,7 +72,7 @@ fn was_refused(core: &Core, key: PoolKey) -> bool {
     pools.filter_map(|pool| pool.connections.failure.as_ref()).any(|failure| !failure.may_pass)
 }
 
-/// Says in the log what a look-up waits for, whose client's time for its login is up. The client is a stranger, and does
+/// Says in the log what a look-up waits for, whose client's time for its login is up. The client is not authenticated, and does
 /// not hear of it; `why` is the reason why it has no server connection.
 pub fn log_late(core: &Core, key: ClientKey, why: Option<Error>) {
     let Some(client) = core.clients.get(key) else { return };

@@ -20,7 +20,7 @@ const UNPROVEN: usize = 16;
 
 /// The worker that looks passwords up in a database.
 pub fn looks_up(core: &Core, lookup: &Lookup) -> WorkerId {
-    core.shared.homes.of(&lookup.database).unwrap_or(crate::homes::HOMELESS)
+    core.shared.assignment.of(&lookup.database).unwrap_or(crate::assignment::UNASSIGNED)
 }
 
 /// Begins to look a client's password up.
@@ -35,7 +35,7 @@ pub fn begin_lookup(core: &mut Core, key: ClientKey, login: Box<Login>, lookup: 
         crate::warning!(of core.name_client(key); "auth_dbname: database \"{}\" is disabled", lookup.database);
         return Err(Error::LookupFailed);
     }
-    let unproven = core.shared.homes.of(&lookup.database).is_none();
+    let unproven = core.shared.assignment.of(&lookup.database).is_none();
     let name = (lookup.database.as_str().into(), lookup.user.as_str().into());
     let is_new = unproven && !core.pool_names.contains_key(&name);
     if is_new && core.pools.values().filter(|pool| pool.name.unproven).count() >= UNPROVEN {

@@ -2,11 +2,11 @@
 
 pub mod accept;
 pub mod begun;
-pub mod by_hand;
 pub mod challenge;
 pub mod copies;
 pub mod deallocate;
 pub mod enter;
+pub mod hubless;
 pub mod judgement;
 pub mod login;
 pub mod looked_up;

@@ -12,7 +12,7 @@ use crate::router::members;
 use crate::state::client::Client;
 use crate::state::pool::Pool;
 use crate::state::server::Server;
-use crate::state::traveller::Bound;
+use crate::state::transfer::Bound;
 use crate::state::{Router, Schedule};
 use wire::backend::Status;
 use wire::frontend::{self, tag};

@@ -16,12 +16,12 @@ use wire::frame::HEADER;
 use wire::frontend::{self, Target as Named, tag};
 use wire::sqlstate;
 
-use crate::catalog::by_hand::ByHand;
+use crate::catalog::hubless::Hubless;
 use crate::catalog::shard_map::Version;
 use crate::error::Error;
 use crate::frontend::begun::{begins_with_savepoints, steer};
 use crate::frontend::judgement::{Decision, Held, Judgement, Refusal, Target, refuse};
-use crate::frontend::{by_hand, messages};
+use crate::frontend::{hubless, messages};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
 use crate::model::fingerprint::Fingerprint;
@@ -75,9 +75,9 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     if core.pools.get(home)?.cluster_of.shards.is_empty() || client.input.discard != Discard::No {
         return None;
     }
-    let rule = core.pools.get(home)?.cluster_of.by_hand.clone();
+    let rule = core.pools.get(home)?.cluster_of.hubless.clone();
     let step = awaits_rest(core, key, (tag, input));
-    if let Some(step) = step.or_else(|| by_hand::answer(core, key, rule.as_deref(), (tag, input))) {
+    if let Some(step) = step.or_else(|| hubless::answer(core, key, rule.as_deref(), (tag, input))) {
         return Some(step);
     }
     let client = core.clients.get(key)?;
@@ -125,7 +125,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
         begun.is_due = runs;
     }
     let decision = match &rule {
-        Some(rule) => by_hand::decide(core, key, rule, judgement, has_own && !is_between),
+        Some(rule) => hubless::decide(core, key, rule, judgement, has_own && !is_between),
         None => decide(judgement, core.pools.get(home)?.cluster_of.multi_shard_writes),
     };
     match decision {
@@ -272,7 +272,7 @@ fn map_of(core: &mut Core, key: ClientKey, home: PoolKey) -> Option<Arc<Version>
 
 /// The map of the shards of a database, if it is in force.
 fn version_of(core: &mut Core, home: PoolKey) -> Option<Arc<Version>> {
-    if let Some(rule) = core.pools.get(home)?.cluster_of.by_hand.as_ref().filter(|rule| !rule.is_automatic) {
+    if let Some(rule) = core.pools.get(home)?.cluster_of.hubless.as_ref().filter(|rule| !rule.is_automatic) {
         return Some(rule.names.clone());
     }
     let now = core.now;
@@ -329,7 +329,7 @@ fn judge(
     key: ClientKey,
     (home, held): (PoolKey, Held),
     unit: &Unit<'_>,
-    (version, rule): (&Version, Option<&ByHand>),
+    (version, rule): (&Version, Option<&Hubless>),
 ) -> Judgement {
     let mut judgement = Judgement::default();
     let is_utf8 = is_utf8(core, key);
@@ -479,10 +479,10 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     let proved = prove(core, key, home, shown.as_bytes(), version);
     let mut judgement = Judgement::default();
     judgement.add(&proved, shown.as_bytes(), &sharding::Literals { is_utf8: is_utf8(core, key) });
-    let rule = core.pools.get(home).and_then(|pool| pool.cluster_of.by_hand.clone());
+    let rule = core.pools.get(home).and_then(|pool| pool.cluster_of.hubless.clone());
     let may = core.pools.get(home).is_some_and(|pool| pool.cluster_of.multi_shard_writes);
     let (route, why, hint) = match rule {
-        Some(rule) => by_hand::route(core, key, &rule, shown.as_bytes(), judgement),
+        Some(rule) => hubless::route(core, key, &rule, shown.as_bytes(), judgement),
         None => match judgement.target(may) {
             Ok((target, _)) => (name_of(version, &target).to_owned(), target.why(), target.hint()),
             Err(reason) => ("refused".to_owned(), reason.to_string(), Some(reason.hint())),

@@ -1,4 +1,4 @@
-//! The channels of LISTEN, as plain values: those of a client's session, and those of the hub, the one connection of a
+//! The channels of LISTEN, as plain values: those of a client's session, and those of the subscriber, the one connection of a
 //! pool that listens for all of its clients.
 
 use std::collections::hash_map::Entry;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use crate::error::Error;
 use classify::Kind;
 
-/// A session listens to no more channels by the hub, nor notes more in a transaction.
+/// A session listens to no more channels by the subscriber, nor notes more in a transaction.
 pub const MOST: usize = 1000;
 /// Bytes of notifications that are kept for a client which does not come to take them.
 const MOST_HELD: usize = 4 * 1024 * 1024;
@@ -43,7 +43,7 @@ struct Held {
 /// The reason why a client has missed notifications, or may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The hub is lost, and with it perhaps notifications.
+    /// The subscriber is lost, and with it perhaps notifications.
     Lost,
     /// The client has not taken the notifications that were kept for it.
     Full,
@@ -62,16 +62,16 @@ impl Fault {
     }
 }
 
-/// The channels to which a client listens by the hub.
+/// The channels to which a client listens by the subscriber.
 #[derive(Debug, Default)]
-pub struct Ears {
+pub struct Subscriptions {
     channels: BTreeSet<Rc<str>>,
     noted: Vec<Noted>,
     /// Whether the transaction has savepoints that were not noted.
     blurred: bool,
     /// The channels of LISTENs that may be on their way to the server, or are about to be.
     sent: BTreeSet<Rc<str>>,
-    /// The channels among these that the hub does not listen to yet: nothing more of the client is worked on before.
+    /// The channels among these that the subscriber does not listen to yet: nothing more of the client is worked on before.
     awaited: BTreeSet<Rc<str>>,
     /// Whether a LISTEN may be on its way that is for the client's own connection.
     own: bool,
@@ -82,14 +82,14 @@ pub struct Ears {
     fault: Option<Fault>,
 }
 
-impl Ears {
+impl Subscriptions {
     /// Whether the client has no channels, no notifications and no LISTEN under way.
     pub fn is_idle(&self) -> bool {
         !self.listens() && !self.has_news() && !self.own && self.sent.is_empty()
     }
 
-    /// Whether the client listens by the hub, or has a LISTEN on its way for that.
-    pub fn are_at_hub(&self) -> bool {
+    /// Whether the client listens by the subscriber, or has a LISTEN on its way for that.
+    pub fn are_at_subscriber(&self) -> bool {
         !self.own && (self.listens() || !self.sent.is_empty())
     }
 
@@ -98,7 +98,7 @@ impl Ears {
         self.own
     }
 
-    /// Whether the hub must listen to a channel for the client.
+    /// Whether the subscriber must listen to a channel for the client.
     pub fn needs(&self, channel: &str) -> bool {
         self.hears(channel) != Hears::No || self.awaited.contains(channel)
     }
@@ -120,7 +120,7 @@ impl Ears {
         !self.channels.is_empty() || !self.noted.is_empty()
     }
 
-    /// A LISTEN is about to be sent, once the hub listens to its channel: `heard` if it does.
+    /// A LISTEN is about to be sent, once the subscriber listens to its channel: `heard` if it does.
     pub fn send(&mut self, channel: &Rc<str>, heard: bool) {
         self.sent.insert(channel.clone());
         if !heard {
@@ -128,7 +128,7 @@ impl Ears {
         }
     }
 
-    /// Notes that a LISTEN to these channels is about to be sent for the client's own connection: by the hub the client
+    /// Notes that a LISTEN to these channels is about to be sent for the client's own connection: by the subscriber the client
     /// hears only the channels of finished LISTENs. A LISTEN that was sent before and undone may be remembered still.
     pub fn leave(&mut self, channels: &[Rc<str>]) {
         self.own = true;
@@ -144,12 +144,12 @@ impl Ears {
         self.own = false;
     }
 
-    /// Whether the client's next statement waits for the hub.
+    /// Whether the client's next statement waits for the subscriber.
     pub fn awaits(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// Notes that the hub listens to a channel; whether the client waited for that, and for nothing else.
+    /// Notes that the subscriber listens to a channel; whether the client waited for that, and for nothing else.
     pub fn heard(&mut self, channel: &str) -> bool {
         self.awaited.remove(channel) && self.awaited.is_empty()
     }
@@ -162,7 +162,7 @@ impl Ears {
         self.settle();
     }
 
-    /// Notes that the hub is lost. LISTENs that were not confirmed run on the client's own connection.
+    /// Notes that the subscriber is lost. LISTENs that were not confirmed run on the client's own connection.
     pub fn lose(&mut self) {
         if self.listens() {
             self.fail(Fault::Lost);
@@ -185,7 +185,7 @@ impl Ears {
         self.fault
     }
 
-    /// Whether the client may listen to another channel by the hub.
+    /// Whether the client may listen to another channel by the subscriber.
     pub fn has_room(&self) -> bool {
         self.fault.is_none()
             && [self.channels.len(), self.noted.len(), self.sent.len()].iter().all(|count| *count < MOST)
@@ -297,7 +297,7 @@ impl Ears {
     }
 }
 
-/// A channel of the hub.
+/// A channel of the subscriber.
 #[derive(Debug)]
 struct Channel<K> {
     /// Whether the server has confirmed the LISTEN.
@@ -305,7 +305,7 @@ struct Channel<K> {
     listeners: Vec<K>,
 }
 
-/// A request to the hub's server.
+/// A request to the subscriber's server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ask {
     /// To LISTEN to a channel (true), or to UNLISTEN.
@@ -327,15 +327,15 @@ impl Ask {
     }
 }
 
-/// The channels that the hub of a pool listens to, and the clients for which it does; `K` names a client.
+/// The channels that the subscriber of a pool listens to, and the clients for which it does; `K` names a client.
 #[derive(Debug)]
-pub struct Hub<K> {
+pub struct Subscriber<K> {
     channels: HashMap<Rc<str>, Channel<K>>,
     /// The requests without an answer, in order.
     asked: VecDeque<Ask>,
 }
 
-impl<K> Default for Hub<K> {
+impl<K> Default for Subscriber<K> {
     fn default() -> Self {
         Self { channels: HashMap::new(), asked: VecDeque::new() }
     }
@@ -352,8 +352,8 @@ pub enum Want {
     Ask,
 }
 
-impl<K: Copy + PartialEq> Hub<K> {
-    /// A client wants to listen to a channel. One that is `ahead` of the hub has it ask anew: with the answer the hub has
+impl<K: Copy + PartialEq> Subscriber<K> {
+    /// A client wants to listen to a channel. One that is `ahead` of the subscriber has it ask anew: with the answer the subscriber has
     /// read all notifications that were committed before.
     pub fn want(&mut self, channel: &Rc<str>, who: K, ahead: bool) -> Want {
         let fresh = Channel { confirmed: false, listeners: Vec::new() };
@@ -382,12 +382,12 @@ impl<K: Copy + PartialEq> Hub<K> {
         Some((channel, known.listeners.clone()))
     }
 
-    /// Whether the hub has a LISTEN without an answer.
+    /// Whether the subscriber has a LISTEN without an answer.
     pub fn is_awaited(&self) -> bool {
         self.asked.iter().any(|ask| matches!(ask, Ask::Channel(_, true)))
     }
 
-    /// Whether the hub listens to a channel for a client.
+    /// Whether the subscriber listens to a channel for a client.
     pub fn is_heard(&self, channel: &str, who: K) -> bool {
         self.channels.get(channel).is_some_and(|known| known.confirmed && known.listeners.contains(&who))
     }
@@ -425,12 +425,12 @@ impl<K: Copy + PartialEq> Hub<K> {
         self.asked.iter()
     }
 
-    /// Whether the hub listens to no channel.
+    /// Whether the subscriber listens to no channel.
     pub fn is_unused(&self) -> bool {
         self.channels.is_empty()
     }
 
-    /// All clients for which the hub listens.
+    /// All clients for which the subscriber listens.
     pub fn everybody(&self) -> Vec<K> {
         let mut all: Vec<K> = Vec::new();
         for who in self.channels.values().flat_map(|channel| &channel.listeners) {
@@ -446,44 +446,44 @@ impl<K: Copy + PartialEq> Hub<K> {
 mod tests {
     use super::*;
 
-    fn listen(ears: &mut Ears, channel: &str) {
-        ears.finished(b"LISTEN", Some(&Kind::Listen(channel.to_owned())));
+    fn listen(subscriptions: &mut Subscriptions, channel: &str) {
+        subscriptions.finished(b"LISTEN", Some(&Kind::Listen(channel.to_owned())));
     }
 
-    fn hold(ears: &mut Ears, channel: &str, message: &[u8]) {
-        ears.hold(&channel.into(), &message.into());
+    fn hold(subscriptions: &mut Subscriptions, channel: &str, message: &[u8]) {
+        subscriptions.hold(&channel.into(), &message.into());
     }
 
-    fn told(ears: &mut Ears) -> String {
+    fn told(subscriptions: &mut Subscriptions) -> String {
         let mut out = Vec::new();
-        ears.tell(&mut out);
+        subscriptions.tell(&mut out);
         String::from_utf8(out).unwrap()
     }
 
     #[test]
     fn listening_begins_and_ends_with_the_commit() {
-        let mut ears = Ears::default();
-        listen(&mut ears, "a");
-        assert_eq!(ears.hears("a"), Hears::Perhaps);
-        assert!(ears.needs("a") && !ears.needs("b"));
-        ears.committed();
-        assert_eq!((ears.hears("a"), ears.hears("b")), (Hears::Yes, Hears::No));
-        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("a".to_owned()))));
-        assert_eq!(ears.hears("a"), Hears::Yes, "not committed");
-        ears.rolled_back();
-        assert_eq!(ears.hears("a"), Hears::Yes);
-        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
-        ears.committed();
-        assert!(ears.is_idle());
-        listen(&mut ears, "a");
-        ears.committed();
-        ears.finished(b"DISCARD ALL", None);
-        assert!(ears.is_idle());
+        let mut subscriptions = Subscriptions::default();
+        listen(&mut subscriptions, "a");
+        assert_eq!(subscriptions.hears("a"), Hears::Perhaps);
+        assert!(subscriptions.needs("a") && !subscriptions.needs("b"));
+        subscriptions.committed();
+        assert_eq!((subscriptions.hears("a"), subscriptions.hears("b")), (Hears::Yes, Hears::No));
+        subscriptions.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("a".to_owned()))));
+        assert_eq!(subscriptions.hears("a"), Hears::Yes, "not committed");
+        subscriptions.rolled_back();
+        assert_eq!(subscriptions.hears("a"), Hears::Yes);
+        subscriptions.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
+        subscriptions.committed();
+        assert!(subscriptions.is_idle());
+        listen(&mut subscriptions, "a");
+        subscriptions.committed();
+        subscriptions.finished(b"DISCARD ALL", None);
+        assert!(subscriptions.is_idle());
     }
 
     /// The channels among `a`, `b` and `c` that are listened to after the commit of a transaction of these commands.
     fn after(commands: &[&str]) -> String {
-        let mut ears = Ears::default();
+        let mut subscriptions = Subscriptions::default();
         for command in commands {
             let (word, name) = command.split_once(' ').unwrap();
             let name = name.to_owned();
@@ -494,10 +494,10 @@ mod tests {
                 "RELEASE" => ("RELEASE", Kind::Release(name)),
                 _ => ("ROLLBACK", Kind::RollbackTo(name)),
             };
-            ears.finished(tag.as_bytes(), Some(&kind));
+            subscriptions.finished(tag.as_bytes(), Some(&kind));
         }
-        ears.committed();
-        ["a", "b", "c"].into_iter().filter(|channel| ears.hears(channel) == Hears::Yes).collect()
+        subscriptions.committed();
+        ["a", "b", "c"].into_iter().filter(|channel| subscriptions.hears(channel) == Hears::Yes).collect()
     }
 
     #[test]
@@ -513,101 +513,107 @@ mod tests {
 
     #[test]
     fn savepoints_are_forgotten_rather_than_what_it_listens_to() {
-        let mut ears = Ears::default();
-        listen(&mut ears, "a");
+        let mut subscriptions = Subscriptions::default();
+        listen(&mut subscriptions, "a");
         for number in 0..=MOST {
-            ears.finished(b"SAVEPOINT", Some(&Kind::Savepoint(number.to_string())));
+            subscriptions.finished(b"SAVEPOINT", Some(&Kind::Savepoint(number.to_string())));
         }
-        assert_eq!(ears.noted.len(), MOST);
-        ears.finished(b"ROLLBACK", Some(&Kind::RollbackTo(MOST.to_string())));
-        ears.committed();
-        assert_eq!(ears.hears("a"), Hears::Yes);
+        assert_eq!(subscriptions.noted.len(), MOST);
+        subscriptions.finished(b"ROLLBACK", Some(&Kind::RollbackTo(MOST.to_string())));
+        subscriptions.committed();
+        assert_eq!(subscriptions.hears("a"), Hears::Yes);
     }
 
     #[test]
     fn what_comes_before_the_commit_is_told_after_it_and_not_after_a_rollback() {
-        let mut ears = Ears::default();
-        listen(&mut ears, "a");
-        ears.committed();
+        let mut subscriptions = Subscriptions::default();
+        listen(&mut subscriptions, "a");
+        subscriptions.committed();
         for commits in [true, false] {
-            listen(&mut ears, "b");
-            hold(&mut ears, "a", b"1");
-            hold(&mut ears, "b", b"2");
+            listen(&mut subscriptions, "b");
+            hold(&mut subscriptions, "a", b"1");
+            hold(&mut subscriptions, "b", b"2");
             if commits {
-                ears.committed()
+                subscriptions.committed()
             } else {
-                ears.rolled_back()
+                subscriptions.rolled_back()
             }
-            assert_eq!(told(&mut ears), if commits { "12" } else { "1" });
-            ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("b".to_owned()))));
-            ears.committed();
+            assert_eq!(told(&mut subscriptions), if commits { "12" } else { "1" });
+            subscriptions.finished(b"UNLISTEN", Some(&Kind::Unlisten(Some("b".to_owned()))));
+            subscriptions.committed();
         }
-        hold(&mut ears, "a", b"3");
-        ears.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
-        ears.committed();
-        assert!(ears.is_idle(), "what it no longer listens to is not told");
+        hold(&mut subscriptions, "a", b"3");
+        subscriptions.finished(b"UNLISTEN", Some(&Kind::Unlisten(None)));
+        subscriptions.committed();
+        assert!(subscriptions.is_idle(), "what it no longer listens to is not told");
     }
 
     #[test]
     fn what_is_kept_is_bounded() {
-        let mut ears = Ears::default();
-        listen(&mut ears, "a");
-        ears.committed();
-        hold(&mut ears, "a", &vec![0; MOST_HELD]);
-        assert!(ears.fault().is_none() && ears.has_room());
-        hold(&mut ears, "a", b"1");
-        hold(&mut ears, "a", b"2");
-        assert_eq!((ears.fault(), ears.held.len(), ears.held_bytes), (Some(Fault::Full), 0, 0));
-        assert!(ears.has_news() && !ears.is_idle() && !ears.has_room());
+        let mut subscriptions = Subscriptions::default();
+        listen(&mut subscriptions, "a");
+        subscriptions.committed();
+        hold(&mut subscriptions, "a", &vec![0; MOST_HELD]);
+        assert!(subscriptions.fault().is_none() && subscriptions.has_room());
+        hold(&mut subscriptions, "a", b"1");
+        hold(&mut subscriptions, "a", b"2");
+        assert_eq!(
+            (subscriptions.fault(), subscriptions.held.len(), subscriptions.held_bytes),
+            (Some(Fault::Full), 0, 0)
+        );
+        assert!(subscriptions.has_news() && !subscriptions.is_idle() && !subscriptions.has_room());
     }
 
     #[test]
     fn what_comes_while_a_listen_is_on_its_way_is_kept_until_its_end_is_known() {
-        let mut ears = Ears::default();
+        let mut subscriptions = Subscriptions::default();
         let channel: Rc<str> = "a".into();
         for arrives in [true, false] {
-            ears.send(&channel, true);
-            assert_eq!(ears.hears("a"), Hears::Perhaps);
-            hold(&mut ears, "a", b"1");
+            subscriptions.send(&channel, true);
+            assert_eq!(subscriptions.hears("a"), Hears::Perhaps);
+            hold(&mut subscriptions, "a", b"1");
             // A unit before it has ended.
-            ears.committed();
-            assert!(told(&mut ears).is_empty() && ears.has_news());
+            subscriptions.committed();
+            assert!(told(&mut subscriptions).is_empty() && subscriptions.has_news());
             if arrives {
-                listen(&mut ears, "a");
-                ears.committed();
+                listen(&mut subscriptions, "a");
+                subscriptions.committed();
             }
-            ears.arrived();
-            assert_eq!(told(&mut ears), if arrives { "1" } else { "" });
-            ears.finished(b"DISCARD ALL", None);
-            assert!(ears.is_idle());
+            subscriptions.arrived();
+            assert_eq!(told(&mut subscriptions), if arrives { "1" } else { "" });
+            subscriptions.finished(b"DISCARD ALL", None);
+            assert!(subscriptions.is_idle());
         }
     }
 
     #[test]
     fn one_connection_listens_for_all_and_no_longer_than_anybody() {
-        let mut hub = Hub::default();
+        let mut subscriber = Subscriber::default();
         let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
         assert_eq!(
-            [hub.want(&a, 1, false), hub.want(&a, 2, false), hub.want(&b, 2, false)],
+            [subscriber.want(&a, 1, false), subscriber.want(&a, 2, false), subscriber.want(&b, 2, false)],
             [Want::Ask, Want::Later, Want::Ask]
         );
-        let statements: Vec<String> = hub.asked().map(Ask::statement).collect();
+        let statements: Vec<String> = subscriber.asked().map(Ask::statement).collect();
         assert_eq!(statements, ["LISTEN \"a\"", "LISTEN \"b\""]);
-        assert_eq!(hub.answered(), Some((a.clone(), vec![1, 2])));
-        assert_eq!(hub.want(&a, 3, false), Want::Heard);
-        assert_eq!((hub.audience("a"), hub.audience("b"), hub.audience("c")), (vec![1, 2, 3], vec![2], vec![]));
-        assert_eq!(hub.sweep(|who, _| who != 2), [Ask::Channel(b.clone(), false)]);
-        assert_eq!(hub.everybody(), [1, 3]);
+        assert_eq!(subscriber.answered(), Some((a.clone(), vec![1, 2])));
+        assert_eq!(subscriber.want(&a, 3, false), Want::Heard);
+        assert_eq!(
+            (subscriber.audience("a"), subscriber.audience("b"), subscriber.audience("c")),
+            (vec![1, 2, 3], vec![2], vec![])
+        );
+        assert_eq!(subscriber.sweep(|who, _| who != 2), [Ask::Channel(b.clone(), false)]);
+        assert_eq!(subscriber.everybody(), [1, 3]);
         // The channel is wanted again before the answers have come: the first answer is not the last word.
-        assert_eq!(hub.want(&b, 4, false), Want::Ask);
-        assert_eq!([hub.answered(), hub.answered()], [None, None]);
-        assert_eq!(hub.answered(), Some((b, vec![4])));
-        assert_eq!((hub.ping(), hub.answered(), hub.asked().count()), (Ask::Ping, None, 0));
-        // Who may have been told more than the hub has read waits for an answer of its own.
-        assert_eq!((hub.want(&a, 5, true), hub.want(&a, 6, false)), (Want::Ask, Want::Heard));
-        assert_eq!(hub.answered(), Some((a, vec![1, 3, 5, 6])));
-        hub.sweep(|_, _| false);
-        assert!(hub.is_unused());
+        assert_eq!(subscriber.want(&b, 4, false), Want::Ask);
+        assert_eq!([subscriber.answered(), subscriber.answered()], [None, None]);
+        assert_eq!(subscriber.answered(), Some((b, vec![4])));
+        assert_eq!((subscriber.ping(), subscriber.answered(), subscriber.asked().count()), (Ask::Ping, None, 0));
+        // Who may have been told more than the subscriber has read waits for an answer of its own.
+        assert_eq!((subscriber.want(&a, 5, true), subscriber.want(&a, 6, false)), (Want::Ask, Want::Heard));
+        assert_eq!(subscriber.answered(), Some((a, vec![1, 3, 5, 6])));
+        subscriber.sweep(|_, _| false);
+        assert!(subscriber.is_unused());
     }
 
     #[test]
@@ -617,30 +623,33 @@ mod tests {
     }
 
     #[test]
-    fn a_statement_waits_until_the_hub_listens_to_all_of_its_channels() {
-        let mut ears = Ears::default();
+    fn a_statement_waits_until_the_subscriber_listens_to_all_of_its_channels() {
+        let mut subscriptions = Subscriptions::default();
         let (a, b): (Rc<str>, Rc<str>) = ("a".into(), "b".into());
-        ears.send(&a, false);
-        ears.send(&b, false);
+        subscriptions.send(&a, false);
+        subscriptions.send(&b, false);
         // The LISTEN that was sent before has been answered.
-        ears.arrived();
-        assert!(ears.awaits() && ears.needs("a") && ears.needs("b"));
-        assert_eq!(ears.hears("a"), Hears::No, "its LISTEN has not been sent");
-        assert!(!ears.heard("a") && ears.awaits());
-        assert!(ears.heard("b") && !ears.awaits() && !ears.heard("b"));
+        subscriptions.arrived();
+        assert!(subscriptions.awaits() && subscriptions.needs("a") && subscriptions.needs("b"));
+        assert_eq!(subscriptions.hears("a"), Hears::No, "its LISTEN has not been sent");
+        assert!(!subscriptions.heard("a") && subscriptions.awaits());
+        assert!(subscriptions.heard("b") && !subscriptions.awaits() && !subscriptions.heard("b"));
     }
 
     #[test]
-    fn who_loses_the_hub_has_missed_something_only_if_it_listened() {
-        let mut ears = Ears::default();
-        ears.send(&"a".into(), false);
-        ears.lose();
-        assert!(ears.fault().is_none() && !ears.awaits());
-        assert!(ears.are_elsewhere() && !ears.is_idle(), "the LISTEN goes by the client's own connection now");
-        ears.arrived();
-        assert!(ears.is_idle());
-        listen(&mut ears, "a");
-        ears.lose();
-        assert_eq!(ears.fault(), Some(Fault::Lost));
+    fn who_loses_the_subscriber_has_missed_something_only_if_it_listened() {
+        let mut subscriptions = Subscriptions::default();
+        subscriptions.send(&"a".into(), false);
+        subscriptions.lose();
+        assert!(subscriptions.fault().is_none() && !subscriptions.awaits());
+        assert!(
+            subscriptions.are_elsewhere() && !subscriptions.is_idle(),
+            "the LISTEN goes by the client's own connection now"
+        );
+        subscriptions.arrived();
+        assert!(subscriptions.is_idle());
+        listen(&mut subscriptions, "a");
+        subscriptions.lose();
+        assert_eq!(subscriptions.fault(), Some(Fault::Lost));
     }
 }

@@ -36,7 +36,7 @@ const GAIN: f64 = 2.0;
 /// The reason why a unit did not share a server connection. Metrics count by these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-pub enum Why {
+pub enum NotPipelined {
     /// The unit's messages are not those of a plain read: COPY, Flush, too long, a portal that was not bound.
     Protocol,
     /// The first statements of a fingerprint run alone.
@@ -69,7 +69,7 @@ pub enum Why {
     Text,
 }
 
-impl Why {
+impl NotPipelined {
     /// The number of reasons.
     pub const COUNT: usize = 15;
     /// The names of the reasons, in order.
@@ -92,14 +92,14 @@ impl Why {
     ];
 }
 
-impl Why {
+impl NotPipelined {
     /// The name of the reason.
     pub fn name(self) -> &'static str {
         Self::NAMES.get(self as usize).copied().unwrap_or_default()
     }
 }
 
-impl From<&Reason> for Why {
+impl From<&Reason> for NotPipelined {
     fn from(reason: &Reason) -> Self {
         match reason {
             Reason::Write => Self::Write,
@@ -156,20 +156,20 @@ impl Fingerprint {
 
     /// The way in which a statement of this fingerprint may be sent: shared, or as a read of its own for a reason, or
     /// not as a read.
-    pub fn way(&self, now: Instant) -> Result<Option<Why>, Why> {
+    pub fn way(&self, now: Instant) -> Result<Option<NotPipelined>, NotPipelined> {
         if self.lies.get() {
-            return Err(Why::Write);
+            return Err(NotPipelined::Write);
         }
         if let Err(reason) = &self.verdict.pipelinable {
-            let why = Why::from(reason);
+            let why = NotPipelined::from(reason);
             let reads = matches!(self.verdict.kind, Kind::Read | Kind::Explain | Kind::Show(_));
             let alone = reads && self.verdict.read_only && !self.verdict.session() && !self.verdict.transaction;
             return if alone { Ok(Some(why)) } else { Err(why) };
         }
         if self.ran.get() < TRIALS {
-            return Ok(Some(Why::New));
+            return Ok(Some(NotPipelined::New));
         }
-        Ok(self.backs_off_until.get().is_some_and(|until| now < until).then_some(Why::Slow))
+        Ok(self.backs_off_until.get().is_some_and(|until| now < until).then_some(NotPipelined::Slow))
     }
 
     /// Notes that a replica has refused the statement as a write: a function that it calls is not as it is declared.
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn without_a_catalog_nothing_is_a_read() {
-        assert_eq!(fingerprint("SELECT 1").way(Instant::now()), Err(Why::Catalog));
+        assert_eq!(fingerprint("SELECT 1").way(Instant::now()), Err(NotPipelined::Catalog));
     }
 
     #[test]
@@ -250,16 +250,16 @@ mod tests {
         let mut fingerprint = fingerprint("SELECT 1");
         fingerprint.verdict = Arc::new(Verdict { pipelinable: Ok(()), ..(*fingerprint.verdict).clone() });
         let mut now = Instant::now();
-        assert_eq!(fingerprint.way(now), Ok(Some(Why::New)));
+        assert_eq!(fingerprint.way(now), Ok(Some(NotPipelined::New)));
         fingerprint.took(Duration::ZERO, true, now);
         fingerprint.took(Duration::ZERO, true, now);
         assert_eq!(fingerprint.way(now), Ok(None));
         fingerprint.took(SLOW, true, now);
-        assert_eq!(fingerprint.way(now), Ok(Some(Why::Slow)));
+        assert_eq!(fingerprint.way(now), Ok(Some(NotPipelined::Slow)));
         now += BACK_OFF;
         assert_eq!(fingerprint.way(now), Ok(None));
         fingerprint.took(SLOW, true, now);
-        assert_eq!(fingerprint.way(now + BACK_OFF), Ok(Some(Why::Slow)));
+        assert_eq!(fingerprint.way(now + BACK_OFF), Ok(Some(NotPipelined::Slow)));
         assert_eq!(fingerprint.way(now + 2 * BACK_OFF), Ok(None));
         for _ in 0..RESET_AFTER {
             fingerprint.took(Duration::ZERO, true, now);
@@ -286,10 +286,10 @@ mod tests {
         assert_eq!(held.way(now), Ok(None), "a pipeline of it does six times as much");
         let shape = experienced(Duration::from_millis(2), Duration::from_millis(2), now);
         shape.took(SLOW, false, now);
-        assert_eq!(shape.way(now), Ok(Some(Why::Slow)), "some of it are slow, alone as well");
+        assert_eq!(shape.way(now), Ok(Some(NotPipelined::Slow)), "some of it are slow, alone as well");
         let rule = experienced(Duration::from_millis(20), Duration::from_millis(200), now);
         rule.took(SLOW, false, now);
-        assert_eq!(rule.way(now), Ok(Some(Why::Slow)), "others would wait behind it");
+        assert_eq!(rule.way(now), Ok(Some(NotPipelined::Slow)), "others would wait behind it");
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
         let mut now = Instant::now();
         let held = experienced(Duration::from_micros(500), Duration::from_micros(500), now);
         held.took(SLOW, false, now);
-        assert_eq!(held.way(now), Ok(Some(Why::Slow)));
+        assert_eq!(held.way(now), Ok(Some(NotPipelined::Slow)));
         for _ in 0..64 {
             now += Duration::from_millis(1);
             held.took(Duration::from_millis(10), true, now);
@@ -311,7 +311,7 @@ mod tests {
         let now = Instant::now();
         let shape = experienced(SLOW_AS_A_RULE, SLOW_AS_A_RULE, now);
         (0..9).for_each(|_| shape.took(SLOW, true, now));
-        assert_eq!(shape.way(now + BACK_OFF), Ok(Some(Why::Slow)));
+        assert_eq!(shape.way(now + BACK_OFF), Ok(Some(NotPipelined::Slow)));
         (0..RESET_AFTER).for_each(|_| shape.took(Duration::ZERO, true, now));
         assert_eq!(shape.way(now), Ok(None));
     }

@@ -68,7 +68,7 @@ impl Held {
         self.shape.set(self.shape.get().told_again(shape));
     }
 
-    /// The statement as it travels with its client.
+    /// The statement as it moves with its client.
     pub fn carry(&self) -> Carried {
         self.statement().carry(self.shape())
     }

@@ -27,7 +27,7 @@ pub enum Use {
     /// The connection is one client's for replication.
     Relay,
     /// The connection listens for the clients of its pool, and leaves room for one that serves them.
-    Hub,
+    Subscriber,
     /// The connection reads the catalog, beside one that serves clients, and is closed as soon as a client needs its
     /// place.
     Catalog,
@@ -36,7 +36,7 @@ pub enum Use {
 impl Use {
     /// Whether such a connection never becomes free.
     fn is_apart(self) -> bool {
-        matches!(self, Self::Relay | Self::Hub)
+        matches!(self, Self::Relay | Self::Subscriber)
     }
 }
 
@@ -45,10 +45,10 @@ impl Use {
 struct Part {
     /// All of them.
     all: usize,
-    /// Those of replication and the hubs, which never become free.
+    /// Those of replication and the subscribers, which never become free.
     apart: usize,
-    /// The hubs.
-    hubs: usize,
+    /// The subscribers.
+    subscribers: usize,
 }
 
 /// The server connections under one limit, by worker.
@@ -71,8 +71,8 @@ impl Parts {
         self.0.iter().map(|part| part.apart).sum()
     }
 
-    fn hubs(&self) -> usize {
-        self.0.iter().map(|part| part.hubs).sum()
+    fn subscribers(&self) -> usize {
+        self.0.iter().map(|part| part.subscribers).sum()
     }
 }
 
@@ -188,13 +188,13 @@ impl Limits {
     }
 
     /// The limit that has no place for a connection of this use, whatever connections of pools become free: one that serves
-    /// clients must have room, and a connection for replication takes no place for which a hub would have to go.
+    /// clients must have room, and a connection for replication takes no place for which a subscriber would have to go.
     pub fn bars(&self, database: &str, user: &str, quota: Quota, what: Use) -> Option<Limit> {
-        let has_hubs = |parts: Option<&Parts>| parts.is_some_and(|parts| parts.hubs() > 0);
+        let has_subscribers = |parts: Option<&Parts>| parts.is_some_and(|parts| parts.subscribers() > 0);
         let leaves_room = match what {
             Use::Pool => false,
-            Use::Hub | Use::Catalog => true,
-            Use::Relay => has_hubs(self.databases.get(database)) || has_hubs(self.users.get(user)),
+            Use::Subscriber | Use::Catalog => true,
+            Use::Relay => has_subscribers(self.databases.get(database)) || has_subscribers(self.users.get(user)),
         };
         if leaves_room { self.crowds_out(database, user, quota, 1) } else { None }
     }
@@ -217,7 +217,7 @@ impl Limits {
             let part = counts.entry(name.into()).or_default().part(worker);
             part.all += 1;
             part.apart += usize::from(what.is_apart());
-            part.hubs += usize::from(what == Use::Hub);
+            part.subscribers += usize::from(what == Use::Subscriber);
         }
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Limits {
             debug_assert!(part.all > 0, "a connection is closed that was not counted");
             part.all = part.all.saturating_sub(1);
             part.apart = part.apart.saturating_sub(usize::from(what.is_apart()));
-            part.hubs = part.hubs.saturating_sub(usize::from(what == Use::Hub));
+            part.subscribers = part.subscribers.saturating_sub(usize::from(what == Use::Subscriber));
             // Users come and go, and anybody can name any.
             if parts.all() == 0 {
                 counts.remove(name);
@@ -309,12 +309,12 @@ mod tests {
     }
 
     #[test]
-    fn replication_takes_no_place_of_a_hub() {
+    fn replication_takes_no_place_of_a_subscriber() {
         let mut all = Limits::default();
         let limits = quota(2, 0);
-        assert_eq!(all.take(0, ONE, limits, Use::Hub), Ok(()));
+        assert_eq!(all.take(0, ONE, limits, Use::Subscriber), Ok(()));
         assert_eq!(all.take(0, TWO, limits, Use::Relay), Err(Limit::Database("d".into())));
-        all.give_back(0, ONE, Use::Hub);
+        all.give_back(0, ONE, Use::Subscriber);
         assert_eq!([Use::Relay, Use::Relay].map(|what| all.take(0, TWO, limits, what)), [Ok(()), Ok(())]);
     }
 
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(all.take(9, ONE, quota(2, 0), Use::Catalog), Ok(()));
         assert_eq!(all.take(0, ONE, quota(2, 0), Use::Pool), Ok(()));
         assert_eq!(all.take(0, ONE, quota(2, 0), Use::Pool), Err(Limit::Database("d".into())));
-        // It makes way by itself: hubs need not leave room for it.
+        // It makes way by itself: subscribers need not leave room for it.
         assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 1), None);
     }
 
@@ -406,7 +406,7 @@ mod tests {
     #[test]
     fn what_is_given_back_leaves_nothing() {
         let mut all = Limits::default();
-        for what in [Use::Pool, Use::Relay, Use::Hub, Use::Catalog] {
+        for what in [Use::Pool, Use::Relay, Use::Subscriber, Use::Catalog] {
             all.take(4, ONE, quota(0, 0), what).unwrap();
             all.give_back(4, ONE, what);
         }
@@ -418,8 +418,8 @@ mod tests {
         let mut all = Limits::default();
         let limit = Limit::User("r1".into());
         all.take(0, ONE, quota(0, 0), Use::Pool).unwrap();
-        all.take(2, ONE, quota(0, 0), Use::Hub).unwrap();
-        // A hub never becomes free for anybody.
+        all.take(2, ONE, quota(0, 0), Use::Subscriber).unwrap();
+        // A subscriber never becomes free for anybody.
         assert_eq!(all.others(1, &limit), [0]);
         assert!(all.others(0, &limit).is_empty());
         all.give_back(0, ONE, Use::Pool);
@@ -427,18 +427,18 @@ mod tests {
     }
 
     #[test]
-    fn hubs_leave_room_for_one_that_serves_clients() {
+    fn subscribers_leave_room_for_one_that_serves_clients() {
         let mut all = Limits::default();
         let limits = quota(3, 0);
-        assert_eq!(all.take(0, ONE, limits, Use::Hub), Ok(()));
-        assert_eq!(all.take(1, TWO, limits, Use::Hub), Ok(()));
-        assert_eq!(all.take(2, ONE, limits, Use::Hub), Err(Limit::Database("d".into())));
+        assert_eq!(all.take(0, ONE, limits, Use::Subscriber), Ok(()));
+        assert_eq!(all.take(1, TWO, limits, Use::Subscriber), Ok(()));
+        assert_eq!(all.take(2, ONE, limits, Use::Subscriber), Err(Limit::Database("d".into())));
         assert_eq!(all.crowds_out("d", "r1", limits, 0), None);
         assert_eq!(all.take(2, ONE, limits, Use::Pool), Ok(()));
         // The limit has been lowered.
         assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 0), Some(Limit::Database("d".into())));
         assert_eq!(all.crowds_out("d", "r1", quota(0, 1), 0), Some(Limit::User("r1".into())));
-        all.give_back(1, TWO, Use::Hub);
+        all.give_back(1, TWO, Use::Subscriber);
         assert_eq!(all.crowds_out("d", "r1", quota(2, 0), 0), None);
     }
 }

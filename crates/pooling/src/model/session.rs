@@ -234,7 +234,7 @@ impl Sets {
         self.0.iter().map(|setting| (&*setting.name, &*setting.statement))
     }
 
-    /// The settings as they travel with their client.
+    /// The settings as they move with their client.
     pub fn carry(&self) -> Vec<(String, String)> {
         self.iter().map(|(name, statement)| (name.to_owned(), statement.to_owned())).collect()
     }

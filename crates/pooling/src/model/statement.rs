@@ -85,7 +85,7 @@ pub struct Statement {
     renewals: Option<u64>,
 }
 
-/// A statement that travels with its client.
+/// A statement that moves with its client.
 #[derive(Debug)]
 pub struct Carried {
     /// The identity; none if the statement is prepared anew where it arrives.
@@ -169,7 +169,7 @@ impl Statement {
         Some([self.text(), b"\0", types].concat()).filter(|typed| **typed != *self.definition)
     }
 
-    /// The statement as it travels with the client that was told this shape of it.
+    /// The statement as it moves with the client that was told this shape of it.
     pub fn carry(&self, shape: Shape) -> Carried {
         let &Self { id, reading, lexing, renewals, .. } = self;
         let (definition, generation) = (self.definition.clone(), self.generation.get());

@@ -3,7 +3,7 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-use crate::model::fingerprint::Why;
+use crate::model::fingerprint::NotPipelined;
 
 /// Counts of the traffic of a pool.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,7 +51,7 @@ pub struct Pipelining {
     /// Units that shared a server connection with those of others.
     pub pipelined: u64,
     /// Units that shared no server connection, by reason.
-    pub unpipelined: [u64; Why::COUNT],
+    pub unpipelined: [u64; NotPipelined::COUNT],
     /// Units that were retried on another server connection.
     pub retried: u64,
 }

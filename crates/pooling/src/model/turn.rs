@@ -58,7 +58,7 @@ pub enum After {
     /// There may be room on a pool's pipelined connections.
     Share(PoolKey),
     /// A pool is to have a connection that listens for its clients.
-    Hub(PoolKey),
+    Subscriber(PoolKey),
     /// A client has missed notifications.
     Deaf(ClientKey),
     /// A client has done what its pool does not allow, and is closed.
@@ -68,7 +68,7 @@ pub enum After {
     /// No server can look a client's password up.
     LookupRefused(ClientKey, String),
     /// The connection that listens for the clients of a pool could not be made.
-    HubFailed(PoolKey, String),
+    SubscriberFailed(PoolKey, String),
     /// A client cannot be written to.
     Leave(ClientKey, String),
 }

@@ -85,7 +85,7 @@ impl Default for Vars {
 }
 
 impl Vars {
-    /// The values as they travel with their client.
+    /// The values as they move with their client.
     pub fn carry(&self) -> Vec<Option<Box<str>>> {
         self.0.to_vec()
     }

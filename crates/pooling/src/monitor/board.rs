@@ -18,7 +18,7 @@ use crate::sync::lock;
 
 /// An event that a worker has met on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Met {
+pub enum Incident {
     /// No connection could be made, or no login in time: a replica is banned.
     NoConnection,
     /// A connection has died.
@@ -127,14 +127,14 @@ impl Board {
 
     /// Reports an event that a worker has met on a server, and its time: the server is asked at once. Whether a
     /// decision has changed.
-    pub(crate) fn report(&self, name: &str, id: ServerId, met: Met, when: Instant) -> bool {
-        let ask = if met == Met::Standby { Note::AskAnew } else { Note::Ask };
+    pub(crate) fn report(&self, name: &str, id: ServerId, met: Incident, when: Instant) -> bool {
+        let ask = if met == Incident::Standby { Note::AskAnew } else { Note::Ask };
         self.note(ask(name.to_owned(), id));
         let when = self.moment(when);
         match met {
-            Met::NoConnection => self.change(name, |watched| watched.cluster.complain(id, when)),
-            Met::Standby => self.change(name, |watched| watched.cluster.demote(id, when)),
-            Met::Died | Met::ReadOnly => false,
+            Incident::NoConnection => self.change(name, |watched| watched.cluster.complain(id, when)),
+            Incident::Standby => self.change(name, |watched| watched.cluster.demote(id, when)),
+            Incident::Died | Incident::ReadOnly => false,
         }
     }
 

@@ -13,5 +13,5 @@ pub mod replay;
 mod view;
 
 pub use address::Address;
-pub use board::{Board, Met, Note, ServerSeen};
+pub use board::{Board, Incident, Note, ServerSeen};
 pub use view::{ClusterView, Refreshed};

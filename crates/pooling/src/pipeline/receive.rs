@@ -156,8 +156,8 @@ fn tell(
     now: Instant,
     schedule: &mut Schedule,
 ) {
-    client.deeds.queries += 1;
-    client.deeds.transactions += 1;
+    client.activity.queries += 1;
+    client.activity.transactions += 1;
     pipeline.pass_answer(client.io.out());
     client.take_news();
     client.io.out().extend_from_slice(message);

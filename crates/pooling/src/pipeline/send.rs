@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use crate::model::client::Discard;
 use crate::model::extent::{self, Said};
-use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::fingerprint::{Fingerprint, NotPipelined};
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::pipeline::Unit;
 use crate::model::turn::{After, Step, Turn};
@@ -23,7 +23,7 @@ use wire::backend::Status;
 use crate::frontend::{messages, shapes};
 use crate::pools::{checkout, pipelines, room};
 use crate::router::fingerprints;
-use crate::router::unit::{self, Front, Way};
+use crate::router::unit::{self, Dispatch, Front};
 use crate::state::server::Server;
 use crate::state::{Core, Pair, served};
 
@@ -66,14 +66,14 @@ pub fn pipeline<'a>(
     }
     let (client, pool) = (core.clients.get_mut(key)?, core.pools.get_mut(pool_key)?);
     let doubtful = fingerprints::is_doubtful(&core.router, pool, core.now);
-    let runs = if may_share { runs } else { Err(Why::Protocol) };
+    let runs = if may_share { runs } else { Err(NotPipelined::Protocol) };
     let way = unit::way(client, pool, runs, doubtful, core.now);
     match (&unit, way) {
-        (Some(unit), Way::Shared(fingerprint)) if !has_own => share(core, key, pool_key, unit, fingerprint, turn),
-        (Some(unit), Way::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
-        (Some(unit), Way::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
+        (Some(unit), Dispatch::Shared(fingerprint)) if !has_own => share(core, key, pool_key, unit, fingerprint, turn),
+        (Some(unit), Dispatch::Shared(fingerprint)) => send_on_own(core, key, unit, fingerprint, (false, false)),
+        (Some(unit), Dispatch::Alone(fingerprint, writes)) => send_on_own(core, key, unit, fingerprint, (true, writes)),
         (_, way) => {
-            if let Way::Unpipelined(why) = way {
+            if let Dispatch::Unpipelined(why) = way {
                 pool.count_unpipelined(why);
             }
             let step = client.checkout.wait_for_own();

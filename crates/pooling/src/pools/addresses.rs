@@ -1,10 +1,10 @@
 //! The addresses of the servers' hosts, as far as their names have been looked up.
 
-use crate::resolve::Found;
+use crate::resolve::Resolution;
 use crate::state::Core;
 
 /// The address of a host, as far as it is known; the worker is told when a look-up under way has ended.
-pub fn find_host(core: &Core, host: &str) -> Found {
+pub fn find_host(core: &Core, host: &str) -> Resolution {
     core.shared.resolver.find(host, &core.config.settings, core.now, || core.shared.outside.look_up(&core.shared, host))
 }
 

@@ -12,7 +12,7 @@ use crate::state::{Core, answering};
 pub fn is_tied(core: &Core, key: ClientKey) -> bool {
     let Some(client) = core.clients.get(key) else { return false };
     let mode = client.route.pool.and_then(|pool| core.pools.get(pool)).map(|pool| pool.limits.mode);
-    client.session.pins.any() || client.deeds.queries > 0 && mode == Some(PoolMode::Session)
+    client.session.pins.any() || client.activity.queries > 0 && mode == Some(PoolMode::Session)
 }
 
 /// Takes a server connection from its client; notes the state that must be undone on it.

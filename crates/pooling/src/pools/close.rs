@@ -18,10 +18,10 @@ pub fn retire(core: &mut Core, servers: &[ServerKey]) {
     }
 }
 
-/// Has the hub of a pool closed: the database leads elsewhere, or may.
-pub fn retire_hub(core: &mut Core, pool: PoolKey) {
+/// Has the subscriber of a pool closed: the database leads elsewhere, or may.
+pub fn retire_subscriber(core: &mut Core, pool: PoolKey) {
     for (_, server) in core.servers.iter_mut() {
-        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Hub);
+        server.life.retire |= server.pool == pool && server.apart == Some(Apart::Subscriber);
     }
 }
 
@@ -47,8 +47,10 @@ pub fn close_unlogged(core: &mut Core, key: ServerKey, why: &str) {
         "a connection for a cancel request is closed as a server connection"
     );
     let Some(mut server) = core.servers.remove(key) else { return };
-    if matches!(server.state(), State::Idle | State::Active(_) | State::Aligning(..) | State::Preparing(_) | State::Hub)
-        && server.io.pending() == 0
+    if matches!(
+        server.state(),
+        State::Idle | State::Active(_) | State::Aligning(..) | State::Preparing(_) | State::Subscriber
+    ) && server.io.pending() == 0
     {
         wire::frontend::write_terminate(server.io.out());
         let _ = server.io.flush();

@@ -38,7 +38,7 @@ pub fn take_config(core: &mut Core) {
         resize_pool(core, key);
         if moved || secured_otherwise {
             close::retire(core, &servers);
-            close::retire_hub(core, key);
+            close::retire_subscriber(core, key);
             welcome::forget(core, key);
             // An attempt that failed before may succeed now.
             if let Some(pool) = core.pools.get_mut(key) {

@@ -14,11 +14,11 @@ use crate::error::{self, Cause};
 use crate::io::{Io, Socket};
 use crate::link::Link;
 use crate::log::{self, Level};
-use crate::monitor::Met;
+use crate::monitor::Incident;
 use crate::monitor::address::Address;
 use crate::permit::Permit;
 use crate::pools::{addresses, leave};
-use crate::resolve::Found;
+use crate::resolve::Resolution;
 use crate::router::members;
 use crate::state::server::{Apart, Server};
 use crate::state::{Core, sockets, turns};
@@ -54,8 +54,8 @@ pub fn connect_relay(core: &mut Core, key: PoolKey, client: ClientKey, permit: P
 }
 
 /// Begins to connect to the server of a pool, to listen for all of its clients; none when it failed at once.
-pub fn connect_hub(core: &mut Core, key: PoolKey, permit: Permit) -> Option<ServerKey> {
-    connect_for(core, key, Purpose::Apart(Apart::Hub, permit))
+pub fn connect_subscriber(core: &mut Core, key: PoolKey, permit: Permit) -> Option<ServerKey> {
+    connect_for(core, key, Purpose::Apart(Apart::Subscriber, permit))
 }
 
 fn connect_for(core: &mut Core, key: PoolKey, purpose: Purpose) -> Option<ServerKey> {
@@ -103,11 +103,11 @@ fn connect_member(core: &mut Core, key: PoolKey, home: PoolKey, id: ServerId, pu
 /// The address of a host; none while its name is being looked up: the clients that wait go on when that is done.
 fn find_address(core: &Core, host: &str, port: u16) -> Result<Option<Address>, String> {
     match addresses::find_host(core, host) {
-        Found::At(place) => {
+        Resolution::At(place) => {
             Address::literal(&place, port).map(Some).ok_or_else(|| format!("{place} is not an address"))
         }
-        Found::Pending => Ok(None),
-        Found::Failed(why) => Err(why),
+        Resolution::Pending => Ok(None),
+        Resolution::Failed(why) => Err(why),
     }
 }
 
@@ -138,7 +138,7 @@ fn connect_to(
             // The connection is not counted any more.
             drop(purpose);
             connect_failed(core, key, &Cause::connection(&why), true, true);
-            members::met(core, key, Met::NoConnection);
+            members::met(core, key, Incident::NoConnection);
             None
         }
     }
@@ -194,7 +194,7 @@ fn not_apart(core: &mut Core, key: PoolKey, apart: Apart, why: &str) {
         Apart::Relay(client) => client.into_iter().for_each(|client| {
             leave::fatal(core, client, &error::Error::ReplicationLost(Cause::connection(why)));
         }),
-        Apart::Hub => core.schedule.later(After::HubFailed(key, why.to_owned())),
+        Apart::Subscriber => core.schedule.later(After::SubscriberFailed(key, why.to_owned())),
     }
 }
 
@@ -239,9 +239,9 @@ fn login_to(core: &Core, key: ServerKey) -> Option<Login> {
         parameters.extend(value.as_deref().map(|value| (name, value)));
     }
     let relay = server.holder().and_then(|client| core.clients.get(client)).and_then(|client| client.relay.as_deref());
-    let hub = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
-    let hub = hub.into_iter().filter(|_| server.apart == Some(Apart::Hub));
-    for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(hub) {
+    let subscriber = [("client_encoding", "UTF8"), ("application_name", "howdah listen")];
+    let subscriber = subscriber.into_iter().filter(|_| server.apart == Some(Apart::Subscriber));
+    for (name, value) in relay.into_iter().flat_map(Relay::parameters).chain(subscriber) {
         parameters.retain(|(given, _)| !given.eq_ignore_ascii_case(name));
         parameters.push((name, value));
     }

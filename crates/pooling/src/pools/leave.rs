@@ -26,7 +26,7 @@ pub fn refuse(core: &mut Core, key: ClientKey, error: &Error) {
     client.checkout.needs_own = false;
     // The next unit's wait is its own.
     (client.route.waiting_since, client.route.unmapped_since, client.route.owed.until) = (None, None, None);
-    client.deeds.errors += 1;
+    client.activity.errors += 1;
     client.route.fail_begun();
     // A unit ends with its first error.
     if client.input.discard == Discard::No {
@@ -83,7 +83,7 @@ fn let_go(core: &mut Core, key: ClientKey) {
 /// Closes a client's connection without an error message.
 pub fn close_client(core: &mut Core, key: ClientKey, why: &str) {
     let Some(client) = core.clients.get(key) else { return };
-    if core.config.settings.log_disconnections && client.identity.seat.is_taken() {
+    if core.config.settings.log_disconnections && client.identity.permit.is_taken() {
         let age = age(core, key);
         crate::info!(of core.name_client(key); "closing because: {why} (age={age}s)");
     }
@@ -118,7 +118,7 @@ fn leave(core: &mut Core, key: ClientKey) {
     client.identity.place = None;
     let was_in_pool = matches!(client.state(), ClientState::Ready | ClientState::Greeting | ClientState::Relay);
     lock(&core.shared.cancels).remove(&client.identity.cancel_key);
-    client.identity.seat.leave();
+    client.identity.permit.leave();
     if let Some(server) = pipelined {
         pipelines::forget_client(core, server, key);
     }

@@ -15,12 +15,12 @@ use crate::pools::{leave, upkeep, welcome};
 use crate::router::fingerprints;
 use crate::shared::Message;
 use crate::state::client::{Client, State};
-use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Traveller};
+use crate::state::transfer::{CarriedIdentity, CarriedSession, CarriedStatements, Transfer};
 use crate::state::{Core, size, sockets};
 use crate::sync::lock;
 
 /// Takes a client out of this worker, with its whole session.
-pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
+pub fn pack(core: &mut Core, key: ClientKey) -> Option<Transfer> {
     let client = core.clients.get_mut(key)?;
     let (place, home) = (client.identity.place.take()?, client.route.home?);
     let client = core.clients.remove(key)?;
@@ -31,9 +31,9 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
         pool.queue.unused_since = Some(core.now);
     }
     let carried = |(name, held): (Box<[u8]>, Rc<Held>)| (name, held.carry());
-    let Client { io, id, identity, route, session, prepared, times, deeds, .. } = client;
+    let Client { io, id, identity, route, session, prepared, times, activity, .. } = client;
     let identity = CarriedIdentity {
-        seat: identity.seat,
+        permit: identity.permit,
         place,
         user: identity.user.to_string(),
         database: identity.database.to_string(),
@@ -57,18 +57,18 @@ pub fn pack(core: &mut Core, key: ClientKey) -> Option<Traveller> {
         renamed: prepared.renamed,
     };
     let (request_since, kills) = (times.request_since, core.lifecycle.kills);
-    Some(Traveller { io, id, identity, session, prepared, request_since, deeds, kills })
+    Some(Transfer { io, id, identity, session, prepared, request_since, activity, kills })
 }
 
 /// Gives a client that the other process does not take back to its worker.
-pub fn give_back(core: &Core, traveller: Traveller) {
-    core.shared.tell(traveller.identity.place.worker(), Message::Returned(Box::new(traveller)));
+pub fn give_back(core: &Core, transfer: Transfer) {
+    core.shared.tell(transfer.identity.place.worker(), Message::Returned(Box::new(transfer)));
 }
 
 /// Takes in a client that comes from another pool, or another process.
-pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
-    let Traveller { mut io, id, identity, session, prepared, request_since, deeds, kills } = traveller;
-    let CarriedIdentity { seat, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
+pub fn settle_in(core: &mut Core, transfer: Transfer) -> Option<ClientKey> {
+    let Transfer { mut io, id, identity, session, prepared, request_since, activity, kills } = transfer;
+    let CarriedIdentity { permit, place, user, database, served_as, cancel_key, minor, since, admin } = identity;
     let CarriedSession { settings, startup, role, primary_reads, shard, owed } = session;
     let CarriedStatements { statements, unnamed, renamed } = prepared;
     let key = core.clients.vacant();
@@ -87,7 +87,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     // Otherwise its statements would be taken for older than all that are prepared here, and not be shared.
     let renewals = fingerprints::fingerprints_of(&mut core.context(), pool_key)
         .map(|fingerprints| fingerprints.knowledge().renewals());
-    let mut client = Client::new(io, seat, since, id);
+    let mut client = Client::new(io, permit, since, id);
     client.pass_to(State::Ready);
     (client.identity.user, client.identity.database, client.identity.place) = (user, database, Some(place));
     (client.route.pool, client.route.home) = (Some(pool_key), Some(pool_key));
@@ -108,7 +108,7 @@ pub fn settle_in(core: &mut Core, traveller: Traveller) -> Option<ClientKey> {
     (client.route.role, client.route.primary_reads, client.route.owed) = (role, primary_reads, owed);
     client.route.chosen = shard;
     (client.prepared.renamed, client.identity.minor, client.identity.admin) = (renamed, minor, admin);
-    (client.deeds, client.times.request_since) = (deeds, request_since);
+    (client.activity, client.times.request_since) = (activity, request_since);
     // Where it comes from it may have been told more than the connection that listens here has read.
     client.session.listened_alone = true;
     client.input.suspended = core.is_suspended();

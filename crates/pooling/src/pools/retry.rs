@@ -6,7 +6,7 @@ use crate::model::turn::Turn;
 use wire::backend::{self, Status};
 
 use crate::error::{Cause, Error, Severity};
-use crate::monitor::Met;
+use crate::monitor::Incident;
 use crate::pools::{leave, pipelines, prepared};
 use crate::router::{freshness, members};
 use crate::state::client::Client;
@@ -159,7 +159,7 @@ pub fn rescue(core: &mut Core, key: ServerKey) {
 
 /// Notes that a write has met a replica: the monitor hears of it, and the server is not chosen again for it.
 pub fn wrote_to_replica(core: &mut Core, pool: PoolKey, client: ClientKey) {
-    members::met(core, pool, Met::ReadOnly);
+    members::met(core, pool, Incident::ReadOnly);
     let member = core.pools.get(pool).and_then(|pool| pool.cluster_of.home);
     if let (Some((_, id)), Some(client)) = (member, core.clients.get_mut(client)) {
         client.route.tried.add(id);

@@ -8,7 +8,7 @@
 
 use crate::model::keys::ServerKey;
 
-use crate::monitor::Met;
+use crate::monitor::Incident;
 use crate::pools::reroute;
 use crate::router::members;
 use crate::state::Core;
@@ -19,7 +19,7 @@ pub fn found_standby(core: &mut Core, key: ServerKey) {
     reroute::look_at_clusters(core);
     let Some(pool) = core.servers.get(key).map(|server| server.pool) else { return };
     if members::is_primary(core, pool) {
-        members::met(core, pool, Met::Standby);
+        members::met(core, pool, Incident::Standby);
         reroute::look_at_clusters(core);
     }
 }

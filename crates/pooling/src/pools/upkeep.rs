@@ -17,7 +17,7 @@ use crate::shared::Message;
 use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::{Name, Pool};
 use crate::state::server::{Server, State};
-use crate::state::traveller::Bound;
+use crate::state::transfer::Bound;
 use crate::state::{Core, size};
 use crate::sync::lock;
 
@@ -29,7 +29,7 @@ const UNPROVEN_KEPT: Duration = Duration::from_secs(10);
 fn is_spent(core: &Core, pool: &Pool) -> bool {
     let since = |limit: Duration| pool.queue.unused_since.is_some_and(|since: Instant| core.now - since >= limit);
     let unused = pool.queue.clients == 0 && pool.is_unwanted() && !serves_somebody(core, pool);
-    let elsewhere = !core.shared.homes.serves(core.id, core.config.front_of(&pool.name.database));
+    let elsewhere = !core.shared.assignment.serves(core.id, core.config.front_of(&pool.name.database));
     let futile = pool.connections.servers.is_empty() && pool.greetings.welcome.is_none();
     let retry = core.config.settings.server_login_retry.0;
     unused && (elsewhere && since(UNPROVEN_KEPT) || futile && since(retry))
@@ -72,7 +72,7 @@ pub fn keep_pools(core: &mut Core) {
     }
     let open = core.pools.values().map(|pool| &*pool.name.database);
     let in_use: HashSet<&str> = open.chain(core.config.named_databases().map(String::as_str)).collect();
-    let gone = core.shared.homes.forget(core.id, |name| in_use.contains(name));
+    let gone = core.shared.assignment.forget(core.id, |name| in_use.contains(name));
     if !gone.is_empty() {
         lock(&core.shared.learnt).forget(&gone);
     }
@@ -160,7 +160,7 @@ fn make_kept_pools(core: &mut Core) {
     for (name, entry) in &config.databases {
         let minimum = entry.min_pool_size.unwrap_or(config.settings.min_pool_size);
         let Some(user) = &entry.user else { continue };
-        if core.shared.homes.share(core.id, name, minimum) == 0 || !core.shared.homes.serves(core.id, name) {
+        if core.shared.assignment.share(core.id, name, minimum) == 0 || !core.shared.assignment.serves(core.id, name) {
             continue;
         }
         let (database, user): (Rc<str>, Rc<str>) = (name.as_str().into(), user.as_str().into());

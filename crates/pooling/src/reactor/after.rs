@@ -7,7 +7,7 @@
 use crate::model::keys::PoolKey;
 use crate::model::turn::After;
 
-use crate::backend::{aligned, cancel, down, gone, hub, logged_in};
+use crate::backend::{aligned, cancel, down, gone, logged_in, subscriber};
 use crate::frontend::{enter, looked_up};
 use crate::pools::{close, free, grow, leave, order, roles};
 use crate::reactor::feed;
@@ -44,12 +44,12 @@ pub fn run_after(core: &mut Core) {
             After::Grow(key) => grow::grow(core, key),
             After::Widen(key) => grow::grow_by_one(core, key),
             After::Share(key) => serve_sharers(core, key),
-            After::Hub(key) => hub::make_hub(core, key),
-            After::Deaf(key) => hub::part_with_deaf(core, key),
+            After::Subscriber(key) => subscriber::make_subscriber(core, key),
+            After::Deaf(key) => subscriber::part_with_deaf(core, key),
             After::Expel(key, error) => leave::fatal(core, key, &error),
             After::Refuse(key, error) => down::refuse_while_down(core, key, &error),
             After::LookupRefused(key, why) => looked_up::lookup_failed(core, key, &why, false),
-            After::HubFailed(key, why) => hub::hub_failed(core, key, &why),
+            After::SubscriberFailed(key, why) => subscriber::subscriber_failed(core, key, &why),
             After::Leave(key, why) => leave::close_client(core, key, &why),
         }
     }

@@ -65,7 +65,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
         let mut most_urgent = lock(&core.shared.orders.way);
         *most_urgent = way.max(*most_urgent);
     }
-    core.entrance.door.close(&*core.reactor.network);
+    core.entrance.listeners.close(&*core.reactor.network);
     // Clients of a suspended pooler could not end their work.
     crate::state::suspension::end(&core.shared);
     suspend::end_suspension(core);
@@ -79,7 +79,7 @@ pub fn begin_to_end(core: &mut Core, way: Ending) {
 
 /// Whether a client that came before another process took the sockets over has still to log in.
 fn awaits_logins(core: &Core) -> bool {
-    core.shared.succession.is_handed_over() && core.shared.counts.strangers.load(Ordering::Relaxed) > 0
+    core.shared.takeover.is_handed_over() && core.shared.counts.unauthenticated.load(Ordering::Relaxed) > 0
 }
 
 /// Whether the worker has no client left to serve.
@@ -88,10 +88,10 @@ pub fn is_over(core: &Core) -> bool {
     let late = core.config.settings.shutdown_timeout.limit();
     // A client of the console, or one that has not logged in, is not waited for.
     let is_waited_for =
-        |client: &Client| client.identity.seat.is_waited_for() || matches!(client.state(), client::State::Closing);
+        |client: &Client| client.identity.permit.is_waited_for() || matches!(client.state(), client::State::Closing);
     // The process that takes clients over has those of an answer only when it has the whole answer.
-    let heir = core.shared.succession.heir().and_then(|heir| core.clients.get(heir));
-    let is_handing = heir.is_some_and(|heir| heir.is_on_console() && heir.io.pending() > 0);
+    let successor = core.shared.takeover.successor().and_then(|successor| core.clients.get(successor));
+    let is_handing = successor.is_some_and(|successor| successor.is_on_console() && successor.io.pending() > 0);
     // The console asks all workers, so none goes before the last client of all has.
     let done = !is_handing
         && !core.clients.values().any(is_waited_for)

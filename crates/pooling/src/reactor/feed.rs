@@ -6,7 +6,7 @@ use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{Step, Turn};
 
 use crate::admin::session;
-use crate::backend::{answer, hub};
+use crate::backend::{answer, subscriber};
 use crate::frontend::{challenge, startup};
 use crate::pools::{connect, relay, retry};
 use crate::reactor::forward;
@@ -29,7 +29,7 @@ fn server_input(core: &mut Core, key: ServerKey, input: &[u8]) -> usize {
             ServerState::Connecting | ServerState::Cancelling => Step::Took(left.len()),
             ServerState::Login(_) => connect::login_input(core, key, left),
             ServerState::Relay => relay::relay_to_client(core, key, left),
-            ServerState::Hub => hub::hub_input(core, key, left),
+            ServerState::Subscriber => subscriber::subscriber_input(core, key, left),
             ServerState::Preparing(_)
             | ServerState::Idle
             | ServerState::Active(_)

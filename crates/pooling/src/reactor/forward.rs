@@ -11,7 +11,7 @@ use wire::frame::HEADER;
 use wire::frontend::{self, tag};
 use wire::{Header, header};
 
-use crate::backend::hub;
+use crate::backend::subscriber;
 use crate::error::Error;
 use crate::frontend::messages::{self, pass_on};
 use crate::frontend::{copies, deallocate, order, shapes, shards};
@@ -20,7 +20,7 @@ use crate::pools::{checkout, free, leave};
 use crate::router::route;
 use crate::state::client::Client;
 use crate::state::server::Server;
-use crate::state::traveller::Bound;
+use crate::state::transfer::Bound;
 use crate::state::{Core, served, sockets};
 
 /// The size up to which a Query is looked at before it is passed on; of a longer one only the beginning is.
@@ -113,11 +113,11 @@ fn to_server(core: &mut Core, key: ClientKey, head: Header, left: &[u8]) -> Resu
     if !is_there(head, left)? {
         return Ok(Step::More);
     }
-    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && hub::awaits_hub(core, key, head, left) {
+    if matches!(head.tag, tag::QUERY | tag::EXECUTE) && subscriber::awaits_subscriber(core, key, head, left) {
         return Ok(Step::Stop);
     }
     if !checkout::acquire(core, key, false) {
-        hub::waits(core, key);
+        subscriber::waits(core, key);
         return Ok(Step::Stop);
     }
     let Some(mut pair) = core.pair(key) else { return Ok(Step::Took(head.total())) };

@@ -7,8 +7,8 @@ use crate::pools::{configure, grow, leave, limits, moves, upkeep};
 use crate::reactor::{after, ending};
 use crate::shared::Message;
 use crate::state::Core;
-use crate::succession::adopt;
 use crate::sync::lock;
+use crate::takeover::adopt;
 
 /// Works on the messages of other threads to this worker.
 pub fn read_messages(core: &mut Core) {
@@ -17,7 +17,7 @@ pub fn read_messages(core: &mut Core) {
     for message in messages {
         match message {
             Message::Arrived(arrival) => accept::take_in(core, *arrival),
-            Message::Returned(traveller) => drop(moves::settle_in(core, *traveller)),
+            Message::Returned(transfer) => drop(moves::settle_in(core, *transfer)),
             Message::Adopted(adopted) => adopt::receive(core, *adopted),
             Message::Bequeathed(counts) => upkeep::inherit(core, *counts),
             Message::Derived(key, secret) => challenge::derived(core, key, &secret),

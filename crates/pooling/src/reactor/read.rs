@@ -5,7 +5,7 @@ use std::io;
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::turn::{HIGH_WATER, Turn};
 
-use crate::backend::{gone, hub_asks};
+use crate::backend::{gone, subscriber_asks};
 use crate::frontend::enter;
 use crate::io::{Event, Got};
 use crate::pools::{connect, depart, leave};
@@ -92,7 +92,7 @@ fn read_client(core: &mut Core, key: ClientKey, scratch: &mut [u8]) {
 fn may_go_on(client: &Client, server: Option<&Server>) -> bool {
     let waits = client.checkout.waits().is_some()
         || client.checkout.behind_own
-        || client.ears.as_ref().is_some_and(|ears| ears.awaits())
+        || client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.awaits())
         || client.input.console_waits.is_some()
         || client.io.pending() > HIGH_WATER;
     // Messages that come before the login has ended stay in the socket.
@@ -113,7 +113,7 @@ pub fn server_turn(core: &mut Core, key: ServerKey) {
     core.reactor.scratch = scratch;
     if let Some(client) = client {
         sockets::flush_client(core, client);
-        hub_asks::tell_news(core, client);
+        subscriber_asks::tell_news(core, client);
     }
     // Units for a pipelined connection are gathered until the turn ends: clients that are still to be read add more.
     if core.servers.get(key).and_then(|server| server.pipeline()).is_none_or(|pipeline| !pipeline.unflushed) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::model::fingerprint::Why;
+use crate::model::fingerprint::NotPipelined;
 use crate::model::keys::{ClientKey, ServerKey};
 use crate::model::totals::Totals;
 use wire::backend::Status;
@@ -11,11 +11,11 @@ use wire::sqlstate;
 
 use crate::admin::show::a_second;
 use crate::admin::{obey, suspend};
-use crate::backend::{cancel, down, gone, hub};
+use crate::assignment::CONSOLE;
+use crate::backend::{cancel, down, gone, subscriber};
 use crate::config::{Config, Limits};
 use crate::error::{Cause, Error};
 use crate::frontend::{accept, looked_up, shards};
-use crate::homes::CONSOLE;
 use crate::pools::{addresses, checks, close, depart, grow, leave, limits, relay, reroute, upkeep, waiting, welcome};
 use crate::reactor::ending;
 use crate::router::fingerprints;
@@ -23,7 +23,7 @@ use crate::state::client::{Client, State as ClientState};
 use crate::state::pool::Pool;
 use crate::state::server::State;
 use crate::state::{Core, sockets};
-use crate::succession;
+use crate::takeover;
 
 /// The time for which a closed client may take its last output.
 const LINGER: Duration = Duration::from_secs(2);
@@ -54,14 +54,14 @@ fn tick_traffic(core: &mut Core) {
     tick_servers(core);
     tick_pools(core);
     relay::tick_relays(core);
-    if core.shared.succession.is_handed_over() {
-        depart::mark_heirs(core);
+    if core.shared.takeover.is_handed_over() {
+        depart::mark_leaving(core);
         if core.id == CONSOLE {
-            succession::take_back(core);
+            takeover::take_back(core);
         }
     }
-    if !core.pipelines.hubs.is_empty() {
-        hub::tick_hubs(core);
+    if !core.pipelines.subscribers.is_empty() {
+        subscriber::tick_subscribers(core);
     }
     reroute::tick_clusters(core);
     shards::look_for_map(core);
@@ -151,7 +151,7 @@ fn of_ready(core: &Core, config: &Config, client: &Client, limits: Limits) -> Op
     }
     let Some(server) = client.checkout.server().and_then(|server| core.servers.get(server)) else {
         // A client that listens waits for notifications.
-        let idle = client.ears.is_none() && past(since, limits.idle);
+        let idle = client.subscriptions.is_none() && past(since, limits.idle);
         return idle.then_some(Due::Close(Error::IdleTimeout, None));
     };
     let asks = !server.exchange.requests.is_empty();
@@ -348,7 +348,7 @@ fn end_period(core: &mut Core) {
     if core.config.settings.log_stats && (core.id.0 == 0 || !core.pools.is_empty()) {
         let [_, transactions, queries, received, sent, transaction, query, wait, ..] =
             a_second(&sum, core.config.settings.stats_period.0);
-        let reasons = Why::NAMES.iter().zip(sum.pipelining.unpipelined).filter(|(_, count)| *count > 0);
+        let reasons = NotPipelined::NAMES.iter().zip(sum.pipelining.unpipelined).filter(|(_, count)| *count > 0);
         let reasons: Vec<String> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
         crate::info!(
             "stats: worker {}: {} clients, {transactions} xacts/s, {queries} queries/s, in {received} B/s, out \

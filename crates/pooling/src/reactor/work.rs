@@ -23,7 +23,7 @@ use crate::pools::{pipelines, reroute};
 use crate::reactor::read::{self, READ};
 use crate::reactor::{after, mail, stall, tick};
 use crate::shared::Shared;
-use crate::state::door::{DOOR, Door, Strangers};
+use crate::state::listeners::{LISTENERS, Listeners, Unauthenticated};
 use crate::state::{Core, Entrance, Lifecycle, Parameters, Pipelines, Reactor, Router, Schedule};
 
 /// The time between two checks of time limits.
@@ -69,12 +69,12 @@ impl Core {
             router: Router::default(),
             pipelines: Pipelines::default(),
             lifecycle: Lifecycle::default(),
-            entrance: Entrance { door: Door::new(listeners), strangers: Strangers::default() },
+            entrance: Entrance { listeners: Listeners::new(listeners), unauthenticated: Unauthenticated::default() },
             reactor: Reactor { network, busy_poll: BusyPoll::new(now), scratch: vec![0; READ], cores },
             config,
             shared,
         };
-        core.entrance.door.watch(&*core.reactor.network, DOOR)?;
+        core.entrance.listeners.watch(&*core.reactor.network, LISTENERS)?;
         Ok(core)
     }
 }
@@ -83,7 +83,7 @@ impl Core {
 pub fn has_work(core: &Core) -> bool {
     !core.schedule.turns.is_empty()
         || !core.schedule.unflushed.is_empty()
-        || core.lets_in() && core.entrance.door.has_rung()
+        || core.lets_in() && core.entrance.listeners.is_due()
 }
 
 /// The time at which there is work next, if no event comes before.
@@ -112,7 +112,7 @@ pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) 
         match kind {
             0 => read::client_event(core, ClientKey(slot), event),
             1 => read::server_event(core, ServerKey(slot), event),
-            2 => core.entrance.door.rings(),
+            2 => core.entrance.listeners.wake(),
             _ => mail::read_messages(core),
         }
     }
@@ -125,7 +125,7 @@ pub fn work(core: &mut Core, events: impl Iterator<Item = Event>, now: Instant) 
             Turn::Server(key) => read::server_turn(core, key),
         }
     }
-    if core.lets_in() && core.entrance.door.has_rung() {
+    if core.lets_in() && core.entrance.listeners.is_due() {
         accept::accept(core);
     }
     after::run_after(core);

@@ -18,7 +18,7 @@ use crate::state::server::Server;
 
 /// The properties of a unit that decide on its server.
 #[derive(Default)]
-pub struct Sort {
+pub struct UnitClass {
     /// Whether no statement in the unit needs the primary.
     pub read: bool,
     /// Whether the unit, though perhaps no write, fails on a replica or would have to keep its client there.
@@ -29,7 +29,7 @@ pub struct Sort {
     pub route: Option<Route>,
 }
 
-impl Sort {
+impl UnitClass {
     /// The properties of a unit of these statements, in a session whose transactions are serializable unless they say
     /// otherwise.
     pub fn of(fingerprints: &[Rc<Fingerprint>], serializable: bool) -> Self {
@@ -151,13 +151,19 @@ pub fn route(core: &mut Core, key: ClientKey, want: Want, stamp: u64) -> bool {
 }
 
 /// The server that a unit wants: by its comment first, then by its client's settings, then by its statements.
-pub fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: Option<bool>, session: bool) -> Want {
+pub fn want(
+    routing: &Routing,
+    class: &UnitClass,
+    role: Option<Role>,
+    primary_reads: Option<bool>,
+    session: bool,
+) -> Want {
     let reads = match primary_reads {
         Some(true) => Want::Any,
         Some(false) => Want::Replica,
         None => routing.primary_reads.want(),
     };
-    let by_route = sort.route.and_then(|route| match route {
+    let by_route = class.route.and_then(|route| match route {
         Route::Primary => Some(Want::Write),
         Route::Replica => Some(Want::Replica),
         Route::Any => Some(Want::Any),
@@ -170,7 +176,7 @@ pub fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: O
         _ => None,
     };
     let splits = (routing.splitting || role == Some(Role::Auto)) && !session;
-    let want = by_route.or(by_role).unwrap_or_else(|| match (splits, sort.read) {
+    let want = by_route.or(by_role).unwrap_or_else(|| match (splits, class.read) {
         (true, true) => reads,
         (true, false) => Want::Write,
         // A session stays on its server whatever comes.
@@ -178,7 +184,7 @@ pub fn want(routing: &Routing, sort: &Sort, role: Option<Role>, primary_reads: O
         (false, _) => routing.want(None),
     });
     // A unit that may go to any server must be able to go on there.
-    if sort.binds && want == Want::Any { Want::Write } else { want }
+    if class.binds && want == Want::Any { Want::Write } else { want }
 }
 
 /// Whether a server serves this want.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::model::fingerprint::{Fingerprint, Why};
+use crate::model::fingerprint::{Fingerprint, NotPipelined};
 use crate::model::keys::{PoolKey, ServerKey};
 use crate::model::lexing::Lexing;
 use crate::model::mark::Mark;
@@ -16,7 +16,7 @@ use classify::{Kind, Verdict};
 use wire::backend::Status;
 use wire::frontend::Parse;
 
-use crate::catalog::{Definition, Knowledge, Place, Way};
+use crate::catalog::{Definition, Destination, Knowledge, Place};
 use crate::state::client::Client;
 use crate::state::fingerprints::Fingerprints;
 use crate::state::pool::Pool;
@@ -54,7 +54,7 @@ pub fn note_way(core: &mut Core, key: ServerKey) {
     let Some(entry) = core.config.database(&pool.name.database) else { return };
     let account = lock(&core.shared.learnt).account(&core.config, &pool.name.database, entry, &pool.name.user);
     let (host, port, address) = (server.at.host.clone(), server.at.port, server.at.address.clone());
-    let way = Way { host, port, address, account, database: (*pool.name.database).into() };
+    let way = Destination { host, port, address, account, database: (*pool.name.database).into() };
     let (pool, now) = (server.pool, core.now);
     let known = fingerprints_of(&mut core.context(), pool).map(|fingerprints| fingerprints.knowledge().clone());
     let Some(knowledge) = known else { return };
@@ -140,7 +140,7 @@ pub fn fingerprint(
     (client, server): (&Client, Option<&Server>),
     pool: PoolKey,
     sql: &[u8],
-) -> Result<Rc<Fingerprint>, Why> {
+) -> Result<Rc<Fingerprint>, NotPipelined> {
     let lexing = lexing(context.parameters, client, server, sql);
     fingerprint_read(context, pool, sql, lexing)
 }
@@ -151,7 +151,7 @@ pub fn fingerprint_of_parse(
     (client, server): (&Client, Option<&Server>),
     pool: PoolKey,
     parse: &Parse<'_>,
-) -> Result<Rc<Fingerprint>, Why> {
+) -> Result<Rc<Fingerprint>, NotPipelined> {
     let lexing = lexing(context.parameters, client, server, parse.query);
     fingerprint_typed(context, pool, parse.query, lexing, has_users_types(parse.definition))
 }
@@ -162,7 +162,7 @@ pub fn fingerprint_read(
     pool: PoolKey,
     sql: &[u8],
     lexing: Lexing,
-) -> Result<Rc<Fingerprint>, Why> {
+) -> Result<Rc<Fingerprint>, NotPipelined> {
     fingerprint_typed(context, pool, sql, lexing, false)
 }
 
@@ -172,9 +172,9 @@ fn fingerprint_typed(
     sql: &[u8],
     lexing: Lexing,
     typed: bool,
-) -> Result<Rc<Fingerprint>, Why> {
+) -> Result<Rc<Fingerprint>, NotPipelined> {
     let now = context.now;
-    let fingerprints = fingerprints_of(context, pool).ok_or(Why::Catalog)?;
+    let fingerprints = fingerprints_of(context, pool).ok_or(NotPipelined::Catalog)?;
     fingerprints.refresh(now);
     Ok(fingerprints.fingerprint(sql, lexing, typed))
 }
@@ -205,8 +205,8 @@ pub fn fingerprint_of_prepared(
     client: &Client,
     pool: PoolKey,
     name: &[u8],
-) -> Result<Rc<Fingerprint>, Why> {
-    let statement = client.prepared.held(name).ok_or(Why::Protocol)?.statement().clone();
+) -> Result<Rc<Fingerprint>, NotPipelined> {
+    let statement = client.prepared.held(name).ok_or(NotPipelined::Protocol)?.statement().clone();
     fingerprint_of_statement(context, pool, &statement)
 }
 
@@ -215,9 +215,9 @@ pub fn fingerprint_of_statement(
     context: &mut Context<'_>,
     pool: PoolKey,
     statement: &Statement,
-) -> Result<Rc<Fingerprint>, Why> {
+) -> Result<Rc<Fingerprint>, NotPipelined> {
     let now = context.now;
-    let fingerprints = fingerprints_of(context, pool).ok_or(Why::Catalog)?;
+    let fingerprints = fingerprints_of(context, pool).ok_or(NotPipelined::Catalog)?;
     fingerprints.refresh(now);
     let generation = fingerprints.generation();
     if let Some(fingerprint) = &*statement.fingerprint.borrow()

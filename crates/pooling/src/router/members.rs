@@ -7,7 +7,7 @@ use crate::model::slots::Slots;
 use balancer::ServerId;
 
 use crate::common::PoolName;
-use crate::monitor::{ClusterView, Met};
+use crate::monitor::{ClusterView, Incident};
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::state::{Core, Router, size};
@@ -78,7 +78,7 @@ pub fn is_primary(core: &Core, member: PoolKey) -> bool {
 }
 
 /// Reports to the monitor what was met on the server of a pool.
-pub fn met(core: &Core, pool: PoolKey, met: Met) {
+pub fn met(core: &Core, pool: PoolKey, met: Incident) {
     if let Some((id, view)) = place_of(&core.pools, &core.router, pool) {
         core.shared.met(view.name(), id, met, core.now);
     }

@@ -16,7 +16,7 @@ use wire::backend::{self, ColumnType};
 use wire::frontend::tag;
 
 use crate::config::{DefaultRole, PoolMode, Routing, Value};
-use crate::router::choose::{self, Sort, serves, want};
+use crate::router::choose::{self, UnitClass, serves, want};
 use crate::router::members;
 use crate::router::unit::{self, Front};
 use crate::state::Core;
@@ -50,7 +50,7 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
     let begun = core.clients.get(key)?.route.begun.as_ref().and_then(|begun| begun.modes.isolation);
     let serializable =
         begun.map_or_else(|| is_serializable(core, key, home), |isolation| isolation == Isolation::Serializable);
-    let sort = match &front.unit {
+    let class = match &front.unit {
         Some(unit) => {
             let runs = front.runs.as_deref().unwrap_or_default();
             if let [fingerprint] = runs
@@ -63,34 +63,34 @@ fn find_by(core: &mut Core, key: ClientKey, (tag, input): (u8, &[u8]), front: &F
                 answer_ourselves(core, key, command, routing, cluster);
                 return Some(Step::Took(unit.bytes.len()));
             }
-            Sort::of(runs, serializable)
+            UnitClass::of(runs, serializable)
         }
         // Later messages of the unit may write: the first one gives only the request of its comment.
         None => {
             let first = extent::first(input).filter(|_| matches!(tag, tag::QUERY | tag::PARSE | tag::BIND));
             let judged = first.and_then(|message| unit::runs(core, key, home, &message).ok()).unwrap_or_default();
-            Sort { read: false, writes: true, ..Sort::of(&judged, serializable) }
+            UnitClass { read: false, writes: true, ..UnitClass::of(&judged, serializable) }
         }
     };
     let client = core.clients.get(key)?;
     // What follows in a transaction may write, or has to see what it sees.
     let writes = |begun: &Begun| begun.modes.read_only != Some(true);
-    let sort = Sort { read: sort.read && !client.route.begun.as_ref().is_some_and(writes), ..sort };
-    let want = want(&routing, &sort, client.route.role, client.route.primary_reads, session);
+    let class = UnitClass { read: class.read && !client.route.begun.as_ref().is_some_and(writes), ..class };
+    let want = want(&routing, &class, client.route.role, client.route.primary_reads, session);
     let view = core.router.clusters.get(cluster)?;
     // A client that names the server for its reads has chosen what to see.
-    let named = matches!(sort.route, Some(Route::Primary | Route::Replica | Route::Any))
+    let named = matches!(class.route, Some(Route::Primary | Route::Replica | Route::Any))
         || matches!(client.route.role, Some(Role::Primary | Role::Replica | Role::Any));
     let splits = routing.splitting || client.route.role == Some(Role::Auto);
-    let is_read = splits && sort.read && !session && !named && want != Want::Write;
-    let stamp = if is_read { client.route.owed.stamp(sort.route, view) } else { 0 };
+    let is_read = splits && class.read && !session && !named && want != Want::Write;
+    let stamp = if is_read { client.route.owed.stamp(class.route, view) } else { 0 };
     if client.checkout.pipelined().is_some() {
         let here = client.route.pool.and_then(|pool| core.pools.get(pool)).and_then(|pool| pool.cluster_of.home);
         let shown = |id| stamp == 0 || view.view().primary() == Some(id) || view.freshness().covers(id, stamp);
         let serves = here.is_some_and(|(_, id)| serves(view, id, want) && shown(id));
         return if serves { None } else { core.clients.get_mut(key)?.checkout.wait_for_own() };
     }
-    core.clients.get_mut(key)?.route.owed.writes = sort.writes;
+    core.clients.get_mut(key)?.route.owed.writes = class.writes;
     if choose::route(core, key, want, stamp) { None } else { Some(Step::Stop) }
 }
 

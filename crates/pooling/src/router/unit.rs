@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Instant;
 
 use crate::model::extent::{Said, Unit, Unread, extent, judged};
-use crate::model::fingerprint::{Fingerprint, Statements, Why};
+use crate::model::fingerprint::{Fingerprint, NotPipelined, Statements};
 use crate::model::keys::{ClientKey, PoolKey};
 
 use crate::router::fingerprints;
@@ -13,14 +13,14 @@ use crate::state::pool::Pool;
 use crate::state::{Core, served};
 
 /// The ways in which a unit may be sent.
-pub enum Way {
+pub enum Dispatch {
     /// The unit may be sent between units of other clients.
     Shared(Option<Rc<Fingerprint>>),
     /// The unit needs a connection to itself, but may be retried: a read; or, when true, a write, if the server has
     /// refused it for being a replica.
     Alone(Option<Rc<Fingerprint>>, bool),
     /// The connection is checked out to the client.
-    Unpipelined(Why),
+    Unpipelined(NotPipelined),
 }
 
 /// The unit at the front of a client's input, which is cut and judged once.
@@ -30,7 +30,7 @@ pub struct Front<'a> {
     /// Whether it may go down a pipelined connection, as far as its messages show.
     pub may_share: bool,
     /// The statements that it prepares and runs.
-    pub runs: Result<Statements, Why>,
+    pub runs: Result<Statements, NotPipelined>,
 }
 
 impl<'a> Front<'a> {
@@ -45,7 +45,7 @@ impl<'a> Front<'a> {
         };
         match unit {
             Ok(unit) => Some(Self { runs: runs(core, key, pool, &unit), unit: Some(unit), may_share }),
-            Err(Unread::Never) => Some(Self { unit: None, may_share, runs: Err(Why::Protocol) }),
+            Err(Unread::Never) => Some(Self { unit: None, may_share, runs: Err(NotPipelined::Protocol) }),
             Err(Unread::More) => None,
         }
     }
@@ -53,12 +53,18 @@ impl<'a> Front<'a> {
 
 /// The way in which a unit of these statements may be sent to the server of a pool; `doubtful` while their class may have
 /// changed.
-pub fn way(client: &Client, pool: &mut Pool, runs: Result<Statements, Why>, doubtful: bool, now: Instant) -> Way {
+pub fn way(
+    client: &Client,
+    pool: &mut Pool,
+    runs: Result<Statements, NotPipelined>,
+    doubtful: bool,
+    now: Instant,
+) -> Dispatch {
     let fingerprints = match runs {
         Ok(fingerprints) => fingerprints,
-        Err(why) => return Way::Unpipelined(why),
+        Err(why) => return Dispatch::Unpipelined(why),
     };
-    let mut alone = (client.checkout.attempts > 0).then_some(Why::Failed);
+    let mut alone = (client.checkout.attempts > 0).then_some(NotPipelined::Failed);
     let in_cluster = pool.cluster_of.home.is_some();
     let mut writes = false;
     for fingerprint in &fingerprints {
@@ -70,34 +76,34 @@ pub fn way(client: &Client, pool: &mut Pool, runs: Result<Statements, Why>, doub
                 alone = Some(why);
                 writes = true;
             }
-            Err(why) => return Way::Unpipelined(why),
+            Err(why) => return Dispatch::Unpipelined(why),
         }
     }
     // The unit is neither shared nor retried then, unless it proves to be a write.
     if doubtful {
         if !in_cluster {
-            return Way::Unpipelined(Why::Catalog);
+            return Dispatch::Unpipelined(NotPipelined::Catalog);
         }
-        alone = Some(Why::Catalog);
+        alone = Some(NotPipelined::Catalog);
         writes = true;
     }
     // The state to undo on the connection afterwards is that of the statement that may leave most.
     let opaque = fingerprints.iter().position(|fingerprint| fingerprint.verdict.opaque);
     let fingerprint = fingerprints.into_iter().nth(opaque.unwrap_or(0));
     match alone {
-        None => Way::Shared(fingerprint),
+        None => Dispatch::Shared(fingerprint),
         Some(why) => {
             pool.count_unpipelined(why);
-            Way::Alone(fingerprint, writes)
+            Dispatch::Alone(fingerprint, writes)
         }
     }
 }
 
 /// The fingerprints of the statements that a unit prepares and runs.
-pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Statements, Why> {
+pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> Result<Statements, NotPipelined> {
     let (clients, servers, mut context) = core.split();
     let context = &mut context;
-    let Some((client, server)) = served(clients, servers, key) else { return Err(Why::Protocol) };
+    let Some((client, server)) = served(clients, servers, key) else { return Err(NotPipelined::Protocol) };
     let (client, server) = (&*client, server.as_deref());
     let mut fingerprints = Statements::new();
     let mut prepared: Vec<(&[u8], Rc<Fingerprint>)> = Vec::new();
@@ -120,7 +126,7 @@ pub fn runs(core: &mut Core, key: ClientKey, pool: PoolKey, unit: &Unit<'_>) -> 
                 }
             }
             // A portal that was not bound here does not exist: the error is the server's to make.
-            Said::Execute if !bound => return Err(Why::Protocol),
+            Said::Execute if !bound => return Err(NotPipelined::Protocol),
             _ => (),
         }
     }

@@ -7,10 +7,10 @@ use crate::model::statement::Carried;
 use crate::model::vars::Tracked;
 use classify::{Consistency, Role};
 
-use crate::homes::Place;
+use crate::assignment::Place;
+use crate::client_permit::ClientPermit;
 use crate::io::Io;
-use crate::seat::Seat;
-use crate::state::traveller::Traveller;
+use crate::state::transfer::Transfer;
 
 /// A row of the answer: the first column says which kind of row it is.
 pub type Row = Vec<Vec<u8>>;
@@ -213,40 +213,40 @@ impl Described {
     }
 
     /// The description of a client that goes.
-    pub fn of(traveller: &Traveller, tracked: &Tracked, learnt: (Option<Arc<str>>, Option<[u8; 32]>)) -> Self {
+    pub fn of(transfer: &Transfer, tracked: &Tracked, learnt: (Option<Arc<str>>, Option<[u8; 32]>)) -> Self {
         let named = |values: &[Option<Box<str>>]| {
             let all = tracked.names().zip(values);
             all.filter_map(|(name, value)| Some((name.to_owned(), value.as_deref()?.to_owned()))).collect()
         };
-        let (now, startup) = (&traveller.session.settings, &traveller.session.startup);
-        let statements = traveller.prepared.statements.iter();
+        let (now, startup) = (&transfer.session.settings, &transfer.session.startup);
+        let statements = transfer.prepared.statements.iter();
         let of = |carried: &Carried| Definition {
             lexing: carried.lexing().word().into(),
             text: carried.definition().to_vec(),
             shape: carried.shape(),
         };
         Self {
-            is_tcp: !traveller.io.socket.is_local(),
-            user: traveller.identity.user.clone(),
-            database: traveller.identity.database.clone(),
-            served_as: traveller.identity.served_as.clone(),
-            cancel_pid: traveller.identity.cancel_key.pid,
-            cancel_secret: traveller.identity.cancel_key.secret.clone(),
-            minor: traveller.identity.minor,
-            age: traveller.identity.since.elapsed().as_secs(),
-            admin: traveller.identity.admin,
+            is_tcp: !transfer.io.socket.is_local(),
+            user: transfer.identity.user.clone(),
+            database: transfer.identity.database.clone(),
+            served_as: transfer.identity.served_as.clone(),
+            cancel_pid: transfer.identity.cancel_key.pid,
+            cancel_secret: transfer.identity.cancel_key.secret.clone(),
+            minor: transfer.identity.minor,
+            age: transfer.identity.since.elapsed().as_secs(),
+            admin: transfer.identity.admin,
             choices: Choices {
-                role: word_of(&ROLES, traveller.session.role),
-                primary_reads: traveller.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
-                read_your_writes: word_of(&CONSISTENCIES, traveller.session.owed.chosen),
-                shard: traveller.session.shard.map_or_else(String::new, |shard| shard.to_string()),
+                role: word_of(&ROLES, transfer.session.role),
+                primary_reads: transfer.session.primary_reads.map_or_else(String::new, |reads| reads.to_string()),
+                read_your_writes: word_of(&CONSISTENCIES, transfer.session.owed.chosen),
+                shard: transfer.session.shard.map_or_else(String::new, |shard| shard.to_string()),
             },
             values: [named(&now.0), named(&startup.0)],
             sets: [now.1.clone(), startup.1.clone()],
             prepared: Prepared {
                 statements: statements.map(|(name, carried)| (name.to_vec(), of(carried))).collect(),
-                unnamed: traveller.prepared.unnamed.as_ref().map(of),
-                renamed: traveller.prepared.renamed,
+                unnamed: transfer.prepared.unnamed.as_ref().map(of),
+                renamed: transfer.prepared.renamed,
             },
             learnt: (learnt.0.map(|stored| stored.to_string()), learnt.1),
         }
@@ -258,8 +258,8 @@ impl Described {
 pub struct Adopted {
     /// The socket.
     pub io: Io,
-    /// The seat by which the client is counted.
-    pub seat: Seat,
+    /// The permit by which the client is counted.
+    pub permit: ClientPermit,
     /// Its place among the clients of its database.
     pub place: Place,
     /// The description by the process before.

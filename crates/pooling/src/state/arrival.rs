@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
+use crate::client_permit::ClientPermit;
 use crate::io::Io;
-use crate::seat::Seat;
 use crate::state::login::Proven;
 
 /// A connection on its way to a worker.
@@ -11,8 +11,8 @@ use crate::state::login::Proven;
 pub struct Arrival {
     /// The socket, and the bytes that were read from it and not yet worked on.
     pub io: Io,
-    /// The seat by which the client is counted.
-    pub seat: Seat,
+    /// The permit by which the client is counted.
+    pub permit: ClientPermit,
     /// The connection's id on the console and in the log.
     pub id: u64,
     /// The time at which the connection was accepted.

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use classify::verdict::Modes;
 
-use crate::model::channels::Ears;
+use crate::model::channels::Subscriptions;
 use crate::model::checkout::Checkout;
 use crate::model::client::{Discard, Input, Prepared, Session};
 use crate::model::keys::PoolKey;
@@ -17,13 +17,13 @@ use classify::Role;
 use wire::backend::Status;
 use wire::startup::CancelKey;
 
+use crate::assignment::Place;
+use crate::client_permit::ClientPermit;
 use crate::error::Error;
-use crate::homes::Place;
 use crate::io::{Io, Peer};
 use crate::monitor::owed::Owed;
-use crate::seat::Seat;
 use crate::state::login::{Login, Phase, Proven};
-use crate::state::traveller::{Bound, Deeds};
+use crate::state::transfer::{Activity, Bound};
 
 /// The state of a client.
 pub enum State {
@@ -81,8 +81,8 @@ pub struct Identity {
     pub since: Instant,
     /// Whether the client may change things on the console.
     pub admin: bool,
-    /// The seat by which the client is counted.
-    pub seat: Seat,
+    /// The permit by which the client is counted.
+    pub permit: ClientPermit,
     /// Its place among the clients of its database.
     pub place: Option<Place>,
 }
@@ -108,7 +108,7 @@ pub struct Route {
     pub owed: Owed,
     /// For a database with shards: the pool of the shard that its unit goes to; none if that is the hub.
     pub shard: Option<PoolKey>,
-    /// For a database whose shards are chosen by hand: the number of the one that its session has chosen.
+    /// For a database with hubless shards: the number of the one that its session has chosen.
     pub chosen: Option<usize>,
     /// The version of the map by which its unit goes there.
     pub mapped: u64,
@@ -194,19 +194,19 @@ pub struct Client {
     pub prepared: Prepared,
     /// The times at which the client's unit and transaction began.
     pub times: Times,
-    /// The channels to which the client listens by the hub of its pool, if it does.
-    pub ears: Option<Box<Ears>>,
+    /// The channels to which the client listens by the subscriber of its pool, if it does.
+    pub subscriptions: Option<Box<Subscriptions>>,
     /// Its state as a replication connection, if the client is one.
     pub relay: Option<Box<Relay>>,
     /// The destination of the client, for which it leaves when nothing of it is under way.
     pub moves_to: Option<Bound>,
     /// The counts of its work.
-    pub deeds: Deeds,
+    pub activity: Activity,
 }
 
 impl Client {
     /// A client that has just connected.
-    pub fn new(io: Io, seat: Seat, since: Instant, id: u64) -> Self {
+    pub fn new(io: Io, permit: ClientPermit, since: Instant, id: u64) -> Self {
         let identity = Identity {
             peer: io.socket.peer(),
             user: "".into(),
@@ -215,7 +215,7 @@ impl Client {
             cancel_key: CancelKey { pid: 0, secret: Vec::new() },
             since,
             admin: false,
-            seat,
+            permit,
             place: None,
         };
         Self {
@@ -229,10 +229,10 @@ impl Client {
             session: Session::default(),
             prepared: Prepared::default(),
             times: Times { request_since: since, transaction_since: None },
-            ears: None,
+            subscriptions: None,
             relay: None,
             moves_to: None,
-            deeds: Deeds::default(),
+            activity: Activity::default(),
         }
     }
 
@@ -320,8 +320,8 @@ impl Client {
 
     /// Sends the client the notifications that were kept for it and are certain.
     pub fn take_news(&mut self) {
-        if let Some(ears) = &mut self.ears {
-            ears.tell(self.io.out());
+        if let Some(subscriptions) = &mut self.subscriptions {
+            subscriptions.tell(self.io.out());
         }
     }
 
@@ -336,7 +336,7 @@ impl Client {
     }
 
     /// Whether nothing of the client's is under way, and it may leave this process.
-    pub fn may_travel(&self) -> bool {
+    pub fn may_leave_process(&self) -> bool {
         self.may_change_pool()
             && self.io.rest.is_empty()
             && self.io.pending() == 0
@@ -362,7 +362,7 @@ impl Client {
             && self.session.unfollowed == Unfollowed::Nothing
             && !self.session.pins.any()
             && self.input.words.is_none()
-            && self.ears.is_none()
+            && self.subscriptions.is_none()
             && self.relay.is_none()
             && self.route.begun.is_none()
             && self.session.pending.is_empty()

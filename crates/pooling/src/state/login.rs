@@ -7,9 +7,9 @@ use crate::model::vars::USUAL;
 use wire::startup::Startup;
 use wire::{backend, scram};
 
+use crate::assignment::Place;
 use crate::config::{self, AuthType, Config, Settings};
 use crate::error::Error;
-use crate::homes::Place;
 use crate::password::Stored;
 
 /// A client that has proven its identity and has no place at its database yet.

@@ -9,8 +9,8 @@ pub mod arrival;
 pub mod cancel;
 pub mod client;
 pub mod cluster;
-pub mod door;
 pub mod fingerprints;
+pub mod listeners;
 pub mod login;
 pub mod pool;
 pub mod server;
@@ -18,7 +18,7 @@ pub mod size;
 pub mod sockets;
 pub mod suspension;
 pub mod tell;
-pub mod traveller;
+pub mod transfer;
 pub mod turns;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,9 +30,9 @@ use rustc_hash::FxHashSet;
 
 use crate::model::busy_poll::BusyPoll;
 use crate::model::cancel::Repeat;
-use crate::model::hub::Hubs;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey, WorkerId};
 use crate::model::slots::Slots;
+use crate::model::subscriber::Subscribers;
 use crate::model::turn::{After, Turn};
 use crate::model::vars::Tracked;
 
@@ -45,8 +45,8 @@ use crate::metrics::shapes::Shapes;
 use crate::monitor::ClusterView;
 use crate::shared::Shared;
 use crate::state::client::Client;
-use crate::state::door::{Door, Strangers};
 use crate::state::fingerprints::Fingerprints;
+use crate::state::listeners::{Listeners, Unauthenticated};
 use crate::state::pool::Pool;
 use crate::state::server::Server;
 use crate::state::suspension::Suspension;
@@ -101,8 +101,8 @@ pub struct Router {
 /// The server connections that several clients use at once.
 #[derive(Debug, Default)]
 pub struct Pipelines {
-    /// The hubs, each of which listens for all clients of a pool.
-    pub hubs: Hubs,
+    /// The subscribers, each of which listens for all clients of a pool.
+    pub subscribers: Subscribers,
     /// Server connections that are pipelined connections.
     pub active: Vec<ServerKey>,
 }
@@ -129,9 +129,9 @@ pub struct Lifecycle {
 /// The way of new clients into the pooler.
 pub struct Entrance {
     /// The listening sockets.
-    pub door: Door,
+    pub listeners: Listeners,
     /// The connections that have not logged in, in order of arrival.
-    pub strangers: Strangers,
+    pub unauthenticated: Unauthenticated,
 }
 
 /// The state of the event loop.

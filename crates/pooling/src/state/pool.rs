@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::model::client::Verified;
 use crate::model::failure::{Failure, Retries};
-use crate::model::fingerprint::Why;
+use crate::model::fingerprint::NotPipelined;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 use crate::model::quota::Quota;
 use crate::model::slots::Slots;
@@ -15,7 +15,7 @@ use crate::model::totals::Totals;
 use crate::model::vars::Vars;
 use balancer::ServerId;
 
-use crate::catalog::by_hand::ByHand;
+use crate::catalog::hubless::Hubless;
 use crate::common::Membership;
 use crate::config::PoolMode;
 use crate::error::Error;
@@ -45,7 +45,7 @@ impl Pool {
     }
 
     /// Counts a unit that is sent down no pipelined connection, or has one to itself.
-    pub fn count_unpipelined(&mut self, why: Why) {
+    pub fn count_unpipelined(&mut self, why: NotPipelined) {
         let counts = &mut self.counts.totals.pipelining.unpipelined;
         counts.get_mut(why as usize).into_iter().for_each(|count| *count += 1);
     }
@@ -158,7 +158,7 @@ pub struct Clustering {
     /// Whether the hub runs writes that are not of one shard.
     pub multi_shard_writes: bool,
     /// The rules by which clients choose a shard, if there is no hub.
-    pub by_hand: Option<Rc<ByHand>>,
+    pub hubless: Option<Rc<Hubless>>,
     /// The reason why no server could be found for the clients that wait.
     pub unavailable: String,
     /// Whether a standby has reported that transactions here are serializable by default, which a standby refuses.

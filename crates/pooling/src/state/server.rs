@@ -43,7 +43,7 @@ pub enum State {
     /// The connection is the other side of a replication connection.
     Relay,
     /// The connection listens for all clients of its pool.
-    Hub,
+    Subscriber,
     /// The connection delivers a cancel request.
     Cancelling,
 }
@@ -60,7 +60,7 @@ impl fmt::Debug for State {
             Self::Aligning(..) => "aligning",
             Self::Pipelined(_) => "pipelined",
             Self::Relay => "relay",
-            Self::Hub => "hub",
+            Self::Subscriber => "subscriber",
             Self::Cancelling => "cancelling",
         })
     }
@@ -86,7 +86,7 @@ pub enum Apart {
     /// For a replication connection, of this client until it has left.
     Relay(Option<ClientKey>),
     /// To listen for all clients of the pool.
-    Hub,
+    Subscriber,
 }
 
 /// The other end of a server connection.
@@ -349,7 +349,7 @@ impl Server {
     pub fn begin_apart(&mut self, now: Instant) {
         let prepared = matches!(self.state, State::Preparing(_));
         debug_assert!(prepared && self.apart.is_some(), "a connection of its pool is set apart: {:?}", self.state);
-        self.stand(if matches!(self.apart, Some(Apart::Hub)) { State::Hub } else { State::Relay }, now);
+        self.stand(if matches!(self.apart, Some(Apart::Subscriber)) { State::Subscriber } else { State::Relay }, now);
     }
 
     /// Puts the connection into its pool, free for the next client.

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::model::keys::PoolKey;
 use crate::model::quota::Quota;
 
-use crate::catalog::by_hand::ByHand;
+use crate::catalog::hubless::Hubless;
 use crate::common::PoolName;
 use crate::monitor::ClusterView;
 use crate::state::Core;
@@ -36,7 +36,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     pool.limits.mode = config.pool_mode(&pool.name.database, &pool.name.user);
     pool.limits.pipelining = Pool::may_pipeline(pool.limits.mode, settings);
     let front = config.front_of(&pool.name.database);
-    let share = |all| core.shared.homes.share(core.id, front, all);
+    let share = |all| core.shared.assignment.share(core.id, front, all);
     let size = config.pool_size(&pool.name.database, &pool.name.user);
     // Clients that were here before the pool had fewer connections than workers are served by one.
     pool.limits.size = share(size).max(size.min(1));
@@ -50,7 +50,7 @@ pub fn size_pool(core: &mut Core, key: PoolKey) {
     let shards = database.map(|entry| entry.shards.iter().map(|name| name.as_str().into()).collect());
     pool.cluster_of.shards = shards.unwrap_or_default();
     pool.cluster_of.multi_shard_writes = database.and_then(|entry| entry.multi_shard_writes).unwrap_or(false);
-    pool.cluster_of.by_hand = database.and_then(ByHand::of).map(Rc::new);
+    pool.cluster_of.hubless = database.and_then(Hubless::of).map(Rc::new);
     pool.limits.paused = crate::pause::is_paused(&core.shared, &pool.name.database, &pool.name.user);
     let database = pool.name.database.clone();
     let cluster = cluster_behind(core, &database);

@@ -58,7 +58,7 @@ pub fn of_client(client: &Client) -> InHand {
         ClientState::Ready => {
             client.checkout.waits().is_some()
                 || client.checkout.behind_own
-                || client.ears.as_ref().is_some_and(|ears| ears.awaits())
+                || client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.awaits())
         }
         ClientState::Closing | ClientState::Relay => false,
         _ => !client.is_awaited(),
@@ -79,7 +79,7 @@ pub fn of_server(server: &Server) -> InHand {
         within_message: server.exchange.passing.0 > 0,
         errand: !matches!(
             server.state(),
-            State::Idle | State::Active(_) | State::Pipelined(_) | State::Relay | State::Hub
+            State::Idle | State::Active(_) | State::Pipelined(_) | State::Relay | State::Subscriber
         ) || server.cancels.target.is_some()
             || server.cancels.under_way > 0
             || server.exchange.requests.iter().any(Request::is_ours),

@@ -1,4 +1,4 @@
-//! The rules of databases whose shards are chosen by hand: without a hub, as PgCat has them.
+//! The rules of databases whose shards have no hub, as PgCat has them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ const SEARCHED: usize = 1000;
 
 /// The rules by which the shards of a database are chosen.
 #[derive(Debug)]
-pub struct ByHand {
+pub struct Hubless {
     /// The shard of statements for which none is chosen.
     pub default: DefaultShard,
     /// How a key's shard is found.
@@ -26,7 +26,7 @@ pub struct ByHand {
     searched: usize,
 }
 
-impl ByHand {
+impl Hubless {
     /// Those of an entry, if it has shards and no hub.
     pub fn of(entry: &Database) -> Option<Self> {
         let names: Vec<Box<str>> = entry.shards.iter().map(|name| name.as_str().into()).collect();

@@ -17,7 +17,7 @@ use crate::pools::moves;
 use crate::state::Core;
 use crate::state::adopted::Described;
 use crate::state::client::Client;
-use crate::state::traveller::Traveller;
+use crate::state::transfer::Transfer;
 
 impl fmt::Debug for Described {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,15 +27,15 @@ impl fmt::Debug for Described {
 
 /// Takes clients back that were to go to a process that has ended, or does not ask for them.
 pub fn take_back(core: &mut Core) {
-    let succession = &core.shared.succession;
-    let Some(heir) = succession.heir() else { return };
-    let is_there = core.clients.get(heir).is_some_and(Client::is_on_console);
-    for traveller in if is_there { succession.give_back(core.now) } else { succession.disinherit() } {
-        moves::give_back(core, traveller);
+    let takeover = &core.shared.takeover;
+    let Some(successor) = takeover.successor() else { return };
+    let is_there = core.clients.get(successor).is_some_and(Client::is_on_console);
+    for transfer in if is_there { takeover.give_back(core.now) } else { takeover.disinherit() } {
+        moves::give_back(core, transfer);
     }
 }
 
-impl Traveller {
+impl Transfer {
     /// The client's socket.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.io.socket.shared()

@@ -6,14 +6,14 @@ use crate::model::statement::Carried;
 use classify::Role;
 use wire::startup::CancelKey;
 
-use crate::homes::Place;
+use crate::assignment::Place;
+use crate::client_permit::ClientPermit;
 use crate::io::Io;
 use crate::monitor::owed::Owed;
-use crate::seat::Seat;
 
 /// The counts of a client's work.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Deeds {
+pub struct Activity {
     /// Transactions.
     pub transactions: u64,
     /// Statements.
@@ -22,7 +22,7 @@ pub struct Deeds {
     pub errors: u64,
 }
 
-/// Settings as they travel: the tracked values, and the other settings by SET.
+/// Settings as they move: the tracked values, and the other settings by SET.
 pub type Settings = (Vec<Option<Box<str>>>, Vec<(String, String)>);
 
 /// The destination of a client that leaves when nothing of it is under way.
@@ -34,11 +34,11 @@ pub enum Bound {
     Successor,
 }
 
-/// The identity of a client that travels.
+/// The identity of a client that moves.
 #[derive(Debug)]
 pub struct CarriedIdentity {
-    /// The seat by which the client is counted.
-    pub seat: Seat,
+    /// The permit by which the client is counted.
+    pub permit: ClientPermit,
     /// Its place among the clients of its database.
     pub place: Place,
     /// The user that it has logged in as.
@@ -57,7 +57,7 @@ pub struct CarriedIdentity {
     pub admin: bool,
 }
 
-/// A session that travels with its client.
+/// A session that moves with its client.
 #[derive(Debug)]
 pub struct CarriedSession {
     /// Its settings.
@@ -87,21 +87,21 @@ pub struct CarriedStatements {
 
 /// A client on its way to another pool, or another process.
 #[derive(Debug)]
-pub struct Traveller {
+pub struct Transfer {
     /// The socket.
     pub io: Io,
     /// The client's id on the console and in the log.
     pub id: u64,
-    /// The identity of a client that travels.
+    /// The identity of a client that moves.
     pub identity: CarriedIdentity,
-    /// A session that travels with its client.
+    /// A session that moves with its client.
     pub session: CarriedSession,
     /// Prepared statements that travel with their client.
     pub prepared: CarriedStatements,
     /// The time at which it last became idle.
     pub request_since: Instant,
     /// The counts of its work.
-    pub deeds: Deeds,
+    pub activity: Activity,
     /// The number of KILL commands that its last worker had carried out ([`crate::state::Lifecycle::kills`]).
     pub kills: u64,
 }

@@ -13,7 +13,7 @@ use crate::monitor::owed::Owed;
 use crate::pools::moves;
 use crate::state::Core;
 use crate::state::adopted::{Adopted, CONSISTENCIES, Definition, ROLES, value_of};
-use crate::state::traveller::{CarriedIdentity, CarriedSession, CarriedStatements, Deeds, Settings, Traveller};
+use crate::state::transfer::{Activity, CarriedIdentity, CarriedSession, CarriedStatements, Settings, Transfer};
 use crate::sync::lock;
 
 /// Settings as a session here has them: a parameter is tracked or not by the configuration in force.
@@ -31,7 +31,7 @@ fn settings(values: Vec<(String, String)>, sets: Vec<(String, String)>, tracked:
 
 /// Takes in a client of the process before.
 pub fn receive(core: &mut Core, adopted: Adopted) {
-    let Adopted { io, seat, place, described } = adopted;
+    let Adopted { io, permit, place, described } = adopted;
     let (stored, client_key) = described.learnt;
     let stored = stored.map(Arc::from);
     lock(&core.shared.learnt).learn(&core.config, &described.database, &described.user, stored, client_key);
@@ -40,7 +40,7 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
     let statements = described.prepared.statements.into_iter();
     let owed = Owed { chosen: value_of(&CONSISTENCIES, &described.choices.read_your_writes), ..Owed::default() };
     let identity = CarriedIdentity {
-        seat,
+        permit,
         place,
         user: described.user,
         database: described.database,
@@ -64,9 +64,9 @@ pub fn receive(core: &mut Core, adopted: Adopted) {
         renamed: described.prepared.renamed,
     };
     let (id, request_since, kills) = (core.shared.next_id(), core.now, core.lifecycle.kills);
-    let deeds = Deeds::default();
-    let traveller = Traveller { io, id, identity, session, prepared, request_since, deeds, kills };
-    let Some(key) = moves::settle_in(core, traveller) else { return };
+    let activity = Activity::default();
+    let transfer = Transfer { io, id, identity, session, prepared, request_since, activity, kills };
+    let Some(key) = moves::settle_in(core, transfer) else { return };
     // Only the process before followed the client's earlier commits.
     let cluster = core.clients.get(key).and_then(|client| client.route.home).and_then(|home| core.pools.get(home));
     let view = cluster.and_then(|home| home.cluster_of.cluster).and_then(|place| core.router.clusters.get(place));

@@ -11,7 +11,7 @@ use crate::io::Kind;
 use crate::io::{Listening, Socket, Watcher};
 
 /// The kind of token by which events name the listeners.
-pub const DOOR: usize = 2;
+pub const LISTENERS: usize = 2;
 
 /// The number of connections that are accepted at most before others get their turns.
 pub const BATCH: usize = 64;
@@ -36,7 +36,7 @@ pub enum Next {
 
 /// The listening sockets.
 #[derive(Debug)]
-pub struct Door {
+pub struct Listeners {
     listeners: Vec<Box<dyn Listening>>,
     /// The time to accept next.
     pub next: Next,
@@ -86,8 +86,8 @@ impl Accepted {
     }
 }
 
-impl Door {
-    /// A door with these listeners.
+impl Listeners {
+    /// These listeners.
     pub fn new(listeners: Vec<Box<dyn Listening>>) -> Self {
         Self { listeners, next: Next::Event, exhausted: None, first: 0, next_worker: 0 }
     }
@@ -125,12 +125,12 @@ impl Door {
     }
 
     /// Notes that a connection has arrived.
-    pub fn rings(&mut self) {
+    pub fn wake(&mut self) {
         self.next = Next::Turn;
     }
 
     /// Whether a connection has arrived and was not accepted.
-    pub fn has_rung(&self) -> bool {
+    pub fn is_due(&self) -> bool {
         self.next == Next::Turn
     }
 
@@ -158,7 +158,7 @@ impl Door {
 /// The clients of a worker that have not proven their identity: the bound on their number decides which of them are
 /// closed.
 #[derive(Debug, Default)]
-pub struct Strangers {
+pub struct Unauthenticated {
     /// The clients in the order in which they came; some have left or logged in since.
     pub order: VecDeque<ClientKey>,
 }

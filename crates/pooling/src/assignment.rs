@@ -18,7 +18,7 @@ use crate::sync::lock;
 /// The worker of the console's clients.
 pub const CONSOLE: WorkerId = WorkerId(0);
 /// The worker that looks passwords up in databases without a worker.
-pub const HOMELESS: WorkerId = WorkerId(0);
+pub const UNASSIGNED: WorkerId = WorkerId(0);
 
 /// The server connections that keep one worker busy: a server takes several times the processor time that the pooler takes
 /// for a statement.
@@ -26,12 +26,12 @@ const BUSY: usize = 32;
 
 /// The workers of databases.
 #[derive(Debug)]
-pub struct Homes {
+pub struct Assignment {
     workers: usize,
     spread: Mutex<Spread>,
 }
 
-impl Homes {
+impl Assignment {
     /// No databases, and this number of workers.
     pub fn new(workers: usize) -> Self {
         Self { workers, spread: Mutex::new(Spread::new(workers)) }
@@ -98,7 +98,7 @@ impl Homes {
 
 /// A client's place at a worker of its database. The place is given back when it is dropped.
 pub struct Place {
-    homes: Arc<Homes>,
+    assignment: Arc<Assignment>,
     database: Box<str>,
     /// The user of the client's pool when it came.
     user: Box<str>,
@@ -108,17 +108,17 @@ pub struct Place {
 impl Place {
     /// A place for one more client of a database, of this user, unless the database has `max_db_client_connections` of
     /// them.
-    pub fn take(homes: &Arc<Homes>, config: &Config, database: &str, user: &str) -> Result<Self, Full> {
+    pub fn take(assignment: &Arc<Assignment>, config: &Config, database: &str, user: &str) -> Result<Self, Full> {
         let user = config.pool_user(database, user);
-        let worker = homes.enter(config, database, user, config.database_clients(database))?;
-        Ok(Self { homes: homes.clone(), database: database.into(), user: user.into(), worker })
+        let worker = assignment.enter(config, database, user, config.database_clients(database))?;
+        Ok(Self { assignment: assignment.clone(), database: database.into(), user: user.into(), worker })
     }
 
     /// A place for a client of this pool's user that was accepted already.
-    pub fn take_one_more(homes: &Arc<Homes>, config: &Config, database: &str, user: &str) -> Self {
+    pub fn take_one_more(assignment: &Arc<Assignment>, config: &Config, database: &str, user: &str) -> Self {
         // Without a limit there is a place.
-        let worker = homes.enter(config, database, user, 0).unwrap_or(CONSOLE);
-        Self { homes: homes.clone(), database: database.into(), user: user.into(), worker }
+        let worker = assignment.enter(config, database, user, 0).unwrap_or(CONSOLE);
+        Self { assignment: assignment.clone(), database: database.into(), user: user.into(), worker }
     }
 
     /// The worker.
@@ -129,7 +129,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        lock(&self.homes.spread).leave((&self.database, &self.user), self.worker.0);
+        lock(&self.assignment.spread).leave((&self.database, &self.user), self.worker.0);
     }
 }
 

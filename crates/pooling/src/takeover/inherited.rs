@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::model::keys::ClientKey;
 
 use crate::io::Wake;
-use crate::state::traveller::Traveller;
+use crate::state::transfer::Transfer;
 use crate::sync::lock;
 
 /// The number of clients that are handed over at once.
@@ -24,13 +24,13 @@ pub const AFTERWARDS: &str = "afterwards";
 
 /// The process that takes clients over.
 #[derive(Debug)]
-struct Heir {
+struct Successor {
     /// The console client by which the process does so.
     key: ClientKey,
     /// The time of its last question.
     asked: Instant,
     /// The clients that are ready to go, and are not served meanwhile.
-    ready: Vec<Traveller>,
+    ready: Vec<Transfer>,
 }
 
 /// The socket for requests for metrics.
@@ -46,7 +46,7 @@ pub struct MetricsSocket {
 
 /// The state of the processes before and after this one.
 #[derive(Debug, Default)]
-pub struct Succession {
+pub struct Takeover {
     /// The socket for requests for metrics, with the waker of the thread that waits for them.
     pub metrics: Mutex<Option<MetricsSocket>>,
     /// Whether another process has the sockets.
@@ -54,73 +54,75 @@ pub struct Succession {
     /// Whether that process takes clients over too.
     takes_clients: AtomicBool,
     /// The process that takes clients over, and the clients that are ready to go to it.
-    heir: Mutex<Option<Heir>>,
+    successor: Mutex<Option<Successor>>,
     /// The Unix sockets of the processes that had the sockets before, as long as these are there.
     pub before: Mutex<Vec<PathBuf>>,
     /// The number of cancel requests that are being passed on to them.
     pub passing_on: AtomicUsize,
 }
 
-impl Heir {
+impl Successor {
     /// Whether the process has not asked for long.
     fn is_silent(&self, now: Instant) -> bool {
         now.saturating_duration_since(self.asked) >= SILENT
     }
 }
 
-impl Succession {
+impl Takeover {
     /// Whether another process has the sockets.
     pub fn is_handed_over(&self) -> bool {
         self.handed_over.load(Ordering::Relaxed)
     }
 
     /// Whether another process takes clients over.
-    pub fn has_heir(&self) -> bool {
+    pub fn has_successor(&self) -> bool {
         self.takes_clients.load(Ordering::Relaxed)
     }
 
     /// The console client by which another process takes clients over.
-    pub fn heir(&self) -> Option<ClientKey> {
-        lock(&self.heir).as_ref().map(|heir| heir.key)
+    pub fn successor(&self) -> Option<ClientKey> {
+        lock(&self.successor).as_ref().map(|successor| successor.key)
     }
 
     /// Makes a client ready to go; gives the client back if no process takes it.
-    pub fn leaves(&self, traveller: Traveller) -> Result<(), Box<Traveller>> {
-        match &mut *lock(&self.heir) {
-            Some(heir) => heir.ready.push(traveller),
-            None => return Err(Box::new(traveller)),
+    pub fn leaves(&self, transfer: Transfer) -> Result<(), Box<Transfer>> {
+        match &mut *lock(&self.successor) {
+            Some(successor) => successor.ready.push(transfer),
+            None => return Err(Box::new(transfer)),
         }
         Ok(())
     }
 
     /// The clients that go next to the process of this console client, the only one that takes any.
-    pub fn inherit(&self, key: ClientKey, now: Instant) -> Vec<Traveller> {
-        let mut heir = lock(&self.heir);
-        let heir = heir.get_or_insert_with(|| Heir { key, asked: now, ready: Vec::new() });
+    pub fn inherit(&self, key: ClientKey, now: Instant) -> Vec<Transfer> {
+        let mut successor = lock(&self.successor);
+        let successor = successor.get_or_insert_with(|| Successor { key, asked: now, ready: Vec::new() });
         self.takes_clients.store(true, Ordering::Relaxed);
-        if heir.key != key {
+        if successor.key != key {
             return Vec::new();
         }
-        heir.asked = now;
-        let count = heir.ready.len().min(AT_ONCE);
-        heir.ready.drain(..count).collect()
+        successor.asked = now;
+        let count = successor.ready.len().min(AT_ONCE);
+        successor.ready.drain(..count).collect()
     }
 
     /// Whether a client that is made ready goes with the next answer, and that will soon be asked for.
     pub fn has_room(&self, now: Instant) -> bool {
-        lock(&self.heir).as_ref().is_some_and(|heir| heir.ready.len() < AT_ONCE && !heir.is_silent(now))
+        lock(&self.successor)
+            .as_ref()
+            .is_some_and(|successor| successor.ready.len() < AT_ONCE && !successor.is_silent(now))
     }
 
     /// The clients that were ready to go to a process that does not ask for them.
-    pub fn give_back(&self, now: Instant) -> Vec<Traveller> {
-        let mut heir = lock(&self.heir);
-        let silent = heir.as_mut().filter(|heir| heir.is_silent(now));
-        silent.map(|heir| std::mem::take(&mut heir.ready)).unwrap_or_default()
+    pub fn give_back(&self, now: Instant) -> Vec<Transfer> {
+        let mut successor = lock(&self.successor);
+        let silent = successor.as_mut().filter(|successor| successor.is_silent(now));
+        silent.map(|successor| std::mem::take(&mut successor.ready)).unwrap_or_default()
     }
 
     /// Ends the handover of clients; gives the clients that were ready to go.
-    pub fn disinherit(&self) -> Vec<Traveller> {
+    pub fn disinherit(&self) -> Vec<Transfer> {
         self.takes_clients.store(false, Ordering::Relaxed);
-        lock(&self.heir).take().map(|heir| heir.ready).unwrap_or_default()
+        lock(&self.successor).take().map(|successor| successor.ready).unwrap_or_default()
     }
 }

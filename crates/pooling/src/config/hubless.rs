@@ -1,4 +1,4 @@
-//! Entries of databases whose shards are chosen by hand: without a hub, as PgCat has them.
+//! Entries of databases whose shards have no hub, as PgCat has them.
 
 use sharding::Automatic;
 
@@ -27,12 +27,12 @@ impl Database {
 }
 
 impl Config {
-    /// Completes the entries of databases whose shards are chosen by hand: each leads to the server of its default shard,
+    /// Completes the entries of databases with hubless shards: each leads to the server of its default shard,
     /// where clients are greeted and the catalog is read.
     ///
     /// # Errors
     /// What is wrong with one of them.
-    pub fn complete_by_hand(&mut self) -> Result<(), String> {
+    pub fn complete_hubless(&mut self) -> Result<(), String> {
         let entries = self.databases.iter().map(|(name, entry)| (name.as_str(), entry));
         for (name, entry) in entries.chain(self.fallback.as_ref().map(|entry| ("*", entry))) {
             if entry.sharding_function.is_none() {
@@ -41,7 +41,7 @@ impl Config {
                     None => continue,
                 }
             }
-            self.check_by_hand(name, entry).map_err(|why| format!("database {name}: {why}"))?;
+            self.check_hubless(name, entry).map_err(|why| format!("database {name}: {why}"))?;
         }
         let sharded: Vec<String> = self
             .databases
@@ -71,7 +71,7 @@ impl Config {
         Ok(())
     }
 
-    fn check_by_hand(&self, name: &str, entry: &Database) -> Result<(), String> {
+    fn check_hubless(&self, name: &str, entry: &Database) -> Result<(), String> {
         let shards = entry.shards.len();
         if shards == 0 || name == "*" {
             return Err("sharding_function needs a database with a name, and its shards".to_owned());

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::model::channels::Hub;
+use crate::model::channels::Subscriber;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
 
-/// The hub of a pool.
+/// The subscriber of a pool.
 #[derive(Debug)]
 pub struct Listening {
     /// The clients that listen, and their channels.
-    pub hub: Hub<ClientKey>,
+    pub subscriber: Subscriber<ClientKey>,
     /// The connection, once it is being made.
     pub server: Option<ServerKey>,
     /// The time at which the connection could last not be had.
@@ -24,11 +24,11 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// A hub without listeners; a connection could not be had when it `failed`.
+    /// A subscriber without listeners; a connection could not be had when it `failed`.
     pub fn new(now: Instant, failed: Option<Instant>) -> Self {
-        Self { hub: Hub::default(), server: None, failed, wanted: None, spoke: now, owes_since: None }
+        Self { subscriber: Subscriber::default(), server: None, failed, wanted: None, spoke: now, owes_since: None }
     }
 }
 
-/// The hubs, by the pools of the clients.
-pub type Hubs = HashMap<PoolKey, Listening>;
+/// The subscribers, by the pools of the clients.
+pub type Subscribers = HashMap<PoolKey, Listening>;

@@ -13,7 +13,7 @@ use sharding::Reason;
 use wire::backend::{self, ColumnType, Status};
 use wire::frontend::tag;
 
-use crate::catalog::by_hand::ByHand;
+use crate::catalog::hubless::Hubless;
 use crate::config::DefaultShard;
 use crate::error::Error;
 use crate::frontend::judgement::{Decision, Judgement, Refusal, Target, keyed, numbered, refuse, unsharded};
@@ -67,7 +67,7 @@ enum Choice {
 }
 
 impl Choice {
-    fn of(rule: &ByHand, chosen: Option<usize>, judgement: Judgement) -> Self {
+    fn of(rule: &Hubless, chosen: Option<usize>, judgement: Judgement) -> Self {
         let Judgement { shard, hub, words, .. } = judgement;
         if let Some(error) = words.refused {
             return Self::Refused((error, "comment"));
@@ -108,7 +108,7 @@ impl Choice {
 pub(super) fn decide(
     core: &Core,
     key: ClientKey,
-    rule: &ByHand,
+    rule: &Hubless,
     judgement: Judgement,
     is_within: bool,
 ) -> Result<Decision, Refusal> {
@@ -131,7 +131,7 @@ pub(super) fn decide(
 pub(super) fn route(
     core: &Core,
     key: ClientKey,
-    rule: &ByHand,
+    rule: &Hubless,
     sql: &[u8],
     mut judgement: Judgement,
 ) -> (String, String, Option<&'static str>) {
@@ -155,7 +155,7 @@ pub(super) fn route(
 }
 
 /// The shard of a unit for which none is chosen.
-fn default_shard(core: &Core, key: ClientKey, rule: &ByHand) -> usize {
+fn default_shard(core: &Core, key: ClientKey, rule: &Hubless) -> usize {
     let all = rule.shards();
     match rule.default {
         DefaultShard::Number(shard) => shard,
@@ -173,7 +173,7 @@ fn random(below: usize) -> usize {
 }
 
 /// Whether a server of a shard has answered of late, or none was asked.
-fn is_healthy(core: &Core, key: ClientKey, rule: &ByHand, shard: usize) -> bool {
+fn is_healthy(core: &Core, key: ClientKey, rule: &Hubless, shard: usize) -> bool {
     let Some(name) = rule.names.map.shards.get(shard) else { return false };
     let Some(client) = core.clients.get(key) else { return false };
     let user: Rc<str> = core.config.pool_user(name, &client.identity.user).into();
@@ -189,7 +189,7 @@ fn is_healthy(core: &Core, key: ClientKey, rule: &ByHand, shard: usize) -> bool 
 }
 
 /// Answers a command in the Query at the front of a client's input; the next step for the input, if it is one.
-pub fn answer(core: &mut Core, key: ClientKey, rule: Option<&ByHand>, message: (u8, &[u8])) -> Option<Step> {
+pub fn answer(core: &mut Core, key: ClientKey, rule: Option<&Hubless>, message: (u8, &[u8])) -> Option<Step> {
     let rule = rule.filter(|_| message.0 == tag::QUERY)?;
     let unit = extent::first(message.1)?;
     let Some(Said::Query(sql)) = unit.messages.first().map(|first| first.said) else { return None };

@@ -1,9 +1,9 @@
-//! The statements that the hub of a pool runs, and the notifications that its clients get.
+//! The statements that the subscriber of a pool runs, and the notifications that its clients get.
 
 use crate::model::channels::{Ask, Hears};
 use crate::model::client::Discard;
-use crate::model::hub::Hubs;
 use crate::model::keys::{ClientKey, PoolKey, ServerKey};
+use crate::model::subscriber::Subscribers;
 use crate::model::turn::After;
 use classify::Kind;
 use wire::backend::{Status, tag};
@@ -50,15 +50,15 @@ pub fn encoding_of(core: &Core, key: ClientKey) -> Option<&str> {
 }
 
 /// The pool of clients that a connection listens for.
-pub fn hub_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
+pub fn subscriber_of(core: &Core, key: ServerKey) -> Option<PoolKey> {
     let home = members::home_of(&core.pools, core.servers.get(key)?.pool);
-    core.pipelines.hubs.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
+    core.pipelines.subscribers.get(&home).filter(|listening| listening.server == Some(key)).map(|_| home)
 }
 
-/// Sends the hub a request; a hub that is not ready yet gets it when it is.
-pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
-    let Some(key) = core.pipelines.hubs.get(&home).and_then(|listening| listening.server) else { return };
-    let Some(server) = core.servers.get_mut(key).filter(|server| matches!(server.state(), State::Hub)) else {
+/// Sends the subscriber a request; a subscriber that is not ready yet gets it when it is.
+pub fn ask_subscriber(core: &mut Core, home: PoolKey, ask: &Ask) {
+    let Some(key) = core.pipelines.subscribers.get(&home).and_then(|listening| listening.server) else { return };
+    let Some(server) = core.servers.get_mut(key).filter(|server| matches!(server.state(), State::Subscriber)) else {
         return;
     };
     frontend::write_query(server.io.out(), &ask.statement());
@@ -68,12 +68,13 @@ pub fn ask_hub(core: &mut Core, home: PoolKey, ask: &Ask) {
 /// Sends an idle client that takes its output the notifications that were kept for it, or has it closed if any are
 /// missed.
 pub fn tell_news(core: &mut Core, key: ClientKey) {
-    let has_news = |client: &Client| client.ears.as_ref().is_some_and(|ears| ears.has_news());
+    let has_news =
+        |client: &Client| client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.has_news());
     if !core.clients.get(key).is_some_and(has_news) || !is_at_rest(core, key) {
         return;
     }
     let Some(client) = core.clients.get_mut(key) else { return };
-    if client.ears.as_ref().is_some_and(|ears| ears.fault().is_some()) {
+    if client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.fault().is_some()) {
         core.schedule.later(After::Deaf(key));
     } else if client.io.pending() == 0 {
         client.take_news();
@@ -81,31 +82,33 @@ pub fn tell_news(core: &mut Core, key: ClientKey) {
     }
 }
 
-/// Whether a LISTEN that has finished is done by the hub.
-pub fn is_heard(hubs: &Hubs, key: ClientKey, client: &Client, tag: &[u8], kind: Option<&Kind>) -> bool {
+/// Whether a LISTEN that has finished is done by the subscriber.
+pub fn is_heard(subscribers: &Subscribers, key: ClientKey, client: &Client, tag: &[u8], kind: Option<&Kind>) -> bool {
     let (b"LISTEN", Some(Kind::Listen(channel))) = (tag, kind) else { return false };
-    let listening = client.route.home.and_then(|home| hubs.get(&home));
-    client.ears.as_ref().is_some_and(|ears| ears.hears(channel) != Hears::No)
-        && listening.is_some_and(|listening| listening.hub.is_heard(channel, key))
+    let listening = client.route.home.and_then(|home| subscribers.get(&home));
+    client.subscriptions.as_ref().is_some_and(|subscriptions| subscriptions.hears(channel) != Hears::No)
+        && listening.is_some_and(|listening| listening.subscriber.is_heard(channel, key))
 }
 
-/// Whether a notification on a client's own connection comes to the client by the hub.
+/// Whether a notification on a client's own connection comes to the client by the subscriber.
 pub fn is_told_otherwise(client: Option<&Client>, body: &[u8]) -> bool {
-    let ears = client.and_then(|client| client.ears.as_ref());
-    ears.zip(channel_told(body)).is_some_and(|(ears, channel)| ears.hears(channel) != Hears::No)
+    let subscriptions = client.and_then(|client| client.subscriptions.as_ref());
+    subscriptions
+        .zip(channel_told(body))
+        .is_some_and(|(subscriptions, channel)| subscriptions.hears(channel) != Hears::No)
 }
 
 /// Notes the end of a client's unit outside a transaction: its LISTENs count, unless it has failed; with `last`, none
 /// is on its way any more.
-pub fn ears_settle(client: &mut Client, failed: bool, last: bool) {
-    let Some(ears) = &mut client.ears else { return };
+pub fn settle_subscriptions(client: &mut Client, failed: bool, last: bool) {
+    let Some(subscriptions) = &mut client.subscriptions else { return };
     if failed {
-        ears.rolled_back();
+        subscriptions.rolled_back();
     } else {
-        ears.committed();
+        subscriptions.committed();
     }
     if last {
-        ears.arrived();
+        subscriptions.arrived();
     }
-    client.ears.take_if(|ears| ears.is_idle());
+    client.subscriptions.take_if(|subscriptions| subscriptions.is_idle());
 }

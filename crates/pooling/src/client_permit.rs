@@ -1,4 +1,4 @@
-//! The count of client connections: each has a seat from its accept to its end, to whatever worker it moves.
+//! The count of client connections: each has a permit from its accept to its end, to whatever worker it moves.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Counts {
     /// The number of clients that have logged in, without those of the console.
     pub clients: AtomicUsize,
     /// The number of connections without a proven identity.
-    pub strangers: AtomicUsize,
+    pub unauthenticated: AtomicUsize,
     /// Whether the log has said that there are too many of these, until there are few.
     pub crowded: AtomicBool,
     /// The id that was given out last.
@@ -27,8 +27,8 @@ pub struct Counts {
     pub servers: Mutex<Limits>,
 }
 
-/// A client connection's place among those that are counted. The seat is given back when it is dropped.
-pub struct Seat {
+/// A client connection's place among those that are counted. The permit is given back when it is dropped.
+pub struct ClientPermit {
     counts: Arc<Counts>,
     holder: Holder,
 }
@@ -36,7 +36,7 @@ pub struct Seat {
 #[derive(Debug)]
 enum Holder {
     /// A connection without a proven identity.
-    Stranger,
+    Unauthenticated,
     /// A client of this user.
     User(String),
     /// A client of this user on the console.
@@ -45,14 +45,14 @@ enum Holder {
     Nobody,
 }
 
-impl Seat {
-    /// The seat of a connection that was just accepted.
+impl ClientPermit {
+    /// The permit of a connection that was just accepted.
     pub fn new(counts: Arc<Counts>) -> Self {
-        counts.strangers.fetch_add(1, Ordering::Relaxed);
-        Self { counts, holder: Holder::Stranger }
+        counts.unauthenticated.fetch_add(1, Ordering::Relaxed);
+        Self { counts, holder: Holder::Unauthenticated }
     }
 
-    /// Makes the seat one of a user's client, unless there are as many clients in all or of this user; 0 is no limit.
+    /// Makes the permit one of a user's client, unless there are as many clients in all or of this user; 0 is no limit.
     /// On the console a client takes no other's place.
     pub fn take(&mut self, user: &str, console: bool, most: usize, most_of_user: usize) -> Result<(), Error> {
         let mut by_user = lock(&self.counts.by_user);
@@ -69,12 +69,12 @@ impl Seat {
             self.counts.clients.fetch_add(1, Ordering::Relaxed);
         }
         drop(by_user);
-        self.counts.strangers.fetch_sub(1, Ordering::Relaxed);
+        self.counts.unauthenticated.fetch_sub(1, Ordering::Relaxed);
         self.holder = if console { Holder::Observer(user.to_owned()) } else { Holder::User(user.to_owned()) };
         Ok(())
     }
 
-    /// Whether the seat is of a client that has logged in and has not left.
+    /// Whether the permit is of a client that has logged in and has not left.
     pub fn is_taken(&self) -> bool {
         matches!(self.holder, Holder::User(_) | Holder::Observer(_))
     }
@@ -85,8 +85,8 @@ impl Seat {
     }
 
     /// Whether the connection has no proven identity.
-    pub fn is_strangers(&self) -> bool {
-        matches!(self.holder, Holder::Stranger)
+    pub fn is_unauthenticated(&self) -> bool {
+        matches!(self.holder, Holder::Unauthenticated)
     }
 
     /// Notes that the client leaves; its connection may take a while to close.
@@ -108,17 +108,17 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ClientPermit {
     fn drop(&mut self) {
         self.leave();
-        if self.is_strangers() {
-            self.counts.strangers.fetch_sub(1, Ordering::Relaxed);
+        if self.is_unauthenticated() {
+            self.counts.unauthenticated.fetch_sub(1, Ordering::Relaxed);
         }
     }
 }
 
-impl fmt::Debug for Seat {
+impl fmt::Debug for ClientPermit {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Seat").field("holder", &self.holder).finish_non_exhaustive()
+        out.debug_struct("ClientPermit").field("holder", &self.holder).finish_non_exhaustive()
     }
 }
