@@ -17,14 +17,14 @@ TRAP = """
 CREATE TABLE trap (stop int, after boolean, how text);
 CREATE SEQUENCE steps;
 ALTER FUNCTION howdah_shards._exec RENAME TO _exec_really;
-CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true) RETURNS void LANGUAGE plpgsql AS $$
+CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true, attempts int DEFAULT 30) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     t record;
 BEGIN
     SELECT * INTO t FROM public.trap;
     IF pg_catalog.nextval('public.steps') = t.stop THEN
         IF t.after THEN
-            PERFORM howdah_shards._exec_really(shard, statements, locked);
+            PERFORM howdah_shards._exec_really(shard, statements, locked, attempts);
         END IF;
         IF t.how = '' THEN
             PERFORM pg_catalog.pg_terminate_backend(pg_catalog.pg_backend_pid());
@@ -36,7 +36,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    PERFORM howdah_shards._exec_really(shard, statements, locked);
+    PERFORM howdah_shards._exec_really(shard, statements, locked, attempts);
 END
 $$;
 """

@@ -26,7 +26,7 @@ def test_copies_follow_the_hub(bare_fleet):
         fleet.sql("CALL howdah_shards.reference_table('countries')")
     fleet.sql(f"SELECT howdah_shards.set_hub('{fleet.conninfo(fleet.hub)}')")
     fleet.sql("CALL howdah_shards.reference_table('countries')")
-    assert fleet.sql("SELECT * FROM howdah_shards.routes") == "public|countries|reference||||||"
+    assert fleet.sql("SELECT * FROM howdah_shards.routes") == "public|countries|reference|||||||"
     assert fleet.on("s2", "SELECT * FROM countries ORDER BY id") == "1|Peru\n2|Chad"
     # A second one, by the same subscriptions, and sharded tables that refer to the first.
     fleet.sql("CREATE TABLE kinds (id int PRIMARY KEY); CALL howdah_shards.reference_table('kinds')")

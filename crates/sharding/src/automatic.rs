@@ -64,6 +64,7 @@ impl Automatic {
             cuts_blanks: key_type == "character varying",
             place: place.ok_or_else(|| Malformed(format!("table {schema}.{name}: its key has no position")))?,
             slots: (0..self.shards.len()).collect(),
+            closing: None,
             function: self.function,
         })
     }

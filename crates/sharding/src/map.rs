@@ -54,6 +54,8 @@ pub struct Table {
     pub place: usize,
     /// The shard of each slot, by its number in [`Map::shards`].
     pub slots: Vec<usize>,
+    /// The slot that is about to move, so that nothing should begin which needs it.
+    pub closing: Option<usize>,
     /// How its slots follow from its keys.
     pub function: Function,
 }
@@ -88,18 +90,19 @@ pub struct Malformed(
     pub String,
 );
 
-/// A row of `howdah_shards.routes`: schema, table, kind, key, its type, its position, modulus, slot, shard; what is NULL
-/// is empty.
+/// A row of `howdah_shards.routes`: schema, table, kind (`closing` for a slot that is about to
+/// move), key, its type, its position, modulus, slot, shard; what is NULL is empty.
 pub type Row<'a> = [&'a str; 9];
 
-/// A row of a table, and the shards of its slots.
-type Slots<'a> = (Row<'a>, Vec<Option<usize>>);
+/// A row of a table, the shards of its slots, and the slot that is about to move.
+type Slots<'a> = (Row<'a>, Vec<Option<usize>>, Option<usize>);
 
 impl Map {
     /// The query of [`Map::from_rows`].
-    pub const QUERY: &str = "SELECT schema_name, table_name, kind, coalesce(key_name, ''), coalesce(key_type, ''), \
-        coalesce(key_position::text, ''), coalesce(modulus::text, ''), coalesce(slot::text, ''), \
-        coalesce(shard, '') FROM howdah_shards.routes ORDER BY 1, 2, 8";
+    pub const QUERY: &str = "SELECT schema_name, table_name, \
+        CASE WHEN to_jsonb(r) @> '{\"closing\": true}' THEN 'closing' ELSE kind END, coalesce(key_name, ''), \
+        coalesce(key_type, ''), coalesce(key_position::text, ''), coalesce(modulus::text, ''), \
+        coalesce(slot::text, ''), coalesce(shard, '') FROM howdah_shards.routes r ORDER BY 1, 2, 8";
 
     /// The map of these rows.
     ///
@@ -121,10 +124,12 @@ impl Map {
                 map.shards.push(shard.into());
                 map.shards.len() - 1
             });
-            let (_, of_table) = slots.entry((schema, table)).or_insert_with(|| (row, vec![None; modulus.min(65_536)]));
+            let fresh = || (row, vec![None; modulus.min(65_536)], None);
+            let (_, of_table, closing) = slots.entry((schema, table)).or_insert_with(fresh);
             *of_table.get_mut(slot).ok_or_else(|| wrong("a slot is outside of its modulus"))? = Some(number);
+            *closing = closing.or((kind == "closing").then_some(slot));
         }
-        for ((schema, name), ([_, _, _, key, key_type, place, ..], of_table)) in slots {
+        for ((schema, name), ([_, _, _, key, key_type, place, ..], of_table, closing)) in slots {
             let wrong = |what: &str| Malformed(format!("table {schema}.{name}: {what}"));
             let table = Table {
                 name: name.into(),
@@ -137,6 +142,7 @@ impl Map {
                     .and_then(|place: usize| place.checked_sub(1))
                     .ok_or_else(|| wrong("the position of its key is no number from 1 on"))?,
                 slots: of_table.into_iter().collect::<Option<_>>().ok_or_else(|| wrong("a slot is on no shard"))?,
+                closing,
                 function: Function::Postgres,
             };
             map.tables.entry(name.into()).or_default().push((schema.into(), Entry::Sharded(Arc::new(table))));
@@ -181,6 +187,12 @@ impl Map {
         let text = String::from_utf8_lossy(sql).to_lowercase();
         let is_sharded = |(_, entry): &(Box<str>, Entry)| !matches!(entry, Entry::Reference);
         self.tables.iter().any(|(name, tables)| tables.iter().any(is_sharded) && has_word(&text, &name.to_lowercase()))
+    }
+
+    /// Whether a slot is about to move.
+    pub fn is_closing(&self) -> bool {
+        let closes = |entry: &Entry| matches!(entry, Entry::Sharded(table) if table.closing.is_some());
+        self.tables.values().flatten().any(|(_, entry)| closes(entry))
     }
 
     /// Whether it has no tables.

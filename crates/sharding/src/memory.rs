@@ -57,6 +57,11 @@ impl Proved {
     pub fn shard(&self, sql: &[u8], parameters: &impl Parameters) -> Result<Option<usize>, Reason> {
         self.proof.shard(&Filled { sql, literals: &self.literals, parameters })
     }
+
+    /// Whether an execution of this text needs a slot that is about to move.
+    pub fn closes(&self, sql: &[u8], parameters: &impl Parameters) -> bool {
+        self.proof.closes(&Filled { sql, literals: &self.literals, parameters })
+    }
 }
 
 /// The parameters of an execution, and its literals.

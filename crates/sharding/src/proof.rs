@@ -178,10 +178,24 @@ impl Proof {
         let (mut shard, mut several) = (None, false);
         for need in needs {
             for value in &need.values {
-                let mut tell = |this| several |= *shard.get_or_insert(this) != this;
-                value.shards(&need.table, need.stored, parameters, &mut tell).ok_or(Reason::Value)?;
+                let mut tell = |slot: usize| {
+                    let this = need.table.slots.get(slot).copied();
+                    several |= shard.get_or_insert(this) != &this;
+                };
+                value.slots(&need.table, need.stored, parameters, &mut tell).ok_or(Reason::Value)?;
             }
         }
-        if several { Err(Reason::Several) } else { Ok(shard) }
+        if several { Err(Reason::Several) } else { Ok(shard.flatten()) }
+    }
+
+    /// Whether one execution needs a slot that is about to move.
+    pub fn closes(&self, parameters: &impl Parameters) -> bool {
+        let needs = self.needs.as_deref().unwrap_or_default();
+        needs.iter().filter(|need| need.table.closing.is_some()).any(|need| {
+            let mut closes = false;
+            let mut tell = |slot| closes |= need.table.closing == Some(slot);
+            need.values.iter().all(|value| value.slots(&need.table, need.stored, parameters, &mut tell).is_some())
+                && closes
+        })
     }
 }

@@ -58,9 +58,9 @@ impl Parameters for Literals {
 }
 
 impl Source {
-    /// Tells the shard of each row with one of these values as its key; `stored`: of each row that is stored with it. None
+    /// Tells the slot of each row with one of these values as its key; `stored`: of each row that is stored with it. None
     /// if that is not certain.
-    pub fn shards(
+    pub fn slots(
         &self,
         table: &Table,
         stored: bool,
@@ -69,8 +69,7 @@ impl Source {
     ) -> Option<()> {
         let of = (table.key_type, table.function);
         let mut of_hash = |hash: u64| {
-            let slot = table.function.slot(hash, table.slots.len() as u64);
-            tell(table.slots.get(usize::try_from(slot).ok()?).copied()?);
+            tell(usize::try_from(table.function.slot(hash, table.slots.len() as u64)).ok()?);
             Some(())
         };
         let Self::Elements(array) = self else {

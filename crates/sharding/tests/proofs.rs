@@ -19,6 +19,7 @@ fn table(key_type: KeyType) -> Table {
         cuts_blanks: false,
         place: 0,
         slots: (0..SLOTS).collect(),
+        closing: None,
         function: sharding::Function::Postgres,
     }
 }
@@ -26,7 +27,7 @@ fn table(key_type: KeyType) -> Table {
 /// The shard of a value of a key of this type.
 fn shard(source: &Source, key: KeyType, parameters: &Literals) -> Option<usize> {
     let mut found = None;
-    source.shards(&table(key), false, parameters, &mut |shard| found = Some(shard))?;
+    source.slots(&table(key), false, parameters, &mut |slot| found = Some(slot))?;
     found
 }
 
@@ -471,6 +472,28 @@ fn a_name_of_several_relations_is_not_proved() {
     assert_eq!(proof("DELETE FROM two WHERE k = 1").unwrap_err(), Reason::Ambiguous("two".to_owned()));
     assert_eq!(proof("SELECT * FROM public.two WHERE k = 1").unwrap().len(), 1);
     assert_eq!(proof("SELECT * FROM other.two WHERE k = 1"), Ok(vec![]));
+}
+
+#[test]
+fn what_needs_a_slot_that_is_about_to_move_is_known() {
+    // The slots of 1, 2 and 3 of these two are 0, 0 and 1.
+    let row = |kind, slot, shard| ["public", "a", kind, "k", "bigint", "1", "2", slot, shard];
+    let map = Map::from_rows([row("closing", "0", "one"), row("sharded", "1", "one")]).unwrap();
+    assert!(map.is_closing());
+    let (_, catalog) = known();
+    let literals = Literals { is_utf8: true };
+    for (sql, closes) in [
+        ("SELECT * FROM a WHERE k = 1", true),
+        ("SELECT * FROM a WHERE k IN (3, 2)", true),
+        ("DELETE FROM a WHERE k = 3", false),
+        ("SELECT * FROM a", false),
+        ("SELECT 1", false),
+    ] {
+        let proof = prove(sql, &map, &catalog);
+        assert_eq!(proof.closes(&literals), closes, "{sql}");
+        assert_ne!(proof.shard(&literals), Ok(Some(1)), "both are on one shard: {sql}");
+    }
+    assert!(!Map::from_rows([row("sharded", "0", "one"), row("sharded", "1", "one")]).unwrap().is_closing());
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use classify::Catalog;
 use pooling::catalog::shard_map::Version;
@@ -52,6 +52,8 @@ pub struct Question {
     told: Option<usize>,
     /// What is asked of the map of shards, if the database has one.
     shards: Option<Shards>,
+    /// Whether the hub has told meanwhile that its map has changed.
+    pub notified: bool,
 }
 
 /// The questions about the map of shards.
@@ -76,9 +78,19 @@ pub struct MapAnswer {
     pub version: Option<Version>,
 }
 
-/// Asks a hub for the version of its map and for how many milliseconds that may be relied on.
-const VERSION: &str = "SELECT howdah_shards.map_version(), \
-    (extract(epoch FROM howdah_shards.lease()) * 1000)::pg_catalog.int8";
+/// Asks a hub for the version of its map and for how many milliseconds that may be relied on, and to tell of a change at once,
+/// which a standby cannot. It learns from the session's name which version is in force here.
+fn ask_for_version(known: Option<u64>) -> String {
+    let known = known.map(|known| format!(", map {known}")).unwrap_or_default();
+    format!(
+        "DO $$BEGIN IF NOT pg_catalog.pg_is_in_recovery() THEN LISTEN howdah_shards; END IF; END$$; \
+        SELECT howdah_shards.map_version(), (extract(epoch FROM howdah_shards.lease()) * 1000)::pg_catalog.int8, \
+        pg_catalog.set_config('application_name', '{NAME}{known}', false)"
+    )
+}
+
+/// The name of the session.
+pub const NAME: &str = "howdah catalog";
 
 /// For how long a map without a hub is in force: no row moves, and a table that has been created since is not known. More
 /// than a year is as good as for ever.
@@ -105,6 +117,7 @@ impl Question {
             bytes: 0,
             told: None,
             shards: None,
+            notified: false,
         }
     }
 
@@ -128,7 +141,7 @@ impl Question {
             Some(_) => {
                 let rows = shards.rows.iter().map(|row| row.each_ref().map(String::as_str));
                 let map = Map::from_rows(rows).map_err(|malformed| malformed.0)?;
-                Some(Version { number, map })
+                Some(Version::new(number, map, Some(Instant::now())))
             }
             None => None,
         };
@@ -201,7 +214,8 @@ impl Question {
                     Step::Map
                 }
                 None => {
-                    frontend::write_query(out, VERSION);
+                    let known = self.shards.as_ref().and_then(|shards| shards.known);
+                    frontend::write_query(out, &ask_for_version(known));
                     Step::Version
                 }
             },
@@ -232,7 +246,10 @@ impl Shards {
         let rows = || self.rows.iter().map(|[schema, name, kind, place, ..]| [&**schema, name, kind, place]);
         let version = match self.known == Some(number) {
             true => None,
-            false => Some(Version { number, map: automatic.map(rows()).map_err(|malformed| malformed.0)? }),
+            false => {
+                let map = automatic.map(rows()).map_err(|malformed| malformed.0)?;
+                Some(Version::new(number, map, None))
+            }
         };
         Ok(MapAnswer { lease: FOR_EVER, version })
     }
@@ -265,6 +282,10 @@ impl Guest for Question {
             tag::ERROR_RESPONSE => {
                 let report = backend::report(body).map_err(|error| error.to_string())?;
                 Err(format!("{} ({})", report.message, report.code))
+            }
+            tag::NOTIFICATION_RESPONSE => {
+                self.notified = true;
+                Ok(())
             }
             // Descriptions, notices, parameters: nothing that matters.
             _ => Ok(()),

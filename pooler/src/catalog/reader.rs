@@ -10,9 +10,9 @@ use balancer::ServerId;
 use classify::Catalog;
 use mio::{Events, Poll, Token};
 use slab::Slab;
-use wire::backend::tag::ERROR_RESPONSE;
+use wire::backend::tag::{ERROR_RESPONSE, NOTIFICATION_RESPONSE};
 
-use super::question::{Answer, MapAnswer, Question};
+use super::question::{Answer, MapAnswer, NAME, Question};
 use super::visit::{Guest, Visit};
 use crate::net::Epoll;
 use pooling::catalog::{Destination, Knowledge, Place, Servers};
@@ -31,6 +31,8 @@ use pooling::sync::lock;
 const CHECK: Duration = Duration::from_secs(5);
 /// How soon after the last time, when something is not in it that may have been created since.
 const SOON: Duration = Duration::from_secs(1);
+/// How soon while a slot is about to move: the hub waits until the map that says so is in force.
+const CLOSING: Duration = Duration::from_millis(20);
 /// After a round there is quiet for so many times as long as it took, so that definitions without end keep a server busy
 /// for a tenth of the time with this.
 const QUIET: u32 = 9;
@@ -69,6 +71,8 @@ struct Reading {
     awaited: Option<Awaited>,
     /// Its connection has made way for a client.
     yielded: bool,
+    /// The hub has told that its map of shards has changed.
+    notified: bool,
     question: Option<Question>,
     /// The fingerprint of the catalog that is posted, and what it was made of.
     fingerprint: Option<String>,
@@ -77,6 +81,8 @@ struct Reading {
     ended: Option<Instant>,
     /// How long the last round took.
     took: Duration,
+    /// For how long the hub lets its map of shards be in force, if there is one.
+    lease: Option<Duration>,
     failures: Failures,
     /// There is nothing to do for a while though a round is due: nobody uses it, or there is no way.
     idle: bool,
@@ -98,13 +104,17 @@ struct Awaited {
     tried: Instant,
 }
 
-/// Whoever visits when nothing is asked: leaves when the server says why.
-struct Nobody;
+/// Whoever visits when nothing is asked: leaves when the server says why, and hears that the map of shards has changed.
+#[derive(Default)]
+struct Nobody {
+    notified: bool,
+}
 
 impl Guest for Nobody {
     fn enter(&mut self, _out: &mut Vec<u8>) {}
 
     fn hear(&mut self, tag: u8, _body: &[u8], _out: &mut Vec<u8>) -> Result<(), String> {
+        self.notified |= tag == NOTIFICATION_RESPONSE;
         if tag == ERROR_RESPONSE { Err("the server has closed the connection".to_owned()) } else { Ok(()) }
     }
 }
@@ -331,7 +341,7 @@ impl Reader {
         }
         let Some(reading) = self.readings.get_mut(key) else { return };
         let network = &Epoll(self.poll.registry());
-        reading.yielded = false;
+        (reading.yielded, reading.notified) = (false, false);
         let mut asked = Question::new(knowledge.begin_round(), reading.fingerprint.clone());
         if knowledge.shard_map.is_wanted() {
             asked = asked.with_shards(
@@ -344,7 +354,7 @@ impl Reader {
         reading.failures.by = knowledge.way();
         let outcome = match &mut reading.visit {
             Some(visit) => visit.ask(question),
-            None => Visit::begin(way, &reading.place.database, "howdah catalog", config, key, network)
+            None => Visit::begin(way, &reading.place.database, NAME, config, key, network)
                 .map(|visit| reading.visit = Some(visit)),
         };
         match outcome {
@@ -359,13 +369,16 @@ impl Reader {
         let Some(visit) = &mut reading.visit else { return };
         let network = &Epoll(self.poll.registry());
         let Some(question) = &mut reading.question else {
-            if visit.ready(&mut Nobody, network, &mut self.scratch).is_err() {
+            let mut nobody = Nobody::default();
+            if visit.ready(&mut nobody, network, &mut self.scratch).is_err() {
                 reading.leave(network, &self.shared);
             }
+            reading.notified |= nobody.notified;
             return;
         };
         match visit.ready(question, network, &mut self.scratch) {
             Ok(()) => {
+                reading.notified |= std::mem::take(&mut question.notified);
                 if let Some(answer) = question.answer() {
                     let (changes, map) = (question.changes, question.map());
                     match map {
@@ -415,6 +428,7 @@ impl Reader {
                 knowledge.shard_map.post(version);
             }
             knowledge.shard_map.confirm(reading.begun, lease);
+            reading.lease = Some(lease);
             self.shared.tell_all(|| Message::ShardMap);
         }
         // Said when the workers go by it, not before.
@@ -449,12 +463,14 @@ impl Reading {
             permit: None,
             awaited: None,
             yielded: false,
+            notified: false,
             question: None,
             fingerprint: None,
             digest: 0,
             begun: Instant::now(),
             ended: None,
             took: Duration::ZERO,
+            lease: None,
             failures: Failures::default(),
             idle: false,
         }
@@ -493,13 +509,18 @@ impl Reading {
             let patience = if sharded { RETRY } else { PATIENCE };
             return if other { ended + RETRY } else { ended + doubled.min(patience) };
         }
+        let is_closing = |known: &Arc<Knowledge>| known.shard_map.last().is_some_and(|map| map.is_closing(ended));
         let after = match knowledge {
+            _ if self.notified && !self.yielded => return ended,
+            Some(knowledge) if sharded && is_closing(&knowledge) && !self.yielded => return ended + CLOSING,
             Some(knowledge) if knowledge.is_behind() && !self.yielded => Duration::ZERO,
             Some(knowledge) if knowledge.is_behind() => SOON,
             _ if self.yielded => YIELDED,
             Some(knowledge) if knowledge.is_wanted() || sharded => SOON,
             _ => CHECK,
         };
-        ended + after.max(self.took * QUIET)
+        let due = ended + after.max(self.took * QUIET);
+        // Long before the map is out of force.
+        self.lease.map_or(due, |lease| due.min((self.begun + lease / 4).max(ended + CLOSING)))
     }
 }

@@ -34,7 +34,7 @@ impl Hubless {
             default: entry.default_shard.unwrap_or_default(),
             function: entry.sharding_function?,
             is_automatic: entry.automatic_sharding_key.is_some(),
-            names: Arc::new(Version { number: 0, map: Map::without_hub(&names, []) }),
+            names: Arc::new(Version::new(0, Map::without_hub(&names, []), None)),
             shard_id: entry.shard_id_regex.clone(),
             sharding_key: entry.sharding_key_regex.clone(),
             searched: entry.regex_search_limit.unwrap_or(SEARCHED),

@@ -2,12 +2,19 @@
 //!
 //! The map is in force for the hub's lease from the moment at which the hub was asked. What moves a slot waits for that
 //! long before the rows go, so no statement is sent by a map that may be out of date.
+//!
+//! A slot that is about to move is closing: what needs it waits for the next map, unless it is of a transaction that its
+//! shard has. That spares clients errors, and no row depends on it, so it has an end of its own: what moves the slot may
+//! have died.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use sharding::Map;
+
+/// For how long what needs a closing slot waits for the next map.
+const CLOSING: Duration = Duration::from_secs(3);
 
 /// A map, and what orders it among the maps of its hub.
 #[derive(Debug, Default)]
@@ -16,6 +23,21 @@ pub struct Version {
     pub number: u64,
     /// The map.
     pub map: Map,
+    /// The time until which what needs its closing slot waits, if it has one.
+    closing_until: Option<Instant>,
+}
+
+impl Version {
+    /// This version of the map, and when it was read, if slots move.
+    pub fn new(number: u64, map: Map, read: Option<Instant>) -> Self {
+        let closing_until = read.filter(|_| map.is_closing()).map(|read| read + CLOSING);
+        Self { number, map, closing_until }
+    }
+
+    /// Whether what needs its closing slot waits.
+    pub fn is_closing(&self, now: Instant) -> bool {
+        self.closing_until.is_some_and(|until| now < until)
+    }
 }
 
 /// The last map of a hub.

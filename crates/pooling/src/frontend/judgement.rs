@@ -74,6 +74,8 @@ pub struct Judgement {
     pub writes: bool,
     /// Whether a statement may mean something else outside of its transaction.
     pub is_bound: bool,
+    /// Whether a statement needs a slot that is about to move.
+    pub closes: bool,
     /// What comments say, for hubless shards.
     pub words: Words,
 }
@@ -82,6 +84,7 @@ impl Judgement {
     pub fn add(&mut self, proved: &Proved, sql: &[u8], parameters: &impl Parameters) {
         self.writes |= proved.proof.writes;
         self.is_bound |= !proved.proof.is_free;
+        self.closes |= proved.closes(sql, parameters);
         match proved.shard(sql, parameters) {
             Ok(Some(shard)) if self.shard.is_some_and(|other| other != shard) => {
                 self.hub.get_or_insert(Reason::Several);

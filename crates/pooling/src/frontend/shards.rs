@@ -115,6 +115,11 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let held = held_by(core, key, home);
     let judge = |unit: &Unit<'_>| judge(core, key, (home, held), unit, (&version, rule.as_deref()));
     let judgement = unit.as_ref().map_or_else(Judgement::default, judge);
+    // A slot that is about to move is for transactions that its shard has already.
+    if judgement.closes && (!has_own || is_between) && version.is_closing(core.now) {
+        core.router.awaiting_map.push(key);
+        return Some(Step::Stop);
+    }
     // Without a hub the first statement decides where its transaction is.
     let outside = runs && rule.is_none() && runs_outside(core, key, home, unit.as_ref(), &judgement);
     let (uses, runs) = (runs, runs && !outside);
