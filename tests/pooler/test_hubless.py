@@ -103,8 +103,6 @@ def connect(made):
     return psycopg.connect(
         f"host=127.0.0.1 port={made.port} dbname=sharded_db user={SUPERUSER} password={password}",
         autocommit=True,
-        # What is repeated is not sent in the extended protocol, which knows no commands.
-        prepare_threshold=None,
     )
 
 
@@ -181,6 +179,52 @@ def test_parameters_of_other_drivers_choose_the_shard(routed):
             async with client.transaction():
                 assert await statement.fetchval(5) == "value_5"
             assert [await statement.fetchval(key) for key in (1, 2, 3)] == ["value_1", "value_2", "value_3"]
+        finally:
+            await client.close()
+
+    asyncio.run(talk(asyncpg))
+    asyncio.run(talk(howdah))
+
+
+@pytest.mark.parametrize("threshold", [None, 0, 5])
+def test_commands_may_be_prepared(client, threshold):
+    client.prepare_threshold = threshold
+    for turn in range(24):
+        shard = turn % 3
+        assert client.execute(f"SET SHARD TO '{shard}'").statusmessage == "SET SHARD"
+        shown = client.execute("SHOW SHARD")
+        assert shown.description[0].name == "shard" and shown.fetchall() == [(str(shard),)]
+        assert here(client) == shard
+        assert client.execute("SET SHARDING KEY TO '5'").statusmessage == "SET SHARDING KEY"
+        assert here(client) == int(client.execute("SHOW SHARD").fetchone()[0])
+    for _turn in range(8):
+        with pytest.raises(psycopg.errors.InvalidParameterValue):
+            client.execute("SET SHARD TO '7'")
+        with client.transaction():
+            client.execute("SET SHARD TO '1'")
+            assert here(client) == 1
+            assert client.execute("SHOW SHARD").fetchone() == ("1",)
+            with pytest.raises(psycopg.errors.FeatureNotSupported), client.transaction():
+                client.execute("SET SHARD TO '2'")
+            assert client.execute("SHOW SHARD").fetchone() == ("1",)
+    with client.pipeline():
+        cursors = [client.execute(sql) for sql in ("SET SHARD TO '2'", "SHOW SHARD", "SELECT current_database()")]
+    assert [cursor.fetchone() for cursor in cursors[1:]] == [("2",), ("hand2",)]
+
+
+def test_other_drivers_may_prepare_commands(routed):
+    async def talk(driver):
+        place = {"host": "127.0.0.1", "port": routed.port, "database": "sharded_db", "user": SUPERUSER}
+        client = await driver.connect(**place, password=routed.server.password)
+        try:
+            for shard in (1, 2, 1):
+                assert await client.fetch(f"SET SHARD TO '{shard}'") == []
+                assert await client.fetchval("SHOW SHARD") == str(shard)
+                assert await client.fetchval("SELECT current_database()") == f"hand{shard}"
+            statement = await client.prepare("SHOW SHARD")
+            assert [await statement.fetchval() for _ in range(3)] == ["1"] * 3
+            async with client.transaction():
+                assert await statement.fetchval() == "1"
         finally:
             await client.close()
 

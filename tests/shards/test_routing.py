@@ -317,6 +317,28 @@ async def with_asyncio(made, fleet):
         await connection.close()
 
 
+def test_commands_may_be_prepared(routed, client):
+    made, fleet = routed
+    sql = "SHOW ROUTE FOR 'SELECT * FROM items WHERE tenant = 3'"
+    for threshold in (0, 5):
+        client.prepare_threshold = threshold
+        for _turn in range(8):
+            shown = client.execute(sql)
+            assert [column.name for column in shown.description] == ["route", "why", "hint"]
+            assert shown.fetchone()[0] == home(fleet, 3)
+            assert client.execute("SET ROUTE NOTICES TO off").statusmessage == "SET"
+
+    async def talk(library):
+        connection = await library.connect(host="127.0.0.1", port=made.port, database="app", user="postgres")
+        for _turn in range(2):
+            assert (await connection.fetchrow(sql))["route"] == home(fleet, 3)
+            assert await connection.fetch("SET ROUTE NOTICES TO off") == []
+        await connection.close()
+
+    for library in (asyncpg, howdah):
+        asyncio.run(talk(library))
+
+
 def test_the_route_of_a_statement_is_shown(routed, client):
     made, fleet = routed
 

@@ -10,16 +10,14 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 use sharding::Reason;
-use wire::backend::{self, ColumnType, Status};
-use wire::frontend::tag;
+use wire::backend::Status;
 
 use crate::catalog::hubless::Hubless;
 use crate::config::DefaultShard;
 use crate::error::Error;
-use crate::frontend::judgement::{Decision, Judgement, Refusal, Target, keyed, numbered, refuse, unsharded};
-use crate::model::extent::{self, Said};
+use crate::frontend::judgement::{Decision, Judgement, Refusal, Target, keyed, numbered, unsharded};
+use crate::frontend::own::Answer;
 use crate::model::keys::ClientKey;
-use crate::model::turn::{Step, Turn};
 use crate::state::Core;
 
 /// The commands as PgCat reads them.
@@ -35,15 +33,15 @@ static COMMANDS: LazyLock<Option<[Regex; 3]>> = LazyLock::new(|| {
 const LONGEST: usize = 200;
 
 /// A command to the pooler.
-#[derive(Debug, PartialEq, Eq)]
-enum Command<'a> {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Command<'a> {
     SetShardingKey(&'a str),
     SetShard(&'a str),
     ShowShard,
 }
 
 impl<'a> Command<'a> {
-    fn read(sql: &'a [u8]) -> Option<Self> {
+    pub fn read(sql: &'a [u8]) -> Option<Self> {
         if sql.len() > LONGEST {
             return None;
         }
@@ -188,67 +186,28 @@ fn is_healthy(core: &Core, key: ClientKey, rule: &Hubless, shard: usize) -> bool
     failed.is_none_or(|at| core.now.saturating_duration_since(at) >= shunned)
 }
 
-/// Answers a command in the Query at the front of a client's input; the next step for the input, if it is one.
-pub fn answer(core: &mut Core, key: ClientKey, rule: Option<&Hubless>, message: (u8, &[u8])) -> Option<Step> {
-    let rule = rule.filter(|_| message.0 == tag::QUERY)?;
-    let unit = extent::first(message.1)?;
-    let Some(Said::Query(sql)) = unit.messages.first().map(|first| first.said) else { return None };
-    let command = Command::read(sql)?;
-    let client = core.clients.get_mut(key)?;
-    // Its units in flight are answered first.
-    if let Some(step) = client.checkout.wait_for_own() {
-        return Some(step);
-    }
+/// Runs a command, where nothing of the client is under way.
+///
+/// # Errors
+/// Why it cannot be obeyed.
+pub(super) fn run(core: &mut Core, key: ClientKey, rule: &Hubless, command: Command<'_>) -> Result<Answer, Error> {
+    let Some(client) = core.clients.get_mut(key) else { return Ok(Answer { row: Vec::new(), tag: "SET SHARD" }) };
     let server = client.checkout.server().and_then(|server| core.servers.get(server));
-    if client.route.begun.as_ref().is_some_and(|begun| begun.has_failed) {
-        return Some(refuse(core, key, message, Error::TransactionFailed));
-    }
-    let status = server.map_or_else(|| client.route.status(), |server| server.status);
-    let is_busy = server.is_some_and(|server| !server.exchange.requests.is_empty());
-    if is_busy && !client.input.unsynced {
-        client.checkout.behind_own = true;
-        return Some(Step::Stop);
-    }
-    let chosen = match command {
-        // The server has to answer first, or refuses it too.
-        Command::ShowShard if is_busy || status == Status::Failed => return None,
+    let (shard, tag) = match command {
         Command::ShowShard => {
-            show(core, key, status);
-            return Some(Step::Took(unit.bytes.len()));
+            let shard = client.route.chosen.map_or_else(|| "unset".to_owned(), |shard| shard.to_string());
+            return Ok(Answer { row: vec![Some(shard)], tag: "SELECT 1" });
         }
-        _ if is_busy || server.is_some() && status != Status::Idle => {
+        _ if server.is_some_and(|server| server.status != Status::Idle) => {
             let why = "it has begun on its shard, so that no other can be chosen before its end".to_owned();
-            return Some(refuse(core, key, message, Error::OtherShard(why)));
+            return Err(Error::OtherShard(why));
         }
-        Command::SetShardingKey(value) => keyed(rule, value).map(|shard| (shard, "SET SHARDING KEY")),
-        Command::SetShard(any) if any.eq_ignore_ascii_case("any") => Ok((random(rule.shards()), "SET SHARD")),
-        Command::SetShard(number) => numbered(rule, number).map(|shard| (shard, "SET SHARD")),
+        Command::SetShardingKey(value) => (keyed(rule, value)?, "SET SHARDING KEY"),
+        Command::SetShard(any) if any.eq_ignore_ascii_case("any") => (random(rule.shards()), "SET SHARD"),
+        Command::SetShard(number) => (numbered(rule, number)?, "SET SHARD"),
     };
-    match chosen {
-        Ok((shard, done)) => {
-            let client = core.clients.get_mut(key)?;
-            client.route.chosen = Some(shard);
-            client.prepared.unnamed = None;
-            backend::write_command_complete(client.io.out(), done);
-            backend::write_ready_for_query(client.io.out(), status);
-            core.schedule.unflushed.push(Turn::Client(key));
-            Some(Step::Took(unit.bytes.len()))
-        }
-        Err(error) => Some(refuse(core, key, message, error)),
-    }
-}
-
-/// Tells which shard the session has chosen.
-fn show(core: &mut Core, key: ClientKey, status: Status) {
-    let Some(client) = core.clients.get_mut(key) else { return };
-    let shard = client.route.chosen.map_or_else(|| "unset".to_owned(), |shard| shard.to_string());
-    client.prepared.unnamed = None;
-    let out = client.io.out();
-    backend::write_row_description(out, [("shard", ColumnType::Text)].into_iter());
-    backend::write_data_row(out, [Some(shard.as_bytes())].into_iter());
-    backend::write_command_complete(out, "SELECT 1");
-    backend::write_ready_for_query(out, status);
-    core.schedule.unflushed.push(Turn::Client(key));
+    client.route.chosen = Some(shard);
+    Ok(Answer { row: Vec::new(), tag })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod looked_up;
 pub mod lookup;
 pub mod messages;
 pub mod order;
+mod own;
 pub mod replies;
 pub mod shapes;
 pub mod shards;

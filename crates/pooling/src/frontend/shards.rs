@@ -21,6 +21,7 @@ use crate::catalog::shard_map::Version;
 use crate::error::Error;
 use crate::frontend::begun::{begins_with_savepoints, steer};
 use crate::frontend::judgement::{Decision, Held, Judgement, Refusal, Target, refuse};
+use crate::frontend::own::{self, Answer};
 use crate::frontend::{hubless, messages};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
@@ -77,7 +78,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     }
     let rule = core.pools.get(home)?.cluster_of.hubless.clone();
     let step = awaits_rest(core, key, (tag, input));
-    if let Some(step) = step.or_else(|| hubless::answer(core, key, rule.as_deref(), (tag, input))) {
+    if let Some(step) = step.or_else(|| own::answer(core, key, (home, rule.as_deref()), (tag, input))) {
         return Some(step);
     }
     let client = core.clients.get(key)?;
@@ -98,7 +99,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let Some(version) = map_of(core, key, home) else { return Some(awaits_map(core, key)) };
     let lends = core.pools.get(home)?.limits.mode.lends() && !has_own;
     if let Some(unit) = unit.as_ref().filter(|_| lends)
-        && let Some(step) = answer_ourselves(core, key, home, unit, &version)
+        && let Some(step) = answer_ourselves(core, key, home, unit)
     {
         return Some(step);
     }
@@ -106,7 +107,10 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let bound = unit.as_ref().map_or(usize::MAX, |unit| unit.messages.iter().filter(|message| binds(message)).count());
     if let Some(unit) = unit.as_ref().filter(|_| lends && matches!(tag, tag::PARSE | tag::BIND))
         // Of the messages before a Flush only the first is read.
-        && (bound == 1 || unit.messages.len() == 1 || only_steers(core, key, home, unit, &version))
+        && (bound == 1
+            || unit.messages.len() == 1
+            || own::is_in(core.clients.get(key)?, rule.as_deref(), unit)
+            || only_steers(core, key, home, unit, &version))
         && let Some(step) = answer_begin(core, key, home, input)
     {
         return Some(step);
@@ -409,27 +413,8 @@ pub(super) fn is_utf8(core: &Core, key: ClientKey) -> bool {
 }
 
 /// Answers a BEGIN, which the server gets with the first statement, and the end of a transaction without a statement.
-fn answer_ourselves(
-    core: &mut Core,
-    key: ClientKey,
-    home: PoolKey,
-    unit: &Unit<'_>,
-    version: &Version,
-) -> Option<Step> {
+fn answer_ourselves(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<'_>) -> Option<Step> {
     let Some(Said::Query(sql)) = unit.messages.first().map(|message| message.said) else { return None };
-    if let Some(shown) = shown_statement(sql) {
-        show_route(core, key, home, &shown, version);
-        return Some(Step::Took(unit.bytes.len()));
-    }
-    if let Some(wanted) = wanted_notices(sql) {
-        let client = core.clients.get_mut(key)?;
-        client.route.notices = wanted;
-        let status = client.route.status();
-        backend::write_command_complete(client.io.out(), "SET");
-        backend::write_ready_for_query(client.io.out(), status);
-        core.schedule.unflushed.push(Turn::Client(key));
-        return Some(Step::Took(unit.bytes.len()));
-    }
     let fingerprint = fingerprint(core, key, home, sql)?;
     let client = core.clients.get_mut(key)?;
     if !client.has_no_server() {
@@ -452,36 +437,10 @@ fn answer_ourselves(
     Some(Step::Took(unit.bytes.len()))
 }
 
-/// Whether a `SET ROUTE NOTICES TO on` or `off` wants notices.
-fn wanted_notices(sql: &[u8]) -> Option<bool> {
-    let text = std::str::from_utf8(sql).ok().filter(|text| text.len() < 100)?.to_ascii_lowercase();
-    let words: Vec<&str> = text.trim_end_matches([';', ' ', '\n']).split_ascii_whitespace().collect();
-    match words.as_slice() {
-        ["set", "route", "notices", "to", "on"] => Some(true),
-        ["set", "route", "notices", "to", "off"] => Some(false),
-        _ => None,
-    }
-}
-
-/// The statement of a `SHOW ROUTE FOR 'statement'`.
-fn shown_statement(sql: &[u8]) -> Option<String> {
-    let text = std::str::from_utf8(sql).ok()?.trim().trim_end_matches(';').trim_end();
-    let mut rest = text;
-    for word in ["show", "route", "for"] {
-        let (first, behind) = rest.split_at_checked(word.len())?;
-        rest = behind.trim_start();
-        if !first.eq_ignore_ascii_case(word) || rest.len() == behind.len() && word != "for" {
-            return None;
-        }
-    }
-    let quoted = rest.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).map(|text| text.replace("''", "'"));
-    let dollars = || rest.strip_prefix("$$").and_then(|rest| rest.strip_suffix("$$")).map(str::to_owned);
-    quoted.or_else(dollars)
-}
-
-/// Answers a SHOW ROUTE: where the statement would go, why, and what helps.
-fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, version: &Version) {
-    let proved = prove(core, key, home, shown.as_bytes(), version);
+/// Answers a SHOW ROUTE: where the statement would go, why, and what helps. None while no map is in force.
+pub(super) fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str) -> Option<Answer> {
+    let version = map_of(core, key, home)?;
+    let proved = prove(core, key, home, shown.as_bytes(), &version);
     let mut judgement = Judgement::default();
     judgement.add(&proved, shown.as_bytes(), &sharding::Literals { is_utf8: is_utf8(core, key) });
     let rule = core.pools.get(home).and_then(|pool| pool.cluster_of.hubless.clone());
@@ -489,20 +448,11 @@ fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str, versi
     let (route, why, hint) = match rule {
         Some(rule) => hubless::route(core, key, &rule, shown.as_bytes(), judgement),
         None => match judgement.target(may) {
-            Ok((target, _)) => (name_of(version, &target).to_owned(), target.why(), target.hint()),
+            Ok((target, _)) => (name_of(&version, &target).to_owned(), target.why(), target.hint()),
             Err(reason) => ("refused".to_owned(), reason.to_string(), Some(reason.hint())),
         },
     };
-    let Some(client) = core.clients.get_mut(key) else { return };
-    client.prepared.unnamed = None;
-    let status = client.route.status();
-    let out = client.io.out();
-    let columns = ["route", "why", "hint"].map(|name| (name, backend::ColumnType::Text));
-    backend::write_row_description(out, columns.into_iter());
-    backend::write_data_row(out, [Some(route.as_bytes()), Some(why.as_bytes()), hint.map(str::as_bytes)].into_iter());
-    backend::write_command_complete(out, "SHOW");
-    backend::write_ready_for_query(out, status);
-    core.schedule.unflushed.push(Turn::Client(key));
+    Some(Answer { row: vec![Some(route), Some(why), hint.map(str::to_owned)], tag: "SHOW" })
 }
 
 /// Answers a statement of the extended protocol that steers a transaction which no server has: a BEGIN also where it stands
