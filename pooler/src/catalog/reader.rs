@@ -71,8 +71,7 @@ struct Reading {
     awaited: Option<Awaited>,
     /// Its connection has made way for a client.
     yielded: bool,
-    /// The hub has told that its map of shards has changed.
-    notified: bool,
+    hub: Hub,
     question: Option<Question>,
     /// The fingerprint of the catalog that is posted, and what it was made of.
     fingerprint: Option<String>,
@@ -81,11 +80,18 @@ struct Reading {
     ended: Option<Instant>,
     /// How long the last round took.
     took: Duration,
-    /// For how long the hub lets its map of shards be in force, if there is one.
-    lease: Option<Duration>,
     failures: Failures,
     /// There is nothing to do for a while though a round is due: nobody uses it, or there is no way.
     idle: bool,
+}
+
+/// What the hub has said of its map of shards, if there is one.
+#[derive(Default)]
+struct Hub {
+    /// It has told that the map has changed.
+    notified: bool,
+    /// For how long it lets the map be in force.
+    lease: Option<Duration>,
 }
 
 /// Failures since the last success.
@@ -341,7 +347,7 @@ impl Reader {
         }
         let Some(reading) = self.readings.get_mut(key) else { return };
         let network = &Epoll(self.poll.registry());
-        (reading.yielded, reading.notified) = (false, false);
+        (reading.yielded, reading.hub.notified) = (false, false);
         let mut asked = Question::new(knowledge.begin_round(), reading.fingerprint.clone());
         if knowledge.shard_map.is_wanted() {
             asked = asked.with_shards(
@@ -373,12 +379,12 @@ impl Reader {
             if visit.ready(&mut nobody, network, &mut self.scratch).is_err() {
                 reading.leave(network, &self.shared);
             }
-            reading.notified |= nobody.notified;
+            reading.hub.notified |= nobody.notified;
             return;
         };
         match visit.ready(question, network, &mut self.scratch) {
             Ok(()) => {
-                reading.notified |= std::mem::take(&mut question.notified);
+                reading.hub.notified |= std::mem::take(&mut question.notified);
                 if let Some(answer) = question.answer() {
                     let (changes, map) = (question.changes, question.map());
                     match map {
@@ -428,7 +434,7 @@ impl Reader {
                 knowledge.shard_map.post(version);
             }
             knowledge.shard_map.confirm(reading.begun, lease);
-            reading.lease = Some(lease);
+            reading.hub.lease = Some(lease);
             self.shared.tell_all(|| Message::ShardMap);
         }
         // Said when the workers go by it, not before.
@@ -463,14 +469,13 @@ impl Reading {
             permit: None,
             awaited: None,
             yielded: false,
-            notified: false,
+            hub: Hub::default(),
             question: None,
             fingerprint: None,
             digest: 0,
             begun: Instant::now(),
             ended: None,
             took: Duration::ZERO,
-            lease: None,
             failures: Failures::default(),
             idle: false,
         }
@@ -511,7 +516,7 @@ impl Reading {
         }
         let is_closing = |known: &Arc<Knowledge>| known.shard_map.last().is_some_and(|map| map.is_closing(ended));
         let after = match knowledge {
-            _ if self.notified && !self.yielded => return ended,
+            _ if self.hub.notified && !self.yielded => return ended,
             Some(knowledge) if sharded && is_closing(&knowledge) && !self.yielded => return ended + CLOSING,
             Some(knowledge) if knowledge.is_behind() && !self.yielded => Duration::ZERO,
             Some(knowledge) if knowledge.is_behind() => SOON,
@@ -521,6 +526,6 @@ impl Reading {
         };
         let due = ended + after.max(self.took * QUIET);
         // Long before the map is out of force.
-        self.lease.map_or(due, |lease| due.min((self.begun + lease / 4).max(ended + CLOSING)))
+        self.hub.lease.map_or(due, |lease| due.min((self.begun + lease / 4).max(ended + CLOSING)))
     }
 }

@@ -15,8 +15,7 @@ use wire::backend::Status;
 use crate::catalog::hubless::Hubless;
 use crate::config::DefaultShard;
 use crate::error::Error;
-use crate::frontend::judgement::{Decision, Judgement, Refusal, Target, keyed, numbered, unsharded};
-use crate::frontend::own::Answer;
+use crate::frontend::judgement::{Answer, Decision, Judgement, Refusal, Target, keyed, numbered, unsharded};
 use crate::model::keys::ClientKey;
 use crate::state::Core;
 

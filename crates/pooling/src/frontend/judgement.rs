@@ -129,6 +129,12 @@ impl Judgement {
     }
 }
 
+/// What a command to the pooler answers: its row, if it has one, and its tag.
+pub struct Answer {
+    pub row: Vec<Option<String>>,
+    pub tag: &'static str,
+}
+
 /// Where a unit goes, and why.
 pub struct Decision {
     pub target: Target,

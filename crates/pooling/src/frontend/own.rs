@@ -10,8 +10,7 @@ use wire::frontend::{Target, tag};
 use crate::catalog::hubless::Hubless;
 use crate::error::Error;
 use crate::frontend::hubless;
-use crate::frontend::judgement::refuse;
-use crate::frontend::shards;
+use crate::frontend::judgement::{Answer, refuse};
 use crate::model::extent::{self, Said, Unit};
 use crate::model::held::Held;
 use crate::model::keys::{ClientKey, PoolKey};
@@ -51,11 +50,8 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What a command answers: its row, if it has one, and its tag.
-pub struct Answer {
-    pub row: Vec<Option<String>>,
-    pub tag: &'static str,
-}
+/// What answers SHOW ROUTE FOR a statement; none while it is not known.
+type Show<'a> = &'a dyn Fn(&mut Core, &str) -> Option<Answer>;
 
 /// Whether a `SET ROUTE NOTICES TO on` or `off` wants notices.
 fn wanted_notices(sql: &[u8]) -> Option<bool> {
@@ -95,6 +91,7 @@ pub fn answer(
     key: ClientKey,
     (home, rule): (PoolKey, Option<&Hubless>),
     (tag, input): (u8, &[u8]),
+    show: Show<'_>,
 ) -> Option<Step> {
     let unit = extent::first(input)?;
     let message = unit.messages.first()?;
@@ -116,6 +113,10 @@ pub fn answer(
         return failed.then(|| refuse(core, key, (tag, input), Error::TransactionFailed));
     }
     let mut taken = unit.bytes.len();
+    let runs = |core: &mut Core| match run(core, key, rule, command, show) {
+        Ok(answer) => answer.ok_or(None),
+        Err(error) => Err(Some(refuse(core, key, (tag, input), error))),
+    };
     match message.said {
         Said::Parse(parse) => {
             let statement = core.pools.get_mut(home)?.statements.share(parse.definition, UNCLEAR, Lexing::Conforming);
@@ -132,20 +133,14 @@ pub fn answer(
             describe(out, command);
         }
         Said::Bind(_) => {
-            let mut described = 0;
-            loop {
-                let left = input.get(taken..).unwrap_or_default();
-                let Some(next) = extent::first(left) else { return Some(Step::More) };
-                taken += next.bytes.len();
-                match next.messages.first()?.said {
-                    Said::Describe(Target::Portal([])) => described += 1,
-                    Said::Execute => break,
-                    _ => return None,
-                }
-            }
-            let answer = match run(core, key, (home, rule), command) {
-                Ok(answer) => answer?,
-                Err(error) => return Some(refuse(core, key, (tag, input), error)),
+            let described;
+            (described, taken) = match execution(input, taken) {
+                Ok(found) => found,
+                Err(step) => return step,
+            };
+            let answer = match runs(core) {
+                Ok(answer) => answer,
+                Err(step) => return step,
             };
             let out = core.clients.get_mut(key)?.io.out();
             backend::write_empty(out, backend::tag::BIND_COMPLETE);
@@ -153,9 +148,9 @@ pub fn answer(
             tell(out, &answer);
         }
         _ => {
-            let answer = match run(core, key, (home, rule), command) {
-                Ok(answer) => answer?,
-                Err(error) => return Some(refuse(core, key, (tag, input), error)),
+            let answer = match runs(core) {
+                Ok(answer) => answer,
+                Err(step) => return step,
             };
             let status = status(core, key);
             let client = core.clients.get_mut(key)?;
@@ -174,6 +169,20 @@ pub fn answer(
     }
     core.schedule.unflushed.push(Turn::Client(key));
     Some(Step::Took(taken))
+}
+
+/// How often a portal is described behind its Bind, and where its Execute ends; or the step for the input without them.
+fn execution(input: &[u8], mut taken: usize) -> Result<(usize, usize), Option<Step>> {
+    let mut described = 0;
+    loop {
+        let next = extent::first(input.get(taken..).unwrap_or_default()).ok_or(Some(Step::More))?;
+        taken += next.bytes.len();
+        match next.messages.first().map(|message| message.said) {
+            Some(Said::Describe(Target::Portal([]))) => described += 1,
+            Some(Said::Execute) => return Ok((described, taken)),
+            _ => return Err(None),
+        }
+    }
 }
 
 /// Whether a command is among the statements of a unit.
@@ -217,13 +226,14 @@ fn status(core: &Core, key: ClientKey) -> Status {
 fn run(
     core: &mut Core,
     key: ClientKey,
-    (home, rule): (PoolKey, Option<&Hubless>),
+    rule: Option<&Hubless>,
     command: Command<'_>,
+    show: Show<'_>,
 ) -> Result<Option<Answer>, Error> {
     Ok(match (command, rule) {
         (Command::Hubless(command), Some(rule)) => Some(hubless::run(core, key, rule, command)?),
         (Command::Hubless(_), None) => None,
-        (Command::ShowRoute(shown), _) => shards::show_route(core, key, home, &unquoted(shown).unwrap_or_default()),
+        (Command::ShowRoute(shown), _) => show(core, &unquoted(shown).unwrap_or_default()),
         (Command::SetNotices(wanted), _) => {
             core.clients.get_mut(key).into_iter().for_each(|client| client.route.notices = wanted);
             Some(Answer { row: Vec::new(), tag: "SET" })

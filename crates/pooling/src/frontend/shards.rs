@@ -20,9 +20,8 @@ use crate::catalog::hubless::Hubless;
 use crate::catalog::shard_map::Version;
 use crate::error::Error;
 use crate::frontend::begun::{begins_with_savepoints, steer};
-use crate::frontend::judgement::{Decision, Held, Judgement, Refusal, Target, refuse};
-use crate::frontend::own::{self, Answer};
-use crate::frontend::{hubless, messages};
+use crate::frontend::judgement::{Answer, Decision, Held, Judgement, Refusal, Target, refuse};
+use crate::frontend::{hubless, messages, own};
 use crate::model::client::Discard;
 use crate::model::extent::{self, Message, Said, Unit, Unread, judged};
 use crate::model::fingerprint::Fingerprint;
@@ -78,7 +77,8 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     }
     let rule = core.pools.get(home)?.cluster_of.hubless.clone();
     let step = awaits_rest(core, key, (tag, input));
-    if let Some(step) = step.or_else(|| own::answer(core, key, (home, rule.as_deref()), (tag, input))) {
+    let show = |core: &mut Core, shown: &str| show_route(core, key, home, shown);
+    if let Some(step) = step.or_else(|| own::answer(core, key, (home, rule.as_deref()), (tag, input), &show)) {
         return Some(step);
     }
     let client = core.clients.get(key)?;
@@ -107,10 +107,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     let bound = unit.as_ref().map_or(usize::MAX, |unit| unit.messages.iter().filter(|message| binds(message)).count());
     if let Some(unit) = unit.as_ref().filter(|_| lends && matches!(tag, tag::PARSE | tag::BIND))
         // Of the messages before a Flush only the first is read.
-        && (bound == 1
-            || unit.messages.len() == 1
-            || own::is_in(core.clients.get(key)?, rule.as_deref(), unit)
-            || only_steers(core, key, home, unit, &version))
+        && (bound == 1 || unit.messages.len() == 1 || leaves_begin(core, key, (home, rule.as_deref()), unit, &version))
         && let Some(step) = answer_begin(core, key, home, input)
     {
         return Some(step);
@@ -148,6 +145,18 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
 fn decide(judgement: Judgement, may: bool) -> Result<Decision, Refusal> {
     let (target, writes) = judgement.target(may).map_err(|reason| (Error::unsharded(&reason), reason.name()))?;
     Ok(Decision { writes, rule: target.rule(), why: target.why(), target })
+}
+
+/// Whether a BEGIN at the front of a unit is answered here, though others stand behind it.
+fn leaves_begin(
+    core: &mut Core,
+    key: ClientKey,
+    (home, rule): (PoolKey, Option<&Hubless>),
+    unit: &Unit<'_>,
+    version: &Version,
+) -> bool {
+    core.clients.get(key).is_some_and(|client| own::is_in(client, rule, unit))
+        || only_steers(core, key, home, unit, version)
 }
 
 /// Whether a unit runs statements that begin and steer a transaction, and reads that do not decide where it is.
@@ -438,7 +447,7 @@ fn answer_ourselves(core: &mut Core, key: ClientKey, home: PoolKey, unit: &Unit<
 }
 
 /// Answers a SHOW ROUTE: where the statement would go, why, and what helps. None while no map is in force.
-pub(super) fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str) -> Option<Answer> {
+fn show_route(core: &mut Core, key: ClientKey, home: PoolKey, shown: &str) -> Option<Answer> {
     let version = map_of(core, key, home)?;
     let proved = prove(core, key, home, shown.as_bytes(), &version);
     let mut judgement = Judgement::default();
