@@ -45,6 +45,8 @@ SELECT pgml.train('flowers', 'classification', 'pgml.iris', 'target', 'xgboost')
 SELECT pgml.train('groups', 'clustering', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'kmeans',
                   hyperparams => '{"n_clusters": 3}');
 SELECT pgml.train('odd', 'anomaly', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'isolation_forest');
+SELECT pgml.load_dataset('air_passengers');
+SELECT pgml.train('flights', 'forecast', 'pgml.air_passengers', 'passengers', time_column => 'month');
 SELECT pgml.train('parts', 'decomposition', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'pca',
                   hyperparams => '{"n_components": 2}');
 SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'xgboost', '{"n_estimators": 30, "max_depth": 3}',

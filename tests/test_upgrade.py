@@ -134,7 +134,7 @@ def test_what_writes_waits_for_the_update(old, statement):
 
 def test_projects_belong_to_the_owner_of_the_extension_and_roles_keep_what_they_could_do(old):
     old.sql(UPDATE)
-    assert old.sql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'") == "3.5.0"
+    assert old.sql("SELECT extversion FROM pg_extension WHERE extname = 'pgml'") == "3.6.0"
     assert old.sql("SELECT string_agg(name || ' ' || owner, ', ' ORDER BY name) FROM pgml.projects") == (
         "line postgres, soils postgres"
     )

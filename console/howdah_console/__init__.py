@@ -5,4 +5,4 @@ the database, and shows what it asked; `views/` a file for each part; `csvfile.p
 `figures.py` and `drawings.py` numbers and pictures.
 """
 
-__version__ = "3.5.0"
+__version__ = "3.6.0"

@@ -3,13 +3,14 @@
 -- ids and times that differ from run to run.
 
 --- setup
-SELECT pgml.load_dataset('iris'), pgml.load_dataset('diabetes'), pgml.load_dataset('linnerud');
+SELECT pgml.load_dataset('iris'), pgml.load_dataset('diabetes'), pgml.load_dataset('linnerud'), pgml.load_dataset('air_passengers');
 CREATE TABLE flowers AS
 SELECT sepal_length, sepal_width, petal_length, petal_width,
        (ARRAY['setosa', 'versicolor', 'virginica'])[target + 1] AS species
 FROM pgml.iris;
 SELECT pgml.train('flowers', 'classification', 'flowers', 'species', 'xgboost', '{"n_estimators": 10}');
 SELECT pgml.train('sugar', 'regression', '(SELECT bmi, bp, s5, target FROM pgml.diabetes)', 'target', 'linear');
+SELECT pgml.train('flights', 'forecast', 'pgml.air_passengers', 'passengers', time_column => 'month');
 SELECT pgml.train_joint('body', 'regression', 'pgml.linnerud', ARRAY['weight', 'waist', 'pulse'], 'ridge');
 SELECT pgml.train('parts', 'decomposition', '(SELECT chins, situps, jumps FROM pgml.linnerud)', algorithm => 'pca',
                   hyperparams => '{"n_components": 2}');
@@ -388,6 +389,16 @@ SELECT pgml.predict_interval('sugar', ARRAY[0.05, 0.02, 0.03], coverage => 90);
 --- drift
 SELECT feature, round(psi::numeric, 2) AS psi, round(ks::numeric, 2) AS ks, rows, p_value < 0.001 AS beyond_chance
 FROM pgml.drift('sugar', '(SELECT bmi, bp + 0.05 AS bp, s5 FROM pgml.diabetes)');
+
+--- forecast
+SELECT time::date AS month, round(mean) AS mean, round(lower) AS lower, round(upper) AS upper FROM pgml.forecast('flights', horizon => 3);
+-- error
+SELECT * FROM pgml.forecast('sugar');
+
+--- backtest
+SELECT cutoff::date, steps, round(mase::numeric, 2) AS mase, round(smape::numeric, 1) AS smape FROM pgml.backtest('flights', cutoffs => 2);
+-- error
+SELECT * FROM pgml.backtest('flights', cutoffs => 2, horizon => 143);
 
 --- sklearn_f1_score
 SELECT pgml.sklearn_f1_score(ARRAY[1, 0, 1, 1], ARRAY[1, 0, 0, 1]);

@@ -21,7 +21,13 @@ struct Dataset {
     feature: &'static str,
 }
 
-static DATASETS: [Dataset; 6] = [
+static DATASETS: [Dataset; 7] = [
+    Dataset {
+        name: "air_passengers",
+        csv: include_str!("../datasets/air_passengers.csv"),
+        label: "integer",
+        feature: "date",
+    },
     Dataset {
         name: "breast_cancer",
         csv: include_str!("../datasets/breast_cancer.csv"),
@@ -106,11 +112,12 @@ impl Dataset {
 
     /// A line of the file as SQL writes a row.
     fn row(&self, line: &str) -> String {
-        if self.feature == IMAGE {
-            let (image, label) = line.rsplit_once(',').unwrap_or((line, ""));
-            return format!("('{}', {label})", array_literal(image));
+        let (features, label) = line.rsplit_once(',').unwrap_or((line, ""));
+        match self.feature {
+            IMAGE => format!("('{}', {label})", array_literal(features)),
+            "date" => format!("('{features}', {label})"),
+            _ => format!("({})", line.replace(',', ", ")),
         }
-        format!("({})", line.replace(',', ", "))
     }
 }
 

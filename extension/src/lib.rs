@@ -15,6 +15,7 @@ mod error;
 mod evaluate;
 mod exchange;
 mod features;
+mod forecast;
 mod grants;
 mod guc;
 mod invalidate;

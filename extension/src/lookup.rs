@@ -471,7 +471,7 @@ pub fn remembered(model: i64, snapshot: pg_sys::Snapshot) -> Result<Memory> {
 }
 
 /// The bytes of a model that stand where `is_there` says.
-fn bytes_at(model: i64, is_there: fn(&str) -> bool, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
+pub fn bytes_at(model: i64, is_there: impl Fn(&str) -> bool, snapshot: pg_sys::Snapshot) -> Result<Vec<u8>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
     scan_parts(model, is_there, snapshot, |files, tuple, part| {
         parts.push((part, files.bytes(tuple, files.attribute(c"data")?)?));
@@ -492,7 +492,7 @@ fn bytes_at(model: i64, is_there: fn(&str) -> bool, snapshot: pg_sys::Snapshot) 
 
 fn scan_parts(
     model: i64,
-    is_there: fn(&str) -> bool,
+    is_there: impl Fn(&str) -> bool,
     snapshot: pg_sys::Snapshot,
     mut each: impl FnMut(&Table, pg_sys::HeapTuple, i32) -> Result<()>,
 ) -> Result<()> {
@@ -500,7 +500,7 @@ fn scan_parts(
     let (model_id, path, part) = (files.attribute(c"model_id")?, files.attribute(c"path")?, files.attribute(c"part")?);
     let value = pg_sys::Datum::from(model);
     files.scan(c"files_model_id_path_part_idx", model_id, comparison(BIGINT_EQUAL), value, snapshot, |tuple| {
-        if !files.get::<String>(tuple, path).as_deref().is_some_and(is_there) {
+        if !files.get::<String>(tuple, path).as_deref().is_some_and(&is_there) {
             return Ok(());
         }
         let part = files.get(tuple, part).unwrap_or(0);

@@ -56,6 +56,8 @@ impl Measures {
             Task::Clustering => Sums::Clustering(metrics::Clustering::new(width, SEED)),
             Task::Decomposition => Sums::Decomposition(metrics::Decomposition::new(width, model.num_values())?),
             Task::Anomaly => Sums::Outliers(metrics::Outliers::default()),
+            // Its models predict no rows.
+            Task::Forecast => Sums::Regression(Vec::new()),
         };
         Ok(Measures { sums, residuals: None, finished: Vec::new() })
     }

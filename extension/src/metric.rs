@@ -32,6 +32,7 @@ impl Metric {
             Task::Clustering => "silhouette",
             Task::Decomposition => "standardised_explained_variance",
             Task::Anomaly => "outlier_share",
+            Task::Forecast => "mase",
         };
         Metric { by_default: true, ..Metric::named(name) }
     }
@@ -46,7 +47,9 @@ impl Metric {
     pub fn named(name: &str) -> Metric {
         // One's own has a qualified name.
         let smaller = !name.contains('.')
-            && ["error", "loss", "davies_bouldin", "inertia", "brier"].iter().any(|part| name.contains(part));
+            && ["error", "loss", "davies_bouldin", "inertia", "brier", "mase", "smape", "crps"]
+                .iter()
+                .any(|part| name.contains(part));
         Metric { name: name.to_owned(), larger: !smaller, own: false, by_default: false }
     }
 
@@ -69,9 +72,9 @@ impl Metric {
                 names.join(", ")
             )));
         };
-        if !task.has_label() {
+        if !task.has_label() || task == Task::Forecast {
             return Err(Error::unsupported(format!(
-                "a {} has no label, which aggregate function {name} takes",
+                "a {} has no predictions of rows, which aggregate function {name} takes",
                 task.name()
             )));
         }
@@ -169,6 +172,7 @@ pub fn names(task: Task) -> Result<Vec<&'static str>> {
         Task::Clustering => metrics::Clustering::new(1, 0).all(&mut Control::new(&mut |_| Ok(())))?,
         Task::Decomposition => metrics::Decomposition::new(1, 1)?.all(),
         Task::Anomaly => metrics::Outliers::default().all(),
+        Task::Forecast => return Ok(crate::train::FORECAST_METRICS.to_vec()),
     };
     Ok(all.into_iter().map(|(name, _)| name).collect())
 }

@@ -209,6 +209,7 @@ impl ModelMeta {
             Task::Classification => labels.len() == 1 && labels.iter().all(|label| label.classes.is_some()),
             Task::Regression => !labels.is_empty() && labels.iter().all(|label| label.classes.is_none()),
             Task::Clustering | Task::Decomposition | Task::Anomaly => labels.is_empty(),
+            Task::Forecast => false,
         };
         if !fits {
             return Err(MetaError::Field("classes"));

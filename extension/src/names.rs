@@ -28,6 +28,7 @@ use room::{Bounds, Recent};
 use crate::access::{self, Privilege};
 use crate::cache::{self, Digest};
 use crate::error::{Error, Result, shorten};
+use crate::forecast::stored::Head;
 use crate::jobs;
 use crate::lookup::{self, Trial};
 use crate::model::Model;
@@ -377,6 +378,19 @@ pub fn unseen(target: Resolved) -> Result<Resolved> {
     }
 }
 
+/// The model of series that `key` means to the query that is running and to its role, and its head.
+pub fn forecaster(key: Key) -> Result<(i64, Head)> {
+    let question = Question { key, user: access::user(), privilege: Privilege::Predict };
+    let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
+    let id = model_id(&question, snapshot)?;
+    match Head::read(id, snapshot)? {
+        Some(head) => Ok((id, head)),
+        None => Err(Error::unsupported(format!("model {id} is not one of task forecast"))
+            .hint("pgml.predict gives its predictions.")),
+    }
+}
+
 /// What is remembered with a model of the rows of its training.
 pub fn remembered(model: i64) -> Result<learn::remembered::Memory> {
     let _pushed = PushedSnapshot::ensure();
@@ -415,7 +429,13 @@ fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
 
 fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Meaning> {
     let id = model_id(question, snapshot)?;
-    let Some(digest) = lookup::model_digest(id, snapshot)? else { return Err(no_such_model(id)) };
+    let Some(digest) = lookup::model_digest(id, snapshot)? else {
+        return Err(match Head::read(id, snapshot)? {
+            Some(_) => Error::unsupported(format!("model {id} forecasts series, and predicts no rows"))
+                .hint("SELECT * FROM pgml.forecast('project') gives its forecasts."),
+            None => no_such_model(id),
+        });
+    };
     let tally = usage::tally(id);
     jobs::go_on(snapshot)?;
     if let Some(model) = LOADED.with_borrow(|loaded| loaded.get(&digest).cloned()) {

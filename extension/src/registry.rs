@@ -436,6 +436,19 @@ pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
     Ok(rows.into_iter().next())
 }
 
+/// What the last training of a project for series made them by.
+pub fn last_series(project_id: i64) -> Result<Option<crate::train::SeriesAsked>> {
+    let rows = select(
+        "SELECT (s.analysis OPERATOR(pg_catalog.->) 'series')::pg_catalog.text
+         FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
+         WHERE m.project_id OPERATOR(pg_catalog.=) $1
+         ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
+        &[argument(project_id)],
+        |tuple| tuple.get::<String>(1),
+    )?;
+    Ok(rows.into_iter().flatten().next().and_then(|text| serde_json::from_str(&text).ok()))
+}
+
 /// The class that the last model of a project looks for which has one.
 pub fn positive_class(project_id: i64) -> Result<Option<String>> {
     let rows = select(

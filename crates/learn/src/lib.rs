@@ -38,7 +38,7 @@ pub mod remembered;
 pub mod rows;
 pub mod search;
 pub mod side;
-mod signals;
+pub mod signals;
 pub mod split;
 pub mod spool;
 pub mod xgboost;

@@ -45,7 +45,7 @@ impl Mask {
 }
 
 /// Runs `work` with all signals blocked, and restores the mask afterwards, also when it panics.
-pub(crate) fn blocked<T>(work: impl FnOnce() -> T) -> T {
+pub fn blocked<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(Mask);
     impl Drop for Restore {
         fn drop(&mut self) {

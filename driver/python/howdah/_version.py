@@ -1,3 +1,3 @@
 """The version of the package."""
 
-__version__ = "3.5.0"
+__version__ = "3.6.0"

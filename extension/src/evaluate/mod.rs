@@ -27,17 +27,21 @@ use crate::sql::{Call, LONGEST_NAME};
 
 /// The model that the first argument names, a project's name or a model's id, for a caller with that privilege.
 fn target(call: &Call, privilege: Privilege) -> Result<Resolved> {
+    names::resolve(key(call)?, privilege)
+}
+
+/// What the first argument names: a project, or a model by its id.
+pub fn key(call: &Call) -> Result<Key> {
     // SAFETY: the call is running.
     let by_id = unsafe { pg_sys::get_fn_expr_argtype((*call.fcinfo()).flinfo, 0) } == pg_sys::INT8OID;
     let Some(name) = call.datum(0) else {
         return Err(Error::null_argument(if by_id { "model_id" } else { "project_name" }));
     };
-    let key = match by_id {
-        true => Key::Model(name.value() as i64),
+    match by_id {
+        true => Ok(Key::Model(name.value() as i64)),
         // SAFETY: a text, as declared, and not NULL.
-        false => unsafe { project_key(name)? },
-    };
-    names::resolve(key, privilege)
+        false => unsafe { project_key(name) },
+    }
 }
 
 /// The label columns, if the argument of that number names any.

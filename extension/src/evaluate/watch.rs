@@ -136,6 +136,13 @@ fn watch(call: &Call) -> Result<pg_sys::Datum> {
     registry::check_writable(c"pgml.watch()")?;
     let project = project(call)?;
     let model = deployed(&project)?;
+    if Task::parse(&project.task) == Some(Task::Forecast) {
+        return Err(Error::unsupported(format!(
+            "project \"{}\" forecasts series, which are not watched",
+            project.name
+        ))
+        .hint("pgml.backtest says how good its forecasts would have been."));
+    }
     let relation =
         call.text(1, "relation_name", LONGEST_QUERY)?.ok_or_else(|| Error::null_argument("relation_name"))?;
     let time_column = call.text(2, "time_column", LONGEST_NAME)?;

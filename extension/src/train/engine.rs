@@ -38,6 +38,7 @@ pub static ALGORITHMS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
             names.push(family.name);
         }
     }
+    names.extend(super::series::ALGORITHMS);
     names
 });
 
@@ -265,7 +266,7 @@ impl Learner {
         let family = families::family(name, task).map_err(|error| {
             let offered = ALGORITHMS.iter().filter(|name| {
                 FAMILIES.iter().any(|family| family.name == **name && family.task == task)
-                    || task.has_label() && XGBOOST.contains(name)
+                    || matches!(task, Task::Regression | Task::Classification) && XGBOOST.contains(name)
             });
             Error::unsupported(error.to_string()).detail(format!(
                 "Algorithms for {}: {}.",

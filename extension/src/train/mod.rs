@@ -27,6 +27,7 @@ mod rival;
 mod roles;
 mod score;
 mod search;
+mod series;
 pub mod sides;
 mod snapshot;
 pub mod source;
@@ -60,6 +61,7 @@ use report::{EverySecond, MessageLog};
 pub use request::Request;
 use rival::Rival;
 use roles::Roles;
+pub use series::{Asked as SeriesAsked, METRICS as FORECAST_METRICS};
 use source::Source;
 use steps::{HeldOut, Training};
 use view::View;
@@ -111,6 +113,9 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let _shown =
         activity::Shown::begin(id, project.as_ref().map(|project| project.id), &request.project_name, algorithm);
 
+    if task == Task::Forecast {
+        return series::run(request, project, &metric, &said);
+    }
     let mut training = Training::plan(request, project, task, metric)?;
     let (mut data, not_null) = training.read()?;
     let HeldOut { split, remembered, has_seen } = training.divide(&mut data)?;
@@ -159,8 +164,9 @@ fn task_of(request: &Request, project: Option<&Project>) -> Result<Task> {
     let name = &request.project_name;
     match (request.task, project) {
         (Some(task), None) => Ok(task),
-        (None, None) => Err(Error::invalid(format!("the first training of project \"{name}\" needs a task"))
-            .hint("Use task => 'regression', 'classification', 'clustering' or 'decomposition'.")),
+        (None, None) => Err(Error::invalid(format!("the first training of project \"{name}\" needs a task")).hint(
+            "Use task => 'regression', 'classification', 'clustering', 'decomposition', 'anomaly' or 'forecast'.",
+        )),
         (wanted, Some(project)) => {
             let task = Task::parse(&project.task).ok_or_else(|| {
                 Error::unsupported(format!("project \"{name}\" is for {}, which is not supported", project.task))
@@ -183,6 +189,13 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
         return Err(Error::invalid(format!("task {} takes no y_column_name", task.name())).hint(
             "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
         ));
+    }
+    if task != Task::Forecast && !request.series.is_empty() {
+        return Err(Error::invalid(format!(
+            "time_column, group_by, horizon and frequency are for task forecast, and the project is for {}",
+            task.name()
+        ))
+        .hint("A split by time takes preprocess => '{\"<column>\": {\"role\": \"time\"}}'."));
     }
     if request.search.is_some() && task == Task::Anomaly {
         return Err(Error::unsupported("a search needs a label, by which models are compared")

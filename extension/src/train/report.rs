@@ -53,6 +53,11 @@ pub fn warning(message: &str) {
     pgrx::ereport!(PgLogLevel::WARNING, PgSqlErrorCode::ERRCODE_WARNING, message.to_owned());
 }
 
+pub fn notice(message: &str) {
+    keep(message);
+    pgrx::ereport!(PgLogLevel::NOTICE, PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION, message.to_owned());
+}
+
 /// Lets something pass at most once a second, and not in the second after it was first asked: short trainings say
 /// nothing.
 #[derive(Default)]

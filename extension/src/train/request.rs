@@ -3,11 +3,14 @@
 use learn::preprocess::Spec;
 use learn::split::{Sampling, TestSize};
 use pgrx::PgLogLevel;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::engine::ALGORITHMS;
 use super::search::Search;
+use super::series::Asked;
 use crate::error::{Error, Result};
+use crate::forecast;
 use crate::model_meta::Task;
 use crate::names;
 use crate::registry::Snapshot;
@@ -15,6 +18,9 @@ use crate::sql::{Call, LONGEST_NAME};
 
 /// Bytes of a relation's name or of a query in its place.
 pub const LONGEST_QUERY: usize = 1 << 20;
+
+/// The algorithm where none is asked for, as the functions are declared.
+pub const ALGORITHM: &str = "linear";
 
 /// The split where none is asked for, as the functions are declared.
 const TEST_SIZE: f32 = 0.25;
@@ -47,6 +53,8 @@ pub struct Request {
     pub positive_class: Option<String>,
     /// Whether the model is fitted again on all rows once its score is known; what `pgml.refit` says where it is `None`.
     pub refit: Option<bool>,
+    /// What makes the series of a forecast.
+    pub series: Asked,
 }
 
 impl Request {
@@ -105,7 +113,30 @@ impl Request {
             metric: call.text(15, "metric", LONGEST_NAME)?,
             positive_class: call.text(16, "positive_class", LONGEST_NAME)?,
             refit: call.bool(17),
+            series: series(call)?,
         })
+    }
+
+    /// One of the rows, and in the way, of a project's last training.
+    pub fn again(project_name: &str) -> Request {
+        Request {
+            project_name: project_name.to_owned(),
+            task: None,
+            relation_name: None,
+            y_column_name: None,
+            algorithm: String::new(),
+            hyperparams: Map::new(),
+            search: None,
+            test_size: TEST_SIZE,
+            test_sampling: SAMPLING,
+            automatic_deploy: false,
+            materialize_snapshot: false,
+            preprocess: Map::new(),
+            metric: None,
+            positive_class: None,
+            refit: None,
+            series: Asked::default(),
+        }
     }
 
     /// For the queue of trainings.
@@ -128,6 +159,7 @@ impl Request {
             "metric": self.metric,
             "positive_class": self.positive_class,
             "refit": self.refit,
+            "series": self.series,
         })
     }
 
@@ -160,6 +192,7 @@ impl Request {
             metric: text("metric"),
             positive_class: text("positive_class"),
             refit: flag("refit"),
+            series: json.get("series").and_then(|series| Asked::deserialize(series).ok()).unwrap_or_default(),
         })
     }
 
@@ -214,7 +247,7 @@ fn parse_task(name: &str) -> Result<Task> {
     let known = if name == "cluster" { Some(Task::Clustering) } else { Task::parse(name) };
     known.ok_or_else(|| {
         Error::unsupported(format!("task \"{name}\" is not supported"))
-            .detail("Supported are regression, classification, clustering, decomposition and anomaly.")
+            .detail("Supported are regression, classification, clustering, decomposition, anomaly and forecast.")
     })
 }
 
@@ -229,6 +262,20 @@ fn labels(call: &Call) -> Result<Option<Vec<String>>> {
         true => Err(Error::invalid("y_column_name is empty").hint("Give the name of a column, or NULL.")),
         false => Ok(Some(names)),
     }
+}
+
+/// The arguments of a forecast, which `pgml.train_joint` does not have.
+fn series(call: &Call) -> Result<Asked> {
+    let horizon = call.i32(20);
+    if let Some(steps) = horizon.filter(|steps| !(1..=forecast::MOST_STEPS).contains(steps)) {
+        return Err(Error::invalid(format!("horizon must be from 1 to {} steps: {steps}", forecast::MOST_STEPS)));
+    }
+    Ok(Asked {
+        time_column: call.text(18, "time_column", LONGEST_NAME)?,
+        group_by: call.text(19, "group_by", 10 * LONGEST_NAME)?,
+        horizon,
+        frequency: forecast::frequency(call, 21)?,
+    })
 }
 
 /// A `jsonb` argument that is an object; empty for NULL.

@@ -38,12 +38,14 @@ pub enum Task {
     Decomposition,
     /// Which rows are unlike the others, without a label.
     Anomaly,
+    /// How series go on. No family here does: the crate `forecast` has their models.
+    Forecast,
 }
 
 impl Task {
     /// All of them.
-    pub const ALL: [Task; 5] =
-        [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition, Task::Anomaly];
+    pub const ALL: [Task; 6] =
+        [Task::Regression, Task::Classification, Task::Clustering, Task::Decomposition, Task::Anomaly, Task::Forecast];
 
     /// As SQL has it.
     pub fn name(self) -> &'static str {
@@ -53,6 +55,7 @@ impl Task {
             Task::Clustering => "clustering",
             Task::Decomposition => "decomposition",
             Task::Anomaly => "anomaly",
+            Task::Forecast => "forecast",
         }
     }
 
@@ -63,7 +66,7 @@ impl Task {
 
     /// Whether rows have a label to learn.
     pub fn has_label(self) -> bool {
-        matches!(self, Task::Regression | Task::Classification)
+        matches!(self, Task::Regression | Task::Classification | Task::Forecast)
     }
 }
 

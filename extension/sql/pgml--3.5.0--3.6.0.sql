@@ -1,0 +1,157 @@
+-- From pgml 3.5.0 to 3.6.0.
+--
+-- Everything is schema-qualified: the script must mean the same whatever the search_path of who runs it.
+
+\echo Use "ALTER EXTENSION pgml UPDATE" to load this file. \quit
+
+-- What is dropped below and made anew with more arguments keeps the rights that were given and taken: see the end.
+CREATE TEMPORARY TABLE pgml_rights_before AS
+SELECT p.oid, p.proname, p.proargtypes::pg_catalog.oid[] AS types, p.proacl
+FROM pg_catalog.pg_proc p
+WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgml'::pg_catalog.regnamespace AND p.proacl IS NOT NULL;
+
+--
+-- Forecasts
+--
+
+ALTER TYPE pgml.task ADD VALUE 'forecast';
+ALTER TYPE pgml.algorithm ADD VALUE 'ets';
+ALTER TYPE pgml.algorithm ADD VALUE 'arima';
+ALTER TYPE pgml.algorithm ADD VALUE 'theta';
+ALTER TYPE pgml.algorithm ADD VALUE 'mstl';
+ALTER TYPE pgml.algorithm ADD VALUE 'seasonal_naive';
+
+DROP FUNCTION pgml.train(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
+    pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
+    pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
+    pg_catalog.bool);
+CREATE FUNCTION pgml.train(
+    project_name pg_catalog.text,
+    task pg_catalog.text DEFAULT NULL,
+    relation_name pg_catalog.text DEFAULT NULL,
+    y_column_name pg_catalog.text DEFAULT NULL,
+    algorithm pgml.algorithm DEFAULT 'linear',
+    hyperparams pg_catalog.jsonb DEFAULT '{}',
+    search pgml.search DEFAULT NULL,
+    search_params pg_catalog.jsonb DEFAULT '{}',
+    search_args pg_catalog.jsonb DEFAULT '{}',
+    test_size pg_catalog.float4 DEFAULT 0.25,
+    test_sampling pgml.sampling DEFAULT 'stratified',
+    runtime pgml.runtime DEFAULT NULL,
+    automatic_deploy pg_catalog.bool DEFAULT true,
+    materialize_snapshot pg_catalog.bool DEFAULT false,
+    preprocess pg_catalog.jsonb DEFAULT '{}',
+    metric pg_catalog.text DEFAULT NULL,
+    positive_class pg_catalog.text DEFAULT NULL,
+    refit pg_catalog.bool DEFAULT NULL,
+    time_column pg_catalog.text DEFAULT NULL,
+    group_by pg_catalog.text DEFAULT NULL,
+    horizon pg_catalog.int4 DEFAULT NULL,
+    frequency pg_catalog.interval DEFAULT NULL
+) RETURNS TABLE (project pg_catalog.text, task pg_catalog.text, algorithm pg_catalog.text, deployed pg_catalog.bool)
+    AS 'MODULE_PATHNAME', 'pgml_train' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.train(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
+    pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
+    pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
+    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval)
+    IS 'train a model from a table, a view or a query in parentheses, and deploy it if it is the best of its project';
+
+DROP FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
+    pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
+    pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
+    pg_catalog.bool);
+CREATE FUNCTION pgml.train_async(
+    project_name pg_catalog.text,
+    task pg_catalog.text DEFAULT NULL,
+    relation_name pg_catalog.text DEFAULT NULL,
+    y_column_name pg_catalog.text DEFAULT NULL,
+    algorithm pgml.algorithm DEFAULT 'linear',
+    hyperparams pg_catalog.jsonb DEFAULT '{}',
+    search pgml.search DEFAULT NULL,
+    search_params pg_catalog.jsonb DEFAULT '{}',
+    search_args pg_catalog.jsonb DEFAULT '{}',
+    test_size pg_catalog.float4 DEFAULT 0.25,
+    test_sampling pgml.sampling DEFAULT 'stratified',
+    runtime pgml.runtime DEFAULT NULL,
+    automatic_deploy pg_catalog.bool DEFAULT true,
+    materialize_snapshot pg_catalog.bool DEFAULT false,
+    preprocess pg_catalog.jsonb DEFAULT '{}',
+    metric pg_catalog.text DEFAULT NULL,
+    positive_class pg_catalog.text DEFAULT NULL,
+    refit pg_catalog.bool DEFAULT NULL,
+    time_column pg_catalog.text DEFAULT NULL,
+    group_by pg_catalog.text DEFAULT NULL,
+    horizon pg_catalog.int4 DEFAULT NULL,
+    frequency pg_catalog.interval DEFAULT NULL
+) RETURNS pg_catalog.int8
+    AS 'MODULE_PATHNAME', 'pgml_train_async' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
+    pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
+    pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
+    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval)
+    IS 'as pgml.train, in a background worker once the transaction has committed; gives the id of the training at once';
+
+CREATE FUNCTION pgml.forecast(
+    project_name pg_catalog.text,
+    horizon pg_catalog.int4 DEFAULT NULL,
+    groups pg_catalog.jsonb DEFAULT NULL,
+    coverage pg_catalog.float8 DEFAULT 0.9
+) RETURNS TABLE (series pg_catalog.jsonb, "time" pg_catalog.timestamptz, mean pg_catalog.float8,
+    lower pg_catalog.float8, upper pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_forecast' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.forecast(pg_catalog.text, pg_catalog.int4, pg_catalog.jsonb, pg_catalog.float8)
+    IS 'how the series of a project go on, by its deployed model: for each series so many steps of time, with the mean and an interval that holds this share of values';
+
+CREATE FUNCTION pgml.forecast(
+    model_id pg_catalog.int8,
+    horizon pg_catalog.int4 DEFAULT NULL,
+    groups pg_catalog.jsonb DEFAULT NULL,
+    coverage pg_catalog.float8 DEFAULT 0.9
+) RETURNS TABLE (series pg_catalog.jsonb, "time" pg_catalog.timestamptz, mean pg_catalog.float8,
+    lower pg_catalog.float8, upper pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_forecast' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.forecast(pg_catalog.int8, pg_catalog.int4, pg_catalog.jsonb, pg_catalog.float8)
+    IS 'as pgml.forecast of a project, by this model';
+
+CREATE FUNCTION pgml.backtest(
+    project_name pg_catalog.text,
+    cutoffs pg_catalog.int4 DEFAULT 3,
+    horizon pg_catalog.int4 DEFAULT NULL
+) RETURNS TABLE (series pg_catalog.jsonb, cutoff pg_catalog.timestamptz, steps pg_catalog.int4, mase pg_catalog.float8,
+    smape pg_catalog.float8, coverage pg_catalog.float8, crps pg_catalog.float8)
+    AS 'MODULE_PATHNAME', 'pgml_backtest' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.backtest(pg_catalog.text, pg_catalog.int4, pg_catalog.int4)
+    IS 'how good the forecasts of a project would have been at several times of the past: each series is learnt up to a cutoff, as the deployed model was, and its next steps are forecast';
+
+--
+-- Last: rights on the functions that were made anew
+--
+
+DO $$
+DECLARE
+    function pg_catalog.regprocedure;
+    before RECORD;
+    granted RECORD;
+BEGIN
+    FOR before IN
+        SELECT * FROM pg_temp.pgml_rights_before b
+        WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_proc p WHERE p.oid OPERATOR(pg_catalog.=) b.oid)
+    LOOP
+        FOR function IN
+            SELECT p.oid FROM pg_catalog.pg_proc p
+            WHERE p.pronamespace OPERATOR(pg_catalog.=) 'pgml'::pg_catalog.regnamespace
+                AND p.proname OPERATOR(pg_catalog.=) before.proname
+                AND (p.proargtypes::pg_catalog.oid[])[0:pg_catalog.cardinality(before.types) - 1]
+                    OPERATOR(pg_catalog.=) before.types
+        LOOP
+            EXECUTE pg_catalog.format('REVOKE ALL ON FUNCTION %s FROM PUBLIC', function);
+            FOR granted IN SELECT * FROM pg_catalog.aclexplode(before.proacl) LOOP
+                EXECUTE pg_catalog.format('GRANT EXECUTE ON FUNCTION %s TO %s%s', function,
+                    CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE granted.grantee::pg_catalog.regrole::pg_catalog.text END,
+                    CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END);
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END
+$$;
+DROP TABLE pg_temp.pgml_rights_before;
