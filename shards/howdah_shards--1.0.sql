@@ -1807,6 +1807,26 @@ BEGIN
 END
 $$;
 
+-- Waits until the standbys that follow a shard have replayed what is written there, for two seconds at most: reads of a slot
+-- go to them as soon as the map says that it is there. A standby tells what it has replayed with the next record that it gets.
+CREATE FUNCTION howdah_shards._await_standbys(shard text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    written text;
+BEGIN
+    SELECT a->>'lsn' INTO written FROM howdah_shards._ask(shard, 'SELECT pg_catalog.pg_current_wal_lsn() AS lsn') a;
+    FOR attempt IN 1..100 LOOP
+        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_stat_replication r
+            WHERE r.state = ''streaming'' AND r.replay_lsn < %L AND r.pid NOT IN (SELECT s.active_pid
+                FROM pg_catalog.pg_replication_slots s WHERE s.slot_type = ''logical'' AND s.active_pid IS NOT NULL)', written)));
+        PERFORM howdah_shards._exec(shard, 'DO ''BEGIN PERFORM pg_catalog.pg_logical_emit_message(true, '''''''', ''''''''); END''',
+            locked => false);
+        PERFORM pg_sleep(0.02);
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION howdah_shards._move_switch(j howdah_shards.jobs) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
@@ -1827,6 +1847,7 @@ BEGIN
             FROM jsonb_array_elements(j.what->'tables') t));
         RAISE;
     END;
+    PERFORM howdah_shards._await_standbys(j.what->>'target');
     FOR statement IN SELECT howdah_shards._move_map(j) LOOP
         EXECUTE statement;
     END LOOP;

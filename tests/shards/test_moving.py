@@ -7,6 +7,7 @@ import pytest
 
 from devkit import Problem
 from devkit.client import connection
+from tests.pooler.process import wait_until
 
 EACH_VERSION = True
 
@@ -20,6 +21,7 @@ SELECT FROM howdah_shards.distribute_table('orders', 'tenant', 6);
 SELECT FROM howdah_shards.distribute_table('lines', 'tenant', colocate_with => 'orders');
 CALL howdah_shards.run_on_shards('ALTER TABLE lines ADD FOREIGN KEY (tenant, "order") REFERENCES orders ON DELETE CASCADE', hub => false);
 """
+PHYSICAL = "(SELECT * FROM pg_replication_slots WHERE slot_type = 'physical') s"
 SUMS = "SELECT count(*), sum(hashtext(o::text)) FROM orders o; SELECT count(*), sum(hashtext(l::text)) FROM lines l"
 
 
@@ -36,6 +38,21 @@ def placed(fleet):
     return fleet.sql(
         "SELECT table_name, shard, string_agg(slot::text, ' ' ORDER BY slot) FROM howdah_shards.routes GROUP BY 1, 2 ORDER BY 1, 2"
     )
+
+
+def test_a_moved_slot_is_on_the_standbys_of_its_shard(tables):
+    rows = int(tables.sql("SELECT count(*) FROM orders_s0"))
+    with tables.shards["s3"].replica({"recovery_min_apply_delay": "1500ms"}) as replica, contextlib.ExitStack() as stack:
+        mover = threading.Thread(target=tables.sql, args=("CALL howdah_shards.move_slot('lines', 0, 's3')",))
+        mover.start()
+        stack.callback(mover.join)
+        where = "SELECT shard FROM howdah_shards.routes WHERE table_name = 'orders' AND slot = 0"
+        while tables.sql(where) != "s3":
+            assert mover.is_alive()
+        slot = "satisfies_hash_partition('orders'::regclass, 6, 0, tenant)"
+        assert int(replica.psql(f"SELECT count(*) FROM orders WHERE {slot}", tables.database)) == rows > 0
+    wait_until(lambda: tables.on("s3", f"SELECT count(*) FROM {PHYSICAL} WHERE active") == "0")
+    tables.on("s3", f"SELECT pg_drop_replication_slot(slot_name) FROM {PHYSICAL}")
 
 
 def test_a_slot_moves_with_those_of_colocated_tables(tables):
