@@ -5,7 +5,7 @@
 //! is answered with its Execute: nothing stands between them.
 
 use wire::backend::{self, ColumnType, Status};
-use wire::frontend::{Target, tag};
+use wire::frontend::{Parse, Target, tag};
 
 use crate::catalog::hubless::Hubless;
 use crate::error::Error;
@@ -118,15 +118,7 @@ pub fn answer(
         Err(error) => Err(Some(refuse(core, key, (tag, input), error))),
     };
     match message.said {
-        Said::Parse(parse) => {
-            let statement = core.pools.get_mut(home)?.statements.share(parse.definition, UNCLEAR, Lexing::Conforming);
-            let client = core.clients.get_mut(key)?;
-            match parse.name {
-                [] => client.prepared.unnamed = Some(Held::new(statement)),
-                name => drop(client.prepared.statements.insert(name.into(), Held::new(statement))),
-            }
-            backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
-        }
+        Said::Parse(parse) => hold(core, key, home, parse)?,
         Said::Describe(_) => {
             let out = core.clients.get_mut(key)?.io.out();
             wire::frame::write(out, backend::tag::PARAMETER_DESCRIPTION, |out| out.extend_from_slice(&[0, 0]));
@@ -152,16 +144,7 @@ pub fn answer(
                 Ok(answer) => answer,
                 Err(step) => return step,
             };
-            let status = status(core, key);
-            let client = core.clients.get_mut(key)?;
-            // As in PostgreSQL, a Query ends the unnamed statement.
-            client.prepared.unnamed = None;
-            let out = client.io.out();
-            if !command.columns().is_empty() {
-                describe(out, command);
-            }
-            tell(out, &answer);
-            backend::write_ready_for_query(out, status);
+            answer_query(core, key, command, &answer)?;
         }
     }
     if tag != tag::QUERY {
@@ -169,6 +152,33 @@ pub fn answer(
     }
     core.schedule.unflushed.push(Turn::Client(key));
     Some(Step::Took(taken))
+}
+
+/// Prepares a command, as a Parse asks.
+fn hold(core: &mut Core, key: ClientKey, home: PoolKey, parse: Parse<'_>) -> Option<()> {
+    let statement = core.pools.get_mut(home)?.statements.share(parse.definition, UNCLEAR, Lexing::Conforming);
+    let client = core.clients.get_mut(key)?;
+    match parse.name {
+        [] => client.prepared.unnamed = Some(Held::new(statement)),
+        name => drop(client.prepared.statements.insert(name.into(), Held::new(statement))),
+    }
+    backend::write_empty(client.io.out(), backend::tag::PARSE_COMPLETE);
+    Some(())
+}
+
+/// Answers a Query.
+fn answer_query(core: &mut Core, key: ClientKey, command: Command<'_>, answer: &Answer) -> Option<()> {
+    let status = status(core, key);
+    let client = core.clients.get_mut(key)?;
+    // As in PostgreSQL, a Query ends the unnamed statement.
+    client.prepared.unnamed = None;
+    let out = client.io.out();
+    if !command.columns().is_empty() {
+        describe(out, command);
+    }
+    tell(out, answer);
+    backend::write_ready_for_query(out, status);
+    Some(())
 }
 
 /// How often a portal is described behind its Bind, and where its Execute ends; or the step for the input without them.

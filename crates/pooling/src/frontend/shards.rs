@@ -103,8 +103,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     {
         return Some(step);
     }
-    let binds = |message: &Message<'_>| matches!(message.said, Said::Query(_) | Said::Bind(_));
-    let bound = unit.as_ref().map_or(usize::MAX, |unit| unit.messages.iter().filter(|message| binds(message)).count());
+    let bound = unit.as_ref().map_or(usize::MAX, bound);
     if let Some(unit) = unit.as_ref().filter(|_| lends && matches!(tag, tag::PARSE | tag::BIND))
         // Of the messages before a Flush only the first is read.
         && (bound == 1 || unit.messages.len() == 1 || leaves_begin(core, key, (home, rule.as_deref()), unit, &version))
@@ -127,9 +126,7 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
     if has_failed(core, key, home, unit.as_ref()) {
         return Some(refuse(core, key, (tag, input), Error::TransactionFailed));
     }
-    if let Some(begun) = core.clients.get_mut(key)?.route.begun.as_mut().filter(|_| !has_own) {
-        begun.is_due = runs;
-    }
+    note_due(core, key, runs)?;
     let decision = match &rule {
         Some(rule) => hubless::decide(core, key, rule, judgement, has_own && !is_between),
         None => decide(judgement, core.pools.get(home)?.cluster_of.multi_shard_writes),
@@ -139,6 +136,21 @@ pub fn find_shard(core: &mut Core, key: ClientKey, tag: u8, input: &[u8]) -> Opt
         Ok(decision) => goes(core, key, (home, &version), &decision, uses),
         Err(refusal) => Some(refuse_unproved(core, key, home, (tag, input), refusal)),
     }
+}
+
+/// Notes whether the server that a client gets has to be told of its transaction, as what runs there next is in it.
+fn note_due(core: &mut Core, key: ClientKey, runs: bool) -> Option<()> {
+    let client = core.clients.get_mut(key)?;
+    let has_own = client.checkout.server().is_some();
+    if let Some(begun) = client.route.begun.as_mut().filter(|_| !has_own) {
+        begun.is_due = runs;
+    }
+    Some(())
+}
+
+/// How many statements a unit runs, or portals it makes.
+fn bound(unit: &Unit<'_>) -> usize {
+    unit.messages.iter().filter(|message| matches!(message.said, Said::Query(_) | Said::Bind(_))).count()
 }
 
 /// Decides where a unit goes whose database has a hub.
