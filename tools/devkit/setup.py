@@ -63,15 +63,15 @@ def leave(mark):
     mark.touch()
 
 
-def venv():
-    """Makes `build/venv` if it is missing, or if the Python it was made with has gone; gives its Python."""
-    python = VENV / "bin" / "python"
+def venv(home=VENV):
+    """Makes the virtual environment if it is missing, or if the Python it was made with has gone; gives its Python."""
+    python = home / "bin" / "python"
     if not works(python):
         check_python()
-        shutil.rmtree(VENV, ignore_errors=True)
-        made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], capture_output=True, text=True, check=False)
+        shutil.rmtree(home, ignore_errors=True)
+        made = subprocess.run([sys.executable, "-m", "venv", str(home)], capture_output=True, text=True, check=False)
         if made.returncode != 0 or not works(python):
-            shutil.rmtree(VENV, ignore_errors=True)
+            shutil.rmtree(home, ignore_errors=True)
             raise Problem(
                 "python3 -m venv does not work here: get it with `apt-get install python3-venv` "
                 "(or your system's like), or set PYTHON to a Python that has it"
@@ -87,9 +87,9 @@ def works(python):
         return False
 
 
-def pip(*arguments):
+def pip(*arguments, home=VENV):
     """Runs pip in the virtual environment, quietly unless it fails."""
-    command = [str(venv()), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
+    command = [str(venv(home)), "-m", "pip", "--quiet", "--disable-pip-version-check", *arguments]
     if subprocess.run(command, check=False).returncode != 0:
         raise Problem("pip could not fetch what is needed (its message is above): is there a way to the package index?")
 
@@ -171,8 +171,18 @@ def python_for(purpose):
     wanted = {"test": ["test", "driver", "world", "quality", "console"], "bench": ["test", "driver", "bench"]}.get(
         purpose, ["test", purpose]
     )
-    python = venv()
-    for name in wanted:
+    return with_packages(VENV, wanted)
+
+
+def python_apart(name):
+    """Installs packages that the others cannot be beside into `build/venv-NAME`; gives its Python."""
+    return with_packages(BUILD / f"venv-{name}", [name])
+
+
+def with_packages(home, names):
+    """Installs packages by the names of their pins into a virtual environment; gives its Python."""
+    python = venv(home)
+    for name in names:
         pins = REQUIREMENTS / f"{name}.txt"
         mark = stamp(f"packages_{name}", pins.read_bytes(), str(python.resolve()).encode(), sys.version.encode())
         if mark.exists():
@@ -180,6 +190,6 @@ def python_for(purpose):
         with locked("packages"):
             if not mark.exists():
                 with timed(f"fetching Python's packages for {name}"):
-                    pip("install", "--require-hashes", "--only-binary=:all:", f"--requirement={pins}")
+                    pip("install", "--require-hashes", "--only-binary=:all:", f"--requirement={pins}", home=home)
                 leave(mark)
     return python
