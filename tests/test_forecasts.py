@@ -97,6 +97,15 @@ def test_the_project_goes_on_with_what_has_come_since(flights):
     assert flights.sql(f"SELECT min(time)::date FROM pgml.forecast({older}::bigint)") == "1961-01-01"
 
 
+def test_series_that_were_told_apart_too_late_replace_their_mean(flights):
+    with flights.connect() as connection:
+        connection.cursor().execute("SELECT pgml.train('s', 'forecast', 'sales', 'amount', 'theta', time_column => 'at')")
+        said = " ".join(notice[b"M"].decode() for notice in connection.notices)
+    assert "group_by names the columns that tell series apart" in said
+    assert flights.sql("SELECT deployed FROM pgml.train('s', algorithm => 'seasonal_naive', group_by => 'store')") == "t"
+    assert flights.sql("SELECT count(DISTINCT series) FROM pgml.forecast('s', 1)") == "4"
+
+
 def test_a_backtest_forecasts_at_several_times_of_the_past(flights):
     flights.sql("SELECT pgml.train('p', 'forecast', 'flights', 'passengers', 'theta', time_column => 'month')")
     rows = [row.split("|") for row in flights.sql("SELECT * FROM pgml.backtest('p', 4)").splitlines()]

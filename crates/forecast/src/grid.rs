@@ -99,7 +99,7 @@ fn between(earlier: i64, later: i64) -> Frequency {
     if months >= 1 && alike && earlier.rem_euclid(DAY) == later.rem_euclid(DAY) {
         Frequency::Months(months)
     } else {
-        Frequency::Micros(later - earlier)
+        Frequency::Micros(later.saturating_sub(earlier))
     }
 }
 
@@ -117,7 +117,7 @@ impl Grid {
     /// The steps that these times are given by: step 0 is that of the earliest.
     pub fn of_times(frequency: Frequency, times: impl Iterator<Item = i64> + Clone) -> Grid {
         let first = times.clone().min().unwrap_or(0);
-        let same_time = times.clone().all(|time| (time - first) % DAY == 0);
+        let same_time = times.clone().all(|time| time.saturating_sub(first) % DAY == 0);
         let of_day = if same_time { first } else { first.div_euclid(DAY) * DAY };
         match frequency {
             Frequency::Months(_) => {
@@ -130,7 +130,7 @@ impl Grid {
             }
             Frequency::Micros(micros) if micros % DAY == 0 => Grid { frequency, origin: of_day, last_day: false },
             Frequency::Micros(micros) => {
-                let exact = times.into_iter().all(|time| (time - first) % micros == 0);
+                let exact = times.into_iter().all(|time| time.saturating_sub(first) % micros == 0);
                 let origin = if exact { first } else { first.div_euclid(micros) * micros };
                 Grid { frequency, origin, last_day: false }
             }

@@ -98,7 +98,7 @@ fn on_threads<T: Send>(
             }
             let (round, rounds) = (done.load(Ordering::Relaxed) as u32, count as u32);
             activity::rounds(round, rounds, begun.elapsed());
-            if often.passes() {
+            if round > 0 && often.passes() {
                 report::info(&report::rounds(&Progress { round, rounds, metric: None, elapsed: begun.elapsed() }));
             }
             workers.iter().find(|worker| !worker.is_finished()).inspect(|_| std::thread::sleep(LOOK_EVERY));

@@ -12,6 +12,7 @@ use std::time::Instant;
 
 use forecast::grid::Frequency;
 use forecast::{Method, Model};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::report::{self, MessageLog};
@@ -149,7 +150,7 @@ pub fn run(request: &Request, project: Option<Project>, metric: &Metric, said: &
     if request.metric.is_some() {
         registry::set_metric(project.id, metric.name())?;
     }
-    let decision = decide(request, &project, &recipe, metric, &metrics)?;
+    let decision = decide(request, &project, (&recipe, &prepared.asked), metric, &metrics)?;
     if let Some((_, reason)) = &decision {
         metrics.insert("decision".into(), json!(reason));
     }
@@ -240,7 +241,7 @@ fn announce(recipe: &Recipe, prepared: &Prepared, model_id: i64) {
 fn decide(
     request: &Request,
     project: &Project,
-    own: &Recipe,
+    (own, asked): (&Recipe, &Asked),
     metric: &Metric,
     metrics: &Map<String, Value>,
 ) -> Result<Option<(bool, String)>> {
@@ -254,6 +255,11 @@ fn decide(
     if recipe.is_some_and(|recipe| recipe.algorithm == own.algorithm && recipe.hyperparams == own.hyperparams) {
         let reason = format!("made as model {deployed} was, of newer rows");
         return Ok(Some((true, reason)));
+    }
+    // Errors of other series, or of more steps, say nothing of these: who asks for others wants them.
+    let before = registry::snapshot_of_model(deployed)?;
+    if before.and_then(|(_, analysis)| Asked::deserialize(&analysis["series"]).ok()).as_ref() != Some(asked) {
+        return Ok(Some((true, format!("made of other series or steps than model {deployed}"))));
     }
     let models = registry::models(project.id)?;
     let theirs = models.iter().find(|model| model.id == deployed).and_then(|model| model.metrics.as_object());

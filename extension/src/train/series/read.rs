@@ -267,6 +267,11 @@ pub fn read(plan: &Plan, columns: &Columns, asked: &Asked, gather: Gather, fill:
         regular.push(Series { key: rows.key, first, values });
     }
     counts.notice(frequency, gather, fill);
+    if asked.frequency.is_none() && columns.group_by.is_empty() && 2 * counts.gathered as u64 > rows {
+        report::warning(
+            "most rows have the time of others, and are one series: group_by names the columns that tell series apart",
+        );
+    }
     Ok(Table { clock, grid, series: regular, rows })
 }
 
