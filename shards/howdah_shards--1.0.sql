@@ -1612,6 +1612,8 @@ BEGIN
         EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._ask(to_shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription_rel r
             JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %L AND r.srsubstate <> ''r''',
             howdah_shards._job_name(job))));
+        -- A source that has gone ends the call: the target alone would wait for it.
+        PERFORM FROM howdah_shards._ask(l.shard, 'SELECT 1 AS one');
         COMMIT;
         PERFORM pg_catalog.pg_sleep(0.1);
     END LOOP;

@@ -209,8 +209,8 @@ def test_servers_can_be_killed_within_a_move(trapped, victim):
         f"CREATE TABLE t (key int, id bigint, PRIMARY KEY (key)); {ROWS.format('t')}; SELECT FROM howdah_shards.distribute_table('t', 'key', 3)"
     )
     server = fleet.hub if victim == "hub" else fleet.shards[victim]
-    # The copy, the refusal of writes, the attachment, the end of the old place.
-    for step in (1, 5, 6, 8):
+    # The table of the copy, the copy, the refusal of writes, the attachment, the end of the old place.
+    for step in (1, 5, 6, 7, 9):
         target = "s2" if fleet.sql("SELECT shard FROM howdah_shards.routes WHERE slot = 0") == "s1" else "s1"
         stop_at(fleet, step, "true", f"kill -9 {server.pid}")
         # Where nothing more is asked of the victim, the call succeeds.
