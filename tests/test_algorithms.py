@@ -122,6 +122,7 @@ SCALED = ["sepal_length", "sepal_width", "petal_length", "petal_width"]
 PREPROCESS = "{" + ", ".join(f'"{name}": {{"scale": "standard"}}' for name in SCALED) + "}"
 
 
+FORECAST = ["ets", "arima", "theta", "mstl", "seasonal_naive"]
 REFUSED = {"transformers"}
 
 
@@ -152,6 +153,7 @@ def test_all_algorithms_are_offered(loaded):
         "clustering": CLUSTERING,
         "decomposition": DECOMPOSITION,
         "anomaly": ANOMALY,
+        "forecast": FORECAST,
     }
     assert offered == {(algorithm, task) for task, algorithms in tasks.items() for algorithm in algorithms}
     labels = set(loaded.sql("SELECT unnest(enum_range(NULL::pgml.algorithm))").splitlines())

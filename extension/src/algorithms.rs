@@ -7,6 +7,7 @@ use pgrx::pg_sys;
 use crate::error::Result;
 use crate::sql::{Call, text_datum};
 use crate::train::class_weight::DESCRIBED;
+use crate::train::series;
 
 crate::sql_function!(pgml_hyperparameters, hyperparameters);
 
@@ -50,6 +51,12 @@ fn hyperparameters(call: &Call) -> Result<pg_sys::Datum> {
                     Some(text_datum(parameter.about)),
                 ]);
             }
+        }
+    }
+    for algorithm in series::ALGORITHMS {
+        for parameter in series::parameters(algorithm) {
+            let texts = [algorithm, "forecast", parameter.name, parameter.default, parameter.allowed, parameter.about];
+            rows.push(texts.map(|text| Some(text_datum(text))));
         }
     }
     call.rows(rows)

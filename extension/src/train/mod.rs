@@ -27,7 +27,7 @@ mod rival;
 mod roles;
 mod score;
 mod search;
-mod series;
+pub mod series;
 pub mod sides;
 mod snapshot;
 pub mod source;

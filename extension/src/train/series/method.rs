@@ -24,8 +24,58 @@ pub struct Settings {
     pub fill: Fill,
 }
 
-/// Those of all algorithms.
-const COMMON: [&str; 3] = ["season", "aggregate", "missing"];
+/// One that algorithms take, as `pgml.hyperparameters` lists it.
+pub struct Parameter {
+    pub name: &'static str,
+    pub default: &'static str,
+    pub allowed: &'static str,
+    pub about: &'static str,
+    algorithm: Option<&'static str>,
+}
+
+impl Parameter {
+    const fn new(name: &'static str, of: Option<&'static str>, texts: [&'static str; 3]) -> Parameter {
+        let [default, allowed, about] = texts;
+        Parameter { name, default, allowed, about, algorithm: of }
+    }
+}
+
+const SEASON: [&str; 3] =
+    ["by the frequency", "a whole number from 1, or an array of them", "Steps of a season, or of several; 1 for none."];
+const AGGREGATE: [&str; 3] = ["mean", "mean, sum", "What becomes of several rows of one step."];
+const MISSING: [&str; 3] = ["interpolate", "interpolate, previous, zero", "What stands for a step without a value."];
+const FORM: [&str; 3] = [
+    "ZZZ",
+    "error, trend and season, each N, A, M or Z",
+    "Form of the smoothing: none, additive, multiplicative, or Z for the best of them.",
+];
+const DAMPED: [&str; 3] = ["chosen", "true, false", "Whether the trend flattens."];
+const THETA: [&str; 3] =
+    ["the best", "STM, OTM, DSTM, DOTM", "Standard or optimised Theta method, dynamic where it begins with D."];
+const ORDER: [&str; 3] = [
+    "chosen",
+    "[p, d, q]",
+    "Numbers of autoregressive coefficients, differences (at most 2) and moving averages, at most 10 each.",
+];
+const SEASONAL_ORDER: [&str; 3] = ["chosen", "[P, D, Q]", "The same of the season."];
+const CONSTANT: [&str; 3] = ["chosen", "true, false", "Whether there is a mean, or a drift of differences."];
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::new("season", None, SEASON),
+    Parameter::new("aggregate", None, AGGREGATE),
+    Parameter::new("missing", None, MISSING),
+    Parameter::new("model", Some("ets"), FORM),
+    Parameter::new("damped", Some("ets"), DAMPED),
+    Parameter::new("model", Some("theta"), THETA),
+    Parameter::new("order", Some("arima"), ORDER),
+    Parameter::new("seasonal_order", Some("arima"), SEASONAL_ORDER),
+    Parameter::new("constant", Some("arima"), CONSTANT),
+];
+
+/// What an algorithm takes.
+pub fn parameters(algorithm: &str) -> impl Iterator<Item = &'static Parameter> {
+    PARAMETERS.iter().filter(move |parameter| parameter.algorithm.is_none_or(|of| of == algorithm))
+}
 
 impl Settings {
     /// Reads what an algorithm takes.
@@ -73,14 +123,8 @@ impl Settings {
             ("order", Method::Arima(options)) => options.order = Some(order(name, value)?),
             ("seasonal_order", Method::Arima(options)) => options.seasonal = Some(order(name, value)?),
             ("constant", Method::Arima(options)) => options.constant = Some(flag(name, value)?),
-            (_, method) => {
-                let own: &[&str] = match method {
-                    Method::Ets(_) => &["model", "damped"],
-                    Method::Theta(_) => &["model"],
-                    Method::Arima(_) => &["order", "seasonal_order", "constant"],
-                    Method::Mstl(_) | Method::SeasonalNaive => &[],
-                };
-                let known: Vec<String> = COMMON.iter().chain(own).map(|name| (*name).to_owned()).collect();
+            _ => {
+                let known: Vec<String> = parameters(algorithm).map(|known| known.name.to_owned()).collect();
                 return Err(Error::invalid(format!("algorithm \"{algorithm}\" has no hyperparameter \"{name}\""))
                     .hint(nearest::hint(name, &known)));
             }

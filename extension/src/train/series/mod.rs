@@ -27,6 +27,7 @@ use crate::registry::{self, NewModel, Project, Recipe};
 pub use fit::METRICS;
 use fit::Scores;
 use method::Settings;
+pub use method::parameters;
 use read::{Columns, Table};
 
 /// Algorithms for series, the default first.
