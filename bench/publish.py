@@ -31,6 +31,7 @@ SETTINGS = {
         "bench/quality/script.py",
         "bench/quality/score.py",
     ],
+    "choice": ["bench/choice.py", "bench/choice_in_python.py", "bench/quality/sets.py", "bench/quality/script.py"],
     "forecasts": ["bench/forecasts.py", "bench/forecast_in_python.py"],
     "search": ["bench/search.py", "bench/fit_in_python.py", "bench/flights.py"],
     "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],

@@ -124,6 +124,7 @@ PREPROCESS = "{" + ", ".join(f'"{name}": {{"scale": "standard"}}' for name in SC
 
 FORECAST = ["ets", "arima", "theta", "mstl", "seasonal_naive"]
 REFUSED = {"transformers"}
+CHOICE = {"auto"}
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +158,7 @@ def test_all_algorithms_are_offered(loaded):
     }
     assert offered == {(algorithm, task) for task, algorithms in tasks.items() for algorithm in algorithms}
     labels = set(loaded.sql("SELECT unnest(enum_range(NULL::pgml.algorithm))").splitlines())
-    assert labels == {algorithm for algorithm, _ in offered} | REFUSED
+    assert labels == {algorithm for algorithm, _ in offered} | REFUSED | CHOICE
 
 
 def skip_unless_offered(database, algorithm, task):

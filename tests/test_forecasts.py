@@ -68,9 +68,9 @@ def test_a_model_for_each_group_and_rows_that_are_not_regular(flights):
     assert "frequency: 1 day" in said and "seasons: [7]" in said
     assert flights.sql("SELECT count(*), count(DISTINCT series) FROM pgml.forecast('s')") == "56|4"
     one = flights.sql("""SELECT series, "time", mean FROM pgml.forecast('s', 3, '{"store": 2}')""").splitlines()
-    assert [row.split("|")[:2] for row in one] == [
-        ['{"store": 2}', f"2024-04-{day} 00:00:00+00"] for day in (30,)
-    ] + [['{"store": 2}', f"2024-05-0{day} 00:00:00+00"] for day in (1, 2)]
+    assert [row.split("|")[:2] for row in one] == [['{"store": 2}', f"2024-04-{day} 00:00:00+00"] for day in (30,)] + [
+        ['{"store": 2}', f"2024-05-0{day} 00:00:00+00"] for day in (1, 2)
+    ]
     errors = flights.sql("""
         SELECT max(abs(f.mean - (100 * (series->>'store')::int + 20 * sin((120 + n) * pi() * 2 / 7) + (120 + n) * 0.1)))
         FROM (SELECT *, row_number() OVER (PARTITION BY series ORDER BY "time") - 1 AS n FROM pgml.forecast('s')) f
@@ -99,10 +99,14 @@ def test_the_project_goes_on_with_what_has_come_since(flights):
 
 def test_series_that_were_told_apart_too_late_replace_their_mean(flights):
     with flights.connect() as connection:
-        connection.cursor().execute("SELECT pgml.train('s', 'forecast', 'sales', 'amount', 'theta', time_column => 'at')")
+        connection.cursor().execute(
+            "SELECT pgml.train('s', 'forecast', 'sales', 'amount', 'theta', time_column => 'at')"
+        )
         said = " ".join(notice[b"M"].decode() for notice in connection.notices)
     assert "group_by names the columns that tell series apart" in said
-    assert flights.sql("SELECT deployed FROM pgml.train('s', algorithm => 'seasonal_naive', group_by => 'store')") == "t"
+    assert (
+        flights.sql("SELECT deployed FROM pgml.train('s', algorithm => 'seasonal_naive', group_by => 'store')") == "t"
+    )
     assert flights.sql("SELECT count(DISTINCT series) FROM pgml.forecast('s', 1)") == "4"
 
 
@@ -127,10 +131,12 @@ def test_a_backtest_forecasts_at_several_times_of_the_past(flights):
 
 
 def test_clocks_go_forward_and_back_once_a_year(database):
-    database.sql("""
+    database.sql(
+        """
         ALTER DATABASE CURRENT_DATABASE_PLACEHOLDER SET TimeZone TO 'UTC'""".replace(
-        "CURRENT_DATABASE_PLACEHOLDER", '"' + database.sql("SELECT current_database()") + '"'
-    ))
+            "CURRENT_DATABASE_PLACEHOLDER", '"' + database.sql("SELECT current_database()") + '"'
+        )
+    )
     database.sql("""
         SET TimeZone TO 'Europe/Berlin';
         CREATE TABLE hours AS SELECT t, 10 + sin(extract(hour FROM t AT TIME ZONE 'UTC') * pi() / 12) AS load
@@ -141,11 +147,18 @@ def test_clocks_go_forward_and_back_once_a_year(database):
         SELECT pgml.train('days', 'forecast', 'days', 'load', 'seasonal_naive', time_column => 't', horizon => 3)""")
     hours = database.sql("SET TimeZone TO 'Europe/Berlin'; SELECT time FROM pgml.forecast('hours')").splitlines()
     assert [hour[11:] for hour in hours if hour != "SET"] == [
-        "00:00:00+01", "01:00:00+01", "03:00:00+02", "04:00:00+02", "05:00:00+02", "06:00:00+02"
+        "00:00:00+01",
+        "01:00:00+01",
+        "03:00:00+02",
+        "04:00:00+02",
+        "05:00:00+02",
+        "06:00:00+02",
     ]
     days = database.sql("SET TimeZone TO 'Europe/Berlin'; SELECT time FROM pgml.forecast('days')").splitlines()
     assert [day for day in days if day != "SET"] == [
-        "2024-03-31 00:00:00+01", "2024-04-01 00:00:00+02", "2024-04-02 00:00:00+02"
+        "2024-03-31 00:00:00+01",
+        "2024-04-01 00:00:00+02",
+        "2024-04-02 00:00:00+02",
     ]
 
 
@@ -158,22 +171,36 @@ def test_clocks_go_forward_and_back_once_a_year(database):
         ("'flights', 'month', time_column => 'month'", "a forecast is of numbers"),
         ("'flights', 'passengers', 'xgboost', time_column => 'month'", 'algorithm "xgboost" is not for task forecast'),
         ("'flights', 'passengers', time_column => 'month', horizon => 0", "horizon must be from 1"),
-        ("'flights', 'passengers', time_column => 'month', frequency => '1 month 1 day'", "frequency must be some months"),
-        ("'flights', 'passengers', hyperparams => '{\"seson\": 4}', time_column => 'month'", 'no hyperparameter "seson"'),
-        ("'(SELECT * FROM flights WHERE false)', 'passengers', time_column => 'month'", "no row with a time and a value"),
+        (
+            "'flights', 'passengers', time_column => 'month', frequency => '1 month 1 day'",
+            "frequency must be some months",
+        ),
+        (
+            "'flights', 'passengers', hyperparams => '{\"seson\": 4}', time_column => 'month'",
+            'no hyperparameter "seson"',
+        ),
+        (
+            "'(SELECT * FROM flights WHERE false)', 'passengers', time_column => 'month'",
+            "no row with a time and a value",
+        ),
         ("'sales', 'amount', time_column => 'at', group_by => 'shop'", 'group_by "shop" is not a column'),
         ("'sales', 'amount', time_column => 'at', group_by => 'at'", "is named twice"),
-        ("'sales', 'amount', search => 'grid', search_params => '{\"season\": [7]}', time_column => 'at'", "takes no search"),
+        (
+            "'sales', 'amount', search => 'grid', search_params => '{\"season\": [7]}', time_column => 'at'",
+            "takes no search",
+        ),
         ("'flights', 'passengers', time_column => 'month', frequency => '1 microsecond'", "steps from its first time"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(flights, call, error):
-    with pytest.raises(Problem, match=error.replace('"', '.')):
+    with pytest.raises(Problem, match=error.replace('"', ".")):
         flights.sql(f"SELECT pgml.train('r', 'forecast', {call})")
 
 
 def test_calls_for_rows_and_for_series_are_told_apart(flights):
-    flights.sql("SELECT pgml.train('s', 'forecast', 'sales', 'amount', 'theta', time_column => 'at', group_by => 'store')")
+    flights.sql(
+        "SELECT pgml.train('s', 'forecast', 'sales', 'amount', 'theta', time_column => 'at', group_by => 'store')"
+    )
     with pytest.raises(Problem, match="forecasts series, and predicts no rows"):
         flights.sql("SELECT pgml.predict('s', 1.0)")
     flights.sql("SELECT pgml.train('r', 'regression', '(SELECT store, amount FROM sales)', 'amount', 'ridge')")
@@ -188,8 +215,10 @@ def test_calls_for_rows_and_for_series_are_told_apart(flights):
 
 
 def test_who_may_predict_may_forecast(flights):
-    flights.sql("SELECT pgml.train('p', 'forecast', 'flights', 'passengers', 'theta', time_column => 'month'); "
-                "CREATE ROLE guest")
+    flights.sql(
+        "SELECT pgml.train('p', 'forecast', 'flights', 'passengers', 'theta', time_column => 'month'); "
+        "CREATE ROLE guest"
+    )
     try:
         assert flights.sql("SET ROLE guest; SELECT count(*) FROM pgml.forecast('p')").splitlines()[-1] == "12"
         flights.sql("SELECT pgml.revoke('p', 'public', 'predict')")
@@ -205,9 +234,12 @@ def test_many_series_train_on_two_threads_as_on_one_and_can_be_cancelled(flights
     train = "SELECT pgml.train('{}', 'forecast', 'many', 'y', 'theta', time_column => 'day', group_by => 's')"
     flights.sql("SET pgml.omp_num_threads = 1; " + train.format("one"))
     flights.sql("SET pgml.omp_num_threads = 2; " + train.format("two"))
-    assert flights.sql(
-        "SELECT count(*) FROM (SELECT * FROM pgml.forecast('one', 5) EXCEPT SELECT * FROM pgml.forecast('two', 5)) x"
-    ) == "0"
+    assert (
+        flights.sql(
+            "SELECT count(*) FROM (SELECT * FROM pgml.forecast('one', 5) EXCEPT SELECT * FROM pgml.forecast('two', 5)) x"
+        )
+        == "0"
+    )
     with pytest.raises(Problem, match="statement timeout"):
         flights.sql("SET statement_timeout = 300; " + train.format("three").replace("theta", "arima"))
     assert flights.sql("SELECT count(*) FROM pgml.projects WHERE name = 'three'") == "0"
@@ -218,5 +250,7 @@ def test_a_training_in_the_background_forecasts_too(flights):
         "SELECT pgml.train_async('b', 'forecast', 'sales', 'amount', time_column => 'at', group_by => 'store', "
         "horizon => 5, frequency => '1 week')"
     )
-    assert flights.sql(f"SELECT pgml.wait({job}, '60 s')") == "done", flights.sql(f"SELECT error FROM pgml.jobs WHERE id = {job}")
+    assert flights.sql(f"SELECT pgml.wait({job}, '60 s')") == "done", flights.sql(
+        f"SELECT error FROM pgml.jobs WHERE id = {job}"
+    )
     assert flights.sql("""SELECT count(*) FROM pgml.forecast('b', groups => '{"store": 1}')""") == "5"

@@ -390,6 +390,11 @@ SELECT pgml.predict_interval('sugar', ARRAY[0.05, 0.02, 0.03], coverage => 90);
 SELECT feature, round(psi::numeric, 2) AS psi, round(ks::numeric, 2) AS ks, rows, p_value < 0.001 AS beyond_chance
 FROM pgml.drift('sugar', '(SELECT bmi, bp + 0.05 AS bp, s5 FROM pgml.diabetes)');
 
+--- leaderboard
+SELECT task, algorithm FROM pgml.train('choice', 'regression', 'pgml.diabetes', 'target', 'auto',
+    hyperparams => '{"algorithms": ["ridge"]}', time_budget => '1 s');
+SELECT rank, algorithm, metric, round(score::numeric, 2) AS score, folds FROM pgml.leaderboard('choice') LIMIT 1;
+
 --- forecast
 SELECT time::date AS month, round(mean) AS mean, round(lower) AS lower, round(upper) AS upper FROM pgml.forecast('flights', horizon => 3);
 -- error

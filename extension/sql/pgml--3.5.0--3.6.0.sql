@@ -20,6 +20,7 @@ ALTER TYPE pgml.algorithm ADD VALUE 'arima';
 ALTER TYPE pgml.algorithm ADD VALUE 'theta';
 ALTER TYPE pgml.algorithm ADD VALUE 'mstl';
 ALTER TYPE pgml.algorithm ADD VALUE 'seasonal_naive';
+ALTER TYPE pgml.algorithm ADD VALUE 'auto';
 
 DROP FUNCTION pgml.train(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
     pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
@@ -47,13 +48,14 @@ CREATE FUNCTION pgml.train(
     time_column pg_catalog.text DEFAULT NULL,
     group_by pg_catalog.text DEFAULT NULL,
     horizon pg_catalog.int4 DEFAULT NULL,
-    frequency pg_catalog.interval DEFAULT NULL
+    frequency pg_catalog.interval DEFAULT NULL,
+    time_budget pg_catalog.interval DEFAULT NULL
 ) RETURNS TABLE (project pg_catalog.text, task pg_catalog.text, algorithm pg_catalog.text, deployed pg_catalog.bool)
     AS 'MODULE_PATHNAME', 'pgml_train' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.train(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
     pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
     pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
-    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval)
+    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval, pg_catalog.interval)
     IS 'train a model from a table, a view or a query in parentheses, and deploy it if it is the best of its project';
 
 DROP FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
@@ -82,13 +84,14 @@ CREATE FUNCTION pgml.train_async(
     time_column pg_catalog.text DEFAULT NULL,
     group_by pg_catalog.text DEFAULT NULL,
     horizon pg_catalog.int4 DEFAULT NULL,
-    frequency pg_catalog.interval DEFAULT NULL
+    frequency pg_catalog.interval DEFAULT NULL,
+    time_budget pg_catalog.interval DEFAULT NULL
 ) RETURNS pg_catalog.int8
     AS 'MODULE_PATHNAME', 'pgml_train_async' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.train_async(pg_catalog.text, pg_catalog.text, pg_catalog.text, pg_catalog.text, pgml.algorithm,
     pg_catalog.jsonb, pgml.search, pg_catalog.jsonb, pg_catalog.jsonb, pg_catalog.float4, pgml.sampling, pgml.runtime,
     pg_catalog.bool, pg_catalog.bool, pg_catalog.jsonb, pg_catalog.text, pg_catalog.text,
-    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval)
+    pg_catalog.bool, pg_catalog.text, pg_catalog.text, pg_catalog.int4, pg_catalog.interval, pg_catalog.interval)
     IS 'as pgml.train, in a background worker once the transaction has committed; gives the id of the training at once';
 
 CREATE FUNCTION pgml.forecast(
@@ -122,6 +125,36 @@ CREATE FUNCTION pgml.backtest(
     AS 'MODULE_PATHNAME', 'pgml_backtest' LANGUAGE C VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION pgml.backtest(pg_catalog.text, pg_catalog.int4, pg_catalog.int4)
     IS 'how good the forecasts of a project would have been at several times of the past: each series is learnt up to a cutoff, as the deployed model was, and its next steps are forecast';
+
+--
+-- Automatic choice of an algorithm
+--
+
+CREATE FUNCTION pgml.leaderboard(project_name pg_catalog.text)
+    RETURNS TABLE (rank pg_catalog.int4, algorithm pg_catalog.text, hyperparams pg_catalog.jsonb, metric pg_catalog.text,
+        score pg_catalog.float8, deviation pg_catalog.float8, folds pg_catalog.int4, fit_time pg_catalog.float8)
+    LANGUAGE sql STABLE PARALLEL SAFE AS $$
+        SELECT (found.results OPERATOR(pg_catalog.->) 'rank_test_score' OPERATOR(pg_catalog.->) n.i)::pg_catalog.int4,
+            found.results OPERATOR(pg_catalog.->) 'params' OPERATOR(pg_catalog.->) n.i OPERATOR(pg_catalog.->>) 'algorithm',
+            (found.results OPERATOR(pg_catalog.->) 'params' OPERATOR(pg_catalog.->) n.i) OPERATOR(pg_catalog.-) 'algorithm'::pg_catalog.text,
+            found.results OPERATOR(pg_catalog.->>) 'metric',
+            (found.results OPERATOR(pg_catalog.->) 'mean_test_score' OPERATOR(pg_catalog.->>) n.i)::pg_catalog.float8,
+            (found.results OPERATOR(pg_catalog.->) 'std_test_score' OPERATOR(pg_catalog.->>) n.i)::pg_catalog.float8,
+            (found.results OPERATOR(pg_catalog.->) 'folds' OPERATOR(pg_catalog.->) n.i)::pg_catalog.int4,
+            (found.results OPERATOR(pg_catalog.->) 'mean_fit_time' OPERATOR(pg_catalog.->>) n.i)::pg_catalog.float8
+        FROM (
+            SELECT m.metrics OPERATOR(pg_catalog.->) 'search_results' AS results
+            FROM pgml.models m INNER JOIN pgml.projects p ON p.id OPERATOR(pg_catalog.=) m.project_id
+            WHERE p.name OPERATOR(pg_catalog.=) project_name
+                AND m.metrics OPERATOR(pg_catalog.->) 'search_results' OPERATOR(pg_catalog.->) 'params'
+                    OPERATOR(pg_catalog.->) 0 OPERATOR(pg_catalog.?) 'algorithm'
+            ORDER BY m.id DESC LIMIT 1
+        ) found, LATERAL pg_catalog.generate_series(0,
+            pg_catalog.jsonb_array_length(found.results OPERATOR(pg_catalog.->) 'params') OPERATOR(pg_catalog.-) 1) AS n (i)
+        ORDER BY 1, n.i
+    $$;
+COMMENT ON FUNCTION pgml.leaderboard(pg_catalog.text)
+    IS 'the candidates of a project''s last automatic choice, the best first: the mean score over the folds that each has come to, and the seconds that a fit took';
 
 --
 -- Last: rights on the functions that were made anew

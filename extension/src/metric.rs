@@ -43,6 +43,16 @@ impl Metric {
         (self.by_default && self.name == "f1").then(|| Metric::named("roc_auc"))
     }
 
+    /// By which candidates are compared in an automatic choice: where nobody has named a metric, by one that all predictions
+    /// have a part in, not only those near 0.5.
+    pub fn of_choice(&self, classes: Option<usize>) -> Metric {
+        match classes {
+            Some(2) if self.by_default => Metric::named("roc_auc"),
+            Some(_) if self.by_default => Metric::named("log_loss"),
+            _ => self.clone(),
+        }
+    }
+
     /// One of pgml's.
     pub fn named(name: &str) -> Metric {
         // One's own has a qualified name.

@@ -42,7 +42,10 @@ def placed(fleet):
 
 def test_a_moved_slot_is_on_the_standbys_of_its_shard(tables):
     rows = int(tables.sql("SELECT count(*) FROM orders_s0"))
-    with tables.shards["s3"].replica({"recovery_min_apply_delay": "1500ms"}) as replica, contextlib.ExitStack() as stack:
+    with (
+        tables.shards["s3"].replica({"recovery_min_apply_delay": "1500ms"}) as replica,
+        contextlib.ExitStack() as stack,
+    ):
         mover = threading.Thread(target=tables.sql, args=("CALL howdah_shards.move_slot('lines', 0, 's3')",))
         mover.start()
         stack.callback(mover.join)

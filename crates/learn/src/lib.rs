@@ -18,6 +18,7 @@
 
 #![warn(missing_docs)]
 
+pub mod auto;
 mod count;
 pub mod curve;
 mod error;

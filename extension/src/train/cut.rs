@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use learn::rows::Stop;
 
@@ -21,6 +22,8 @@ thread_local! {
     static HEARS: Cell<bool> = const { Cell::new(false) };
     /// Whether a search has a score to choose by.
     static KEEPS: Cell<bool> = const { Cell::new(false) };
+    /// When the training at hand is to end.
+    static UNTIL: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
 /// The handler of the signal.
@@ -33,9 +36,30 @@ pub fn hear() {
     HEARS.set(true);
 }
 
-/// Whether the search of this process is to end with what it has.
+/// Whether the training at hand is to end, and the search of this process goes on with what it has.
 pub fn asked() -> bool {
+    told_to_end() || UNTIL.get().is_some_and(|until| Instant::now() >= until)
+}
+
+/// Whether the search of this process is to end with what it has.
+pub fn told_to_end() -> bool {
     KEEPS.get() && ASKED.load(Ordering::Relaxed)
+}
+
+/// Ends what is trained while this lives at that time.
+pub struct Limit(());
+
+impl Limit {
+    pub fn until(time: Option<Instant>) -> Limit {
+        UNTIL.set(time);
+        Limit(())
+    }
+}
+
+impl Drop for Limit {
+    fn drop(&mut self) {
+        UNTIL.set(None);
+    }
 }
 
 /// Ends a training within a search that is to end.

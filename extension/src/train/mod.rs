@@ -6,6 +6,7 @@
 //! (whether to deploy). [`steps`] has each of these as a function.
 //! Everything happens in the caller's transaction: nothing is left of a training that fails.
 
+mod auto;
 mod base;
 pub mod categories;
 pub mod class_weight;
@@ -241,7 +242,7 @@ fn fit(
         Fit::First => (None, true),
         Fit::Again(rounds) => (rounds, false),
     };
-    let mut prepared = Prepared { base, rounds, curve, ..ready(plan, data, split, engine)? };
+    let mut prepared = Prepared { base, rounds, curve, ..ready(&plan.snapshot.preprocess, data, split, engine)? };
     if let Some(base) = base {
         base.prepare(&mut prepared.meta);
     }
@@ -254,8 +255,13 @@ fn fit(
 }
 
 /// The rows of a split, prepared for an engine.
-fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine) -> Result<Prepared<'a>> {
-    let pipeline = prepare(plan, data, split, engine)?;
+fn ready<'a>(
+    preprocess: &Map<String, Value>,
+    data: &'a Data,
+    split: &'a Split,
+    engine: &dyn Engine,
+) -> Result<Prepared<'a>> {
+    let pipeline = prepare(preprocess, data, split, engine)?;
     let class_weight =
         engine.class_weight().map(|asked| asked.of_classes(data, split).map(|weights| (asked.clone(), weights)));
     let class_weight = class_weight.transpose()?;
@@ -264,17 +270,22 @@ fn ready<'a>(plan: &Plan, data: &'a Data, split: &'a Split, engine: &dyn Engine)
 }
 
 /// What is done to columns before the engine sees them, learnt from the training rows.
-fn prepare(plan: &Plan, data: &Data, split: &Split, engine: &dyn Engine) -> Result<Option<Pipeline>> {
+fn prepare(
+    preprocess: &Map<String, Value>,
+    data: &Data,
+    split: &Split,
+    engine: &dyn Engine,
+) -> Result<Option<Pipeline>> {
     let mut specs = Vec::with_capacity(data.features.len());
     for feature in &data.features {
-        let mut spec = Spec::of(&plan.snapshot.preprocess, &feature.name, feature.categories.is_some())?;
+        let mut spec = Spec::of(preprocess, &feature.name, feature.categories.is_some())?;
         if let Some((impute, _)) = defaults::impute(feature, &spec, engine) {
             spec = Spec { impute: Some(impute), lenient: true, ..spec };
         }
         specs.push(spec);
     }
-    let roles = Roles::of(&plan.snapshot.preprocess)?;
-    for name in plan.snapshot.preprocess.keys() {
+    let roles = Roles::of(preprocess)?;
+    for name in preprocess.keys() {
         if name != ALL
             && roles.of_column(name) == Role::Feature
             && !data.features.iter().any(|feature| feature.name == *name)

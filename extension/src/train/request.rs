@@ -1,8 +1,11 @@
 //! The arguments of `pgml.train`, checked as far as they can be without looking at any table.
 
+use std::time::Duration;
+
+use learn::auto;
 use learn::preprocess::Spec;
 use learn::split::{Sampling, TestSize};
-use pgrx::PgLogLevel;
+use pgrx::{PgLogLevel, pg_sys};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -25,6 +28,10 @@ pub const ALGORITHM: &str = "linear";
 /// The split where none is asked for, as the functions are declared.
 const TEST_SIZE: f32 = 0.25;
 const SAMPLING: Sampling = Sampling::Stratified;
+
+/// Microseconds of a day, and of the longest time that an automatic choice may be given.
+const DAY: i64 = 86_400_000_000;
+const LONGEST_BUDGET: i64 = 30 * DAY;
 
 /// Hyperparameters that seed the split, and what is random in the training.
 pub const SEEDS: [&str; 2] = ["random_state", "seed"];
@@ -55,6 +62,8 @@ pub struct Request {
     pub refit: Option<bool>,
     /// What makes the series of a forecast.
     pub series: Asked,
+    /// How long an automatic choice may look.
+    pub time_budget: Option<Duration>,
 }
 
 impl Request {
@@ -66,7 +75,7 @@ impl Request {
         }
         let task = call.text(1, "task", LONGEST_NAME)?.map(|name| parse_task(&name)).transpose()?;
         let algorithm = call.enum_label(4).ok_or_else(|| Error::null_argument("algorithm"))?;
-        if !ALGORITHMS.contains(&algorithm.as_str()) {
+        if algorithm != auto::NAME && !ALGORITHMS.contains(&algorithm.as_str()) {
             return Err(Error::unsupported(format!("algorithm \"{algorithm}\" is not supported"))
                 .detail(format!("Supported are {}.", ALGORITHMS.join(", ")))
                 .hint("Use algorithm => 'xgboost'."));
@@ -114,6 +123,7 @@ impl Request {
             positive_class: call.text(16, "positive_class", LONGEST_NAME)?,
             refit: call.bool(17),
             series: series(call)?,
+            time_budget: time_budget(call)?,
         })
     }
 
@@ -136,6 +146,7 @@ impl Request {
             positive_class: None,
             refit: None,
             series: Asked::default(),
+            time_budget: None,
         }
     }
 
@@ -160,6 +171,7 @@ impl Request {
             "positive_class": self.positive_class,
             "refit": self.refit,
             "series": self.series,
+            "time_budget": self.time_budget.map(|time| time.as_secs_f64()),
         })
     }
 
@@ -193,6 +205,10 @@ impl Request {
             positive_class: text("positive_class"),
             refit: flag("refit"),
             series: json.get("series").and_then(|series| Asked::deserialize(series).ok()).unwrap_or_default(),
+            time_budget: json
+                .get("time_budget")
+                .and_then(Value::as_f64)
+                .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
         })
     }
 
@@ -276,6 +292,20 @@ fn series(call: &Call) -> Result<Asked> {
         horizon,
         frequency: forecast::frequency(call, 21)?,
     })
+}
+
+/// How long an automatic choice may look, which `pgml.train_joint` does not have.
+fn time_budget(call: &Call) -> Result<Option<Duration>> {
+    let Some(datum) = call.datum(22) else { return Ok(None) };
+    // SAFETY: an interval, as declared: a pointer to PostgreSQL's structure, which lives as long as the call.
+    let interval = unsafe { &*datum.cast_mut_ptr::<pg_sys::Interval>() };
+    let whole = i64::from(interval.day).checked_mul(DAY).and_then(|days| days.checked_add(interval.time));
+    let time = whole.filter(|time| interval.month == 0 && (1..=LONGEST_BUDGET).contains(time));
+    let time = time.ok_or_else(|| {
+        let given = call.interval(22).unwrap_or_default();
+        Error::invalid(format!("time_budget cannot be {given}")).hint("Give a time of up to 30 days, as '10 minutes'.")
+    })?;
+    Ok(Some(Duration::from_micros(time.unsigned_abs())))
 }
 
 /// A `jsonb` argument that is an object; empty for NULL.

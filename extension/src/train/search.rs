@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::columns::Data;
 use super::cut::{self, Keeping};
-use super::engine::Prepared;
+use super::engine::{Engine, Prepared};
 use super::{Plan, Request, engine, interrupts, report};
 use crate::error::{Error, Result};
 use crate::metric::Metric;
@@ -107,6 +107,8 @@ pub fn trials(request: &Request, search: &Search, task: Task) -> Result<Vec<Tria
 
 /// The best combination, and what came of all of them, by scikit-learn's names.
 pub struct SearchResult {
+    /// The algorithm, and what is done to all columns before, where these were chosen, too.
+    pub algorithm: Option<(&'static str, Option<Value>)>,
     pub hyperparams: Map<String, Value>,
     pub results: Value,
     /// What is to be said of a search that was told to end.
@@ -156,7 +158,7 @@ pub fn run(
     let Some(trial) = trials.into_iter().nth(best) else {
         return Err(Error::invalid("search_params has no combination to try"));
     };
-    Ok(SearchResult { hyperparams: trial.hyperparams(request), results: found, note })
+    Ok(SearchResult { algorithm: None, hyperparams: trial.hyperparams(request), results: found, note })
 }
 
 /// What a search goes through.
@@ -206,31 +208,43 @@ impl Tour<'_> {
     fn train<'f>(&'f self, trial: &Trial, fold: &'f Split, prepared: &mut Option<Prepared<'f>>) -> Result<Option<One>> {
         let hyperparams = trial.hyperparams(self.request);
         let engine = engine::open(&self.request.algorithm, self.data.task, &hyperparams, self.request.seed())?;
-        let begun = Instant::now();
-        // What was read for other weights of classes has those.
-        let fits = |ready: &Prepared<'_>| ready.class_weight.as_ref().map(|(asked, _)| asked) == engine.class_weight();
-        let ready = match prepared.take() {
-            Some(ready) if fits(&ready) => ready,
-            _ => super::ready(self.plan, self.data, fold, engine.as_ref())?,
-        };
-        let fitted = match engine.train(&ready, &mut |_| {}) {
-            Err(Error::Report(_)) if cut::asked() => return Ok(None),
-            fitted => fitted?,
-        };
-        let fit_time = begun.elapsed().as_secs_f64();
-        let begun = Instant::now();
-        let scorer = Scorer::new(Model::of_bytes(&fitted.model)?, self.data);
-        let score = scorer.value(self.data, fold, self.metric)?.map(|score| self.metric.upwards(score));
-        *prepared = Some(ready);
-        // A score that cannot be told, such as that of one cluster, is worse than any other.
-        Ok(Some(One { score: score.unwrap_or(f64::NAN), fit_time, score_time: begun.elapsed().as_secs_f64() }))
+        try_one(engine.as_ref(), &self.plan.snapshot.preprocess, (self.data, fold), self.metric, prepared)
     }
 }
 
+/// Trains and scores one on a fold, whose rows are kept in `prepared` for the next of the same algorithm; `None` where
+/// the search was told to end meanwhile.
+pub fn try_one<'f>(
+    engine: &dyn Engine,
+    preprocess: &Map<String, Value>,
+    (data, fold): (&'f Data, &'f Split),
+    metric: &Metric,
+    prepared: &mut Option<Prepared<'f>>,
+) -> Result<Option<One>> {
+    let begun = Instant::now();
+    // What was read for other weights of classes has those.
+    let fits = |ready: &Prepared<'_>| ready.class_weight.as_ref().map(|(asked, _)| asked) == engine.class_weight();
+    let ready = match prepared.take() {
+        Some(ready) if fits(&ready) => ready,
+        _ => super::ready(preprocess, data, fold, engine)?,
+    };
+    let fitted = match engine.train(&ready, &mut |_| {}) {
+        Err(Error::Report(_)) if cut::asked() => return Ok(None),
+        fitted => fitted?,
+    };
+    let fit_time = begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    let scorer = Scorer::new(Model::of_bytes(&fitted.model)?, data);
+    let score = scorer.value(data, fold, metric)?.map(|score| metric.upwards(score));
+    *prepared = Some(ready);
+    // A score that cannot be told, such as that of one cluster, is worse than any other.
+    Ok(Some(One { score: score.unwrap_or(f64::NAN), fit_time, score_time: begun.elapsed().as_secs_f64() }))
+}
+
 /// What came of one training.
-struct One {
-    score: f64,
-    fit_time: f64,
+pub struct One {
+    pub score: f64,
+    pub fit_time: f64,
     score_time: f64,
 }
 
@@ -348,20 +362,20 @@ impl Results {
 }
 
 /// NaN comes after all others.
-fn order(score: f64) -> f64 {
+pub fn order(score: f64) -> f64 {
     if score.is_nan() { f64::NEG_INFINITY } else { score }
 }
 
 /// NaN, which JSON does not have, is null.
-fn numbers(values: impl Iterator<Item = f64>) -> Value {
+pub fn numbers(values: impl Iterator<Item = f64>) -> Value {
     values.map(|value| json!(value)).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-fn deviation(values: &[f64]) -> f64 {
+pub fn deviation(values: &[f64]) -> f64 {
     let mean = mean(values);
     (values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / values.len().max(1) as f64).sqrt()
 }

@@ -3,12 +3,13 @@
 
 use std::time::{Duration, Instant};
 
-use learn::preprocess::Role;
+use learn::preprocess::{ALL, Role};
 use learn::remembered::Memory;
 use learn::side::{self, By, Rule};
 use learn::split::{Split, TestSize};
 use serde_json::{Map, Value, json};
 
+use super::auto::Choice;
 use super::base::Base;
 use super::columns::{self, Data};
 use super::defaults::{self, Notices};
@@ -36,6 +37,8 @@ pub struct Training<'a> {
     metric: Metric,
     /// The combinations of a search, which are all possible.
     trials: Vec<Trial>,
+    /// What is left to choose of the algorithm.
+    choice: Option<Choice>,
     engine: Box<dyn Engine>,
     plan: Plan,
     roles: Roles,
@@ -78,6 +81,7 @@ pub struct Scored {
 impl<'a> Training<'a> {
     /// Settles what can be before the rows are read, and refuses what is not possible.
     pub fn plan(request: &'a Request, project: Option<Project>, task: Task, metric: Metric) -> Result<Training<'a>> {
+        let choice = Choice::of(request, task)?;
         let trials = match &request.search {
             Some(search) => search::trials(request, search, task)?,
             None => Vec::new(),
@@ -85,7 +89,10 @@ impl<'a> Training<'a> {
         // Searched for, those that are given alone may not be possible.
         let first = trials.first().map(|trial| trial.hyperparams(request));
         let hyperparams = first.as_ref().unwrap_or(&request.hyperparams);
-        let engine = engine::open(&request.algorithm, task, hyperparams, request.seed())?;
+        let engine = match &choice {
+            Some(choice) => choice.stand_in(request, task)?,
+            None => engine::open(&request.algorithm, task, hyperparams, request.seed())?,
+        };
         let mut plan = Plan::make(request, task, project.as_ref())?;
         let mut told = Notices::default();
         if plan.is_new {
@@ -100,7 +107,21 @@ impl<'a> Training<'a> {
         if plan.materialize {
             plan.copy_rows()?;
         }
-        Ok(Training { request, project, task, metric, trials, engine, plan, roles, told, again, base, rival: None })
+        Ok(Training {
+            request,
+            project,
+            task,
+            metric,
+            trials,
+            choice,
+            engine,
+            plan,
+            roles,
+            told,
+            again,
+            base,
+            rival: None,
+        })
     }
 
     /// The algorithm that is trained: what was asked for may mean another for the task.
@@ -200,16 +221,19 @@ impl<'a> Training<'a> {
     pub fn fit(&mut self, data: &Data, split: &Split) -> Result<First> {
         activity::phase(Phase::Training);
         let request = self.request;
-        let found = match &request.search {
-            Some(search) => {
+        let found = match (&request.search, &self.choice) {
+            (Some(search), _) => {
                 let trials = std::mem::take(&mut self.trials);
                 Some(search::run(request, search, trials, &self.plan, (data, split), &self.metric)?)
             }
-            None => None,
+            (None, Some(choice)) => Some(choice.run(request, &self.plan, (data, split), &self.metric)?),
+            (None, None) => None,
         };
         let hyperparams = found.as_ref().map_or(&request.hyperparams, |found| &found.hyperparams);
-        if found.is_some() {
-            self.engine = engine::open(&request.algorithm, self.task, hyperparams, request.seed())?;
+        if let Some(found) = &found {
+            let (algorithm, of_all) = found.algorithm.clone().unwrap_or((&request.algorithm, None));
+            self.engine = engine::open(algorithm, self.task, hyperparams, request.seed())?;
+            self.plan.snapshot.preprocess.extend(of_all.map(|all| (ALL.to_owned(), all)));
             report::info(&format!("Hyperparams: {}", Value::Object(hyperparams.clone())));
         }
         let begun = Instant::now();

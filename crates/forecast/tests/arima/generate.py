@@ -111,8 +111,14 @@ def given_orders(rng):
 
     def case(name, values, order, seasonal=(0, 0, 0), season=1, constant=False, regressors=(), future=()):
         lists = {"regressors": [list(c) for c in regressors], "future": [list(c) for c in future]}
-        return {"name": name, "values": [float(v) for v in values], "season": season, "order": list(order),
-                "seasonal": list(seasonal), "constant": constant} | lists
+        return {
+            "name": name,
+            "values": [float(v) for v in values],
+            "season": season,
+            "order": list(order),
+            "seasonal": list(seasonal),
+            "constant": constant,
+        } | lists
 
     yield case("airline, logarithms", log_air, (0, 1, 1), (0, 1, 1), 12)
     yield case("airline", air, (2, 1, 1), (0, 1, 0), 12)
