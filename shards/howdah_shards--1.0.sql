@@ -55,8 +55,6 @@ CREATE TABLE howdah_shards.jobs (
     -- Who does it: see howdah_shards._owner.
     owner text NOT NULL,
     decided boolean NOT NULL DEFAULT false,
-    -- Of a move: whether routers hold what needs the slot.
-    closing boolean NOT NULL DEFAULT false,
     started timestamptz NOT NULL DEFAULT pg_catalog.now()
 );
 COMMENT ON TABLE howdah_shards.jobs IS 'What takes several transactions and has not ended: decided is what is to be completed, the rest to be undone.';
@@ -89,9 +87,7 @@ SELECT n.nspname::text AS schema_name, c.relname::text AS table_name, t.kind, a.
     pg_catalog.format_type(k.base, NULL) AS key_type,
     (SELECT pg_catalog.count(*)::int FROM pg_catalog.pg_attribute o
      WHERE o.attrelid = a.attrelid AND o.attnum BETWEEN 1 AND a.attnum AND NOT o.attisdropped) AS key_position,
-    s.modulus, s.slot, s.shard,
-    EXISTS (SELECT FROM howdah_shards.jobs j WHERE j.closing AND NOT j.decided AND (j.what->>'slot')::int = s.slot
-        AND (j.what->>'colocation')::int = t.colocation) AS closing
+    s.modulus, s.slot, s.shard
 FROM howdah_shards.tables t
 JOIN pg_catalog.pg_class c ON c.oid = t.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -109,7 +105,7 @@ CROSS JOIN LATERAL (
 ) k
 WHERE t.kind = 'sharded'
 UNION ALL
-SELECT n.nspname::text, c.relname::text, t.kind, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+SELECT n.nspname::text, c.relname::text, t.kind, NULL, NULL, NULL, NULL, NULL, NULL
 FROM howdah_shards.tables t
 JOIN pg_catalog.pg_class c ON c.oid = t.relation
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -117,8 +113,7 @@ WHERE t.kind <> 'sharded';
 COMMENT ON VIEW howdah_shards.routes IS
 'What a router has to know: a row for each slot of a sharded table, and one for each reference table, and for each of the
 tables of models (kind models), whose columns after kind are null. key_type is the key''s type, that of a domain its base type; key_position counts the columns that are not
-dropped, from 1. A row belongs to the slot for which satisfies_hash_partition is true. A reference table is on each shard that has a slot, and so are the models. closing: the slot
-is about to move, so a router begins nothing with it until the next version, or for some seconds. Valid for howdah_shards.map_version() in the same query.';
+dropped, from 1. A row belongs to the slot for which satisfies_hash_partition is true. A reference table is on each shard that has a slot, and so are the models. Valid for howdah_shards.map_version() in the same query.';
 
 CREATE FUNCTION howdah_shards.map_version() RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -232,14 +227,14 @@ $$;
 
 -- Runs statements on a shard, as one transaction unless they say otherwise themselves. The hub's statements lock a slot and then
 -- its table (a check of the hash partition opens it), those of clients of the shard the table and then the slot: a change of both
--- is in the way of one or the other. So it waits for locks less than deadlock_timeout, and tries again, some seconds by default.
-CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true, attempts int DEFAULT 30) RETURNS void
+-- is in the way of one or the other. So it waits for locks less than deadlock_timeout, and tries again for some seconds.
+CREATE FUNCTION howdah_shards._exec(shard text, statements text, locked boolean DEFAULT true) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     said text;
 BEGIN
-    FOR attempt IN 1..attempts LOOP
+    FOR attempt IN 1..30 LOOP
         BEGIN
             EXECUTE format('SELECT %s($1, $2)', howdah_shards._dblink('dblink_exec'))
                 USING howdah_shards._options(howdah_shards._conninfo(shard)),
@@ -247,7 +242,7 @@ BEGIN
             RETURN;
         EXCEPTION
             WHEN lock_not_available OR deadlock_detected THEN
-                IF attempt = attempts THEN
+                IF attempt = 30 THEN
                     RAISE;
                 END IF;
                 PERFORM pg_sleep(0.05 + random() * 0.1);
@@ -261,16 +256,16 @@ END
 $$;
 
 -- Locks tables of the hub against everybody, as patiently.
-CREATE FUNCTION howdah_shards._lock(tables text, attempts int DEFAULT 30) RETURNS void
+CREATE FUNCTION howdah_shards._lock(tables text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '300ms'
 AS $$
 BEGIN
-    FOR attempt IN 1..attempts LOOP
+    FOR attempt IN 1..30 LOOP
         BEGIN
             EXECUTE format('LOCK TABLE %s IN ACCESS EXCLUSIVE MODE', tables);
             RETURN;
         EXCEPTION WHEN lock_not_available OR deadlock_detected THEN
-            IF attempt = attempts THEN
+            IF attempt = 30 THEN
                 RAISE;
             END IF;
             PERFORM pg_sleep(0.05 + random() * 0.1);
@@ -1327,7 +1322,6 @@ BEGIN
         WHEN 'unreference' THEN PERFORM howdah_shards._settle_unreference(j);
     END CASE;
     DELETE FROM howdah_shards.jobs WHERE id = job;
-    PERFORM howdah_shards._note_change();
 END
 $$;
 
@@ -1585,8 +1579,7 @@ BEGIN
     END IF;
     PERFORM howdah_shards._check_references(to_shard);
     j.id := 0;
-    j.what := jsonb_build_object('call', 'move_slot', 'slot', l.slot, 'modulus', l.modulus, 'colocation', l.colocation,
-        'source', l.shard, 'target', to_shard,
+    j.what := jsonb_build_object('call', 'move_slot', 'slot', l.slot, 'modulus', l.modulus, 'source', l.shard, 'target', to_shard,
         'tables', (SELECT jsonb_agg(to_jsonb(g) || jsonb_build_object('parent', format('%I.%I', g.schema_name, g.table_name),
                 'slot_name', s.slot_name, 'name', format('%I.%I', g.schema_name, s.slot_name)) ORDER BY g.ord)
             FROM howdah_shards._together(l.colocation, l.shard) g
@@ -1612,34 +1605,13 @@ BEGIN
         EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._ask(to_shard, format('SELECT 1 AS one FROM pg_catalog.pg_subscription_rel r
             JOIN pg_catalog.pg_subscription s ON s.oid = r.srsubid WHERE s.subname = %L AND r.srsubstate <> ''r''',
             howdah_shards._job_name(job))));
-        -- A source that has gone ends the call: the target alone would wait for it.
-        PERFORM FROM howdah_shards._ask(l.shard, 'SELECT 1 AS one');
         COMMIT;
         PERFORM pg_catalog.pg_sleep(0.1);
     END LOOP;
 
     IF said.message IS NULL THEN
-        -- So that little is left to be done while clients wait.
-        said := howdah_shards._attempt('SELECT howdah_shards._catch_up($1)', j);
+        said := howdah_shards._attempt('SELECT howdah_shards._move_switch($1)', j);
         COMMIT;
-    END IF;
-    IF said.message IS NULL THEN
-        -- What is in the way of the switch has the clients let in again, for a while.
-        FOR attempt IN 1..8 LOOP
-            PERFORM howdah_shards._begin();
-            PERFORM howdah_shards._set_closing(job, true);
-            COMMIT;
-            PERFORM howdah_shards._begin();
-            PERFORM howdah_shards._await_routers();
-            said := howdah_shards._attempt('SELECT howdah_shards._move_switch($1)', j);
-            COMMIT;
-            EXIT WHEN said.message IS NULL;
-            PERFORM howdah_shards._begin();
-            PERFORM howdah_shards._set_closing(job, false);
-            COMMIT;
-            EXIT WHEN said.state <> '55P03';
-            PERFORM pg_catalog.pg_sleep(0.5 + pg_catalog.random());
-        END LOOP;
     END IF;
     IF said.message IS NULL THEN
         -- The old place goes when no router reads by the old map.
@@ -1657,10 +1629,9 @@ END
 $$;
 COMMENT ON PROCEDURE howdah_shards.move_slot(regclass, int, text, boolean, text[]) IS
 'Moves a slot of a sharded table, and the same slot of the tables that are colocated with it, to another shard. 1. The target gets
-a copy by logical replication, while the slot is read and written as before. 2. The switch, which takes a moment: routers
-hold what needs the slot, the transactions of the source end, for half a second at most, the hub''s table is locked, writes to the old
-place are refused from then on (40001, constraint howdah_shards_moved: repeat the transaction), the target catches up, and the map
-gets a new version. If a lock is not to be had, the slot is opened again, and the switch is tried eight times. 3. After howdah_shards.lease() the old place is dropped;
+a copy by logical replication, while the slot is read and written as before. 2. The switch, which takes a moment: the hub''s
+table is locked, writes to the old place end and are refused from then on (40001, constraint howdah_shards_moved: repeat the
+transaction), the target catches up, and the map gets a new version. 3. After howdah_shards.lease() the old place is dropped;
 until then a router with the old map may read it as it was at the switch. If a server or the session dies, the next call of any
 procedure here (or howdah_shards.recover()) undoes what was before the switch, completes what was after it; writes to the
 slot are refused until then if it died within the switch. The shards'' user has to be one that may make subscriptions, with
@@ -1682,14 +1653,6 @@ BEGIN
             format('SELECT array_to_string(reloptions, '', '') AS o FROM pg_catalog.pg_class WHERE oid = %L::regclass', t->>'name')) a;
         RETURN NEXT (j.what->>'target', format('CREATE TABLE %s (LIKE %s INCLUDING DEFAULTS INCLUDING CONSTRAINTS INCLUDING INDEXES '
             'INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION)%s', t->>'name', t->>'parent', ' WITH (' || options || ')'));
-        -- By these the switch need not read the rows. Those that come by replication are not checked for their foreign keys.
-        RETURN NEXT (j.what->>'target', format('ALTER TABLE %s ADD CONSTRAINT howdah_shards_slot CHECK '
-            '(satisfies_hash_partition(%L::regclass, %s, %s, %I))', t->>'name', t->>'parent', j.what->>'modulus', j.what->>'slot',
-            (SELECT a.attname FROM pg_partitioned_table p JOIN pg_attribute a ON a.attrelid = p.partrelid AND a.attnum = p.partattrs[0]
-             WHERE p.partrelid = (t->>'parent')::regclass)));
-        RETURN QUERY SELECT j.what->>'target', format('ALTER TABLE %s ADD CONSTRAINT %I %s', t->>'name', a->>'n', a->>'d')
-            FROM howdah_shards._ask(j.what->>'target', format('SELECT conname AS n, pg_catalog.pg_get_constraintdef(oid) AS d
-                FROM pg_catalog.pg_constraint WHERE conrelid = %L::regclass AND contype = ''f'' AND conparentid = 0', t->>'parent')) a;
         -- Without a primary key, rows are known by all of their columns.
         IF NOT EXISTS (SELECT FROM howdah_shards._ask(j.what->>'source', format(
             'SELECT 1 AS one FROM pg_catalog.pg_index WHERE indrelid = %L::regclass AND indisprimary', t->>'name'))) THEN
@@ -1713,7 +1676,7 @@ AS $$
     SELECT howdah_shards._end_subscription(j.id)
     UNION ALL
     SELECT format('ALTER TABLE %s ATTACH PARTITION %s FOR VALUES WITH (MODULUS %s, REMAINDER %s)', t->>'parent', t->>'name',
-        j.what->>'modulus', j.what->>'slot') || format('; ALTER TABLE %s DROP CONSTRAINT howdah_shards_slot', t->>'name')
+        j.what->>'modulus', j.what->>'slot')
     FROM jsonb_array_elements(j.what->'tables') t
     UNION ALL
     SELECT howdah_shards._follow()
@@ -1739,55 +1702,7 @@ AS $$
             (j.what->>'slot')::int, j.what->>'target')]) x
 $$;
 
--- Has routers hold what needs the slot of a move, or go on with it. They hear of it at once.
-CREATE FUNCTION howdah_shards._set_closing(job bigint, closing boolean) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    UPDATE howdah_shards.jobs j SET closing = _set_closing.closing WHERE j.id = job;
-    PERFORM howdah_shards._note_change();
-    NOTIFY howdah_shards;
-END
-$$;
-
--- Waits until the routers that are connected go by the map, for half a second at most: one that does not hear of it meets
--- the refusal of writes, as one that has lost its connection. They say in their application_name which map they go by.
-CREATE FUNCTION howdah_shards._await_routers() RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    FOR attempt IN 1..50 LOOP
-        EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity a WHERE a.datname = current_database()
-            AND a.application_name ~ '^howdah catalog, map \d+$'
-            AND a.application_name <> format('howdah catalog, map %s', howdah_shards.map_version()));
-        PERFORM pg_sleep(0.01);
-        PERFORM pg_stat_clear_snapshot();
-    END LOOP;
-END
-$$;
-
--- Waits for the transactions that run on a shard and may yet write a slot of it, for half a second at most: those that last
--- longer meet the refusal of writes.
-CREATE FUNCTION howdah_shards._await_transactions(shard text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    running text;
-BEGIN
-    SELECT a->>'running' INTO running FROM howdah_shards._ask(shard, 'SELECT pg_catalog.array_agg(l.virtualtransaction)::text
-        AS running FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid WHERE l.locktype = ''virtualxid''
-        AND a.datname = pg_catalog.current_database() AND a.usesysid IS NOT NULL AND a.pid <> pg_catalog.pg_backend_pid()
-        AND a.pid NOT IN (SELECT s.active_pid FROM pg_catalog.pg_replication_slots s WHERE s.active_pid IS NOT NULL)') a;
-    FOR attempt IN 1..15 LOOP
-        EXIT WHEN running IS NULL OR NOT EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one
-            FROM pg_catalog.pg_locks l WHERE l.locktype = ''virtualxid'' AND l.virtualtransaction = ANY (%L)', running)));
-        PERFORM pg_sleep(0.02);
-    END LOOP;
-END
-$$;
-
--- Waits until the target has what was written at the source.
-CREATE FUNCTION howdah_shards._catch_up(j howdah_shards.jobs) RETURNS void
+CREATE FUNCTION howdah_shards._move_switch(j howdah_shards.jobs) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
@@ -1795,7 +1710,11 @@ DECLARE
     target text := j.what->>'target';
     name text := howdah_shards._job_name(j.id);
     written text;
+    statement text;
 BEGIN
+    PERFORM howdah_shards._lock((SELECT string_agg(t->>'parent', ', ') FROM jsonb_array_elements(j.what->'tables') t));
+    PERFORM howdah_shards._exec(source, (SELECT string_agg(howdah_shards._fence(t->>'name'), '; ')
+        FROM jsonb_array_elements(j.what->'tables') t));
     SELECT a->>'lsn' INTO written FROM howdah_shards._ask(source, 'SELECT pg_catalog.pg_current_wal_lsn() AS lsn') a;
     FOR attempt IN 1..1500 LOOP
         EXIT WHEN (SELECT (a->>'there')::boolean FROM howdah_shards._ask(source, format('SELECT confirmed_flush_lsn >= %L::pg_lsn AS there
@@ -1806,56 +1725,12 @@ BEGIN
         END IF;
         PERFORM pg_sleep(0.02);
     END LOOP;
-END
-$$;
-
--- Waits until the standbys that follow a shard have replayed what is written there, for two seconds at most: reads of a slot
--- go to them as soon as the map says that it is there. A standby tells what it has replayed with the next record that it gets.
-CREATE FUNCTION howdah_shards._await_standbys(shard text) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    written text;
-BEGIN
-    SELECT a->>'lsn' INTO written FROM howdah_shards._ask(shard, 'SELECT pg_catalog.pg_current_wal_lsn() AS lsn') a;
-    FOR attempt IN 1..100 LOOP
-        EXIT WHEN NOT EXISTS (SELECT FROM howdah_shards._ask(shard, format('SELECT 1 AS one FROM pg_catalog.pg_stat_replication r
-            WHERE r.state = ''streaming'' AND r.replay_lsn < %L AND r.pid NOT IN (SELECT s.active_pid
-                FROM pg_catalog.pg_replication_slots s WHERE s.slot_type = ''logical'' AND s.active_pid IS NOT NULL)', written)));
-        PERFORM howdah_shards._exec(shard, 'DO ''BEGIN PERFORM pg_catalog.pg_logical_emit_message(true, '''''''', ''''''''); END''',
-            locked => false);
-        PERFORM pg_sleep(0.02);
-    END LOOP;
-END
-$$;
-
-CREATE FUNCTION howdah_shards._move_switch(j howdah_shards.jobs) RETURNS void
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp
-AS $$
-DECLARE
-    source text := j.what->>'source';
-    statement text;
-BEGIN
-    PERFORM howdah_shards._await_transactions(source);
-    PERFORM howdah_shards._lock((SELECT string_agg(t->>'parent', ', ') FROM jsonb_array_elements(j.what->'tables') t), 2);
-    PERFORM howdah_shards._exec(source, (SELECT string_agg(howdah_shards._fence(t->>'name'), '; ')
-        FROM jsonb_array_elements(j.what->'tables') t), attempts => 2);
-    BEGIN
-        PERFORM howdah_shards._catch_up(j);
-        PERFORM howdah_shards._exec(j.what->>'target', (SELECT string_agg(x, E';\n' ORDER BY ord)
-            FROM howdah_shards._move_attach(j) WITH ORDINALITY x(x, ord)), attempts => 3);
-    EXCEPTION WHEN lock_not_available THEN
-        PERFORM howdah_shards._exec(source, (SELECT string_agg(howdah_shards._unfence(t->>'name'), '; ')
-            FROM jsonb_array_elements(j.what->'tables') t));
-        RAISE;
-    END;
-    PERFORM howdah_shards._await_standbys(j.what->>'target');
+    PERFORM howdah_shards._exec(target, (SELECT string_agg(x, E';\n' ORDER BY ord) FROM howdah_shards._move_attach(j) WITH ORDINALITY x(x, ord)));
     FOR statement IN SELECT howdah_shards._move_map(j) LOOP
         EXECUTE statement;
     END LOOP;
     UPDATE howdah_shards.jobs SET decided = true WHERE id = j.id;
     PERFORM howdah_shards._note_change();
-    NOTIFY howdah_shards;
 END
 $$;
 

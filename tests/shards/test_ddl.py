@@ -133,3 +133,34 @@ def test_shards_without_prepared_transactions_are_done_in_order(major):
             fleet.sql("CALL howdah_shards.run_on_shards('CREATE TABLE t ()', two_phase => true)")
         fleet.sql("CALL howdah_shards.run_on_shards('CREATE TABLE t ()')")
         assert [fleet.on(shard, "SELECT to_regclass('t')") for shard in fleet.shards] == ["t", "t"]
+
+
+def test_what_the_hub_does_to_the_rows_of_shards_says_that_it_is_theirs(table):
+    with pytest.raises(Problem, match=r"on s\d\)[^$]*hub's own part locks rows of the shards[^$]*hub => false"):
+        table.sql("CALL howdah_shards.run_on_shards('TRUNCATE t')")
+    table.sql("CALL howdah_shards.run_on_shards('TRUNCATE t', hub => false)")
+    assert table.sql("SELECT count(*) FROM t") == "0"
+
+
+@pytest.mark.parametrize("kind", ["bigserial", "int GENERATED ALWAYS AS IDENTITY"])
+def test_a_column_that_each_server_would_count_for_itself_is_refused(table, kind):
+    with pytest.raises(Problem, match=r"would have the same values on all servers \(on hub\)[^$]*gen_random_uuid"):
+        table.sql(f"CALL howdah_shards.run_on_shards('ALTER TABLE t ADD COLUMN number {kind}')")
+    table.sql("CALL howdah_shards.run_on_shards('ALTER TABLE t ADD COLUMN token uuid DEFAULT gen_random_uuid()')")
+    assert table.sql("SELECT count(DISTINCT token) FROM t") == "50"
+
+
+def test_a_hub_of_an_older_version_is_updated(bare_fleet):
+    fleet = bare_fleet
+    fleet.sql("DROP EXTENSION howdah_shards; CREATE EXTENSION howdah_shards VERSION '1.0'")
+    fleet.add_shards()
+    fleet.sql("CREATE TABLE t (key int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 50)")
+    fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', 4)")
+    fleet.sql("ALTER EXTENSION howdah_shards UPDATE; SELECT howdah_shards.set_lease('0.1 s')")
+    fleet.sql("CALL howdah_shards.move_slot('t', 0, 's2')")
+    assert fleet.sql("SELECT count(*) FROM t") == "50"
+    assert fleet.sql("SELECT shard, closing FROM howdah_shards.routes WHERE slot = 0") == "s2|f"
+    granted = "SELECT count(*) FROM pg_proc p, aclexplode(p.proacl) a WHERE a.grantee = 0 AND p.pronamespace = 'howdah_shards'::regnamespace"
+    bare = "SELECT string_agg(proname, ' ' ORDER BY proname) FROM pg_proc WHERE proacl IS NULL AND pronamespace = 'howdah_shards'::regnamespace"
+    assert fleet.sql(granted) == "0"
+    assert fleet.sql(bare) == "_note_change _on_ddl lease map_version"

@@ -204,6 +204,31 @@ def test_a_new_shard_has_the_tables_that_are_sharded(bare_fleet):
     assert fleet.on("s3", "SELECT nextval('t_id_seq') % 64") == "3"
 
 
+def test_a_new_shard_without_a_type_of_the_tables_says_so(bare_fleet):
+    fleet = bare_fleet
+    fleet.add_shards("s1")
+    fleet.sql("CREATE DOMAIN amount AS int; CREATE TABLE t (key int, a amount)")
+    fleet.on("s1", "CREATE DOMAIN amount AS int")
+    fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', 4)")
+    with pytest.raises(Problem, match=r'"public.amount" does not exist \(on shard "s2"\)[^$]*pg_dump'):
+        fleet.add_shards("s2")
+    types = ["--section=pre-data", "--exclude-table=*", "--exclude-schema=howdah_shard", fleet.database]
+    fleet.on("s2", fleet.shards["s1"].run("pg_dump", *types).stdout)
+    fleet.add_shards("s2")
+    assert fleet.on("s2", "SELECT count(*) FROM t") == "0"
+
+
+def test_a_name_can_be_used_again_after_a_rename(fleet):
+    fleet.sql("CREATE TABLE t (key int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 50)")
+    fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', 4)")
+    fleet.sql("CALL howdah_shards.run_on_shards('ALTER TABLE t RENAME TO t_old')")
+    fleet.sql("CREATE TABLE t (key int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 30)")
+    fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', colocate_with => 't_old')")
+    fleet.sql("SELECT howdah_shards.set_lease('0.1 s'); CALL howdah_shards.move_slot('t', 0, 's2')")
+    assert fleet.sql("SELECT (SELECT count(*) FROM t), (SELECT count(*) FROM t_old)") == "30|50"
+    fleet.sql("SELECT howdah_shards.set_lease('5 s')")
+
+
 # Statements that make what is wrong, the call, the SQLSTATE, and what the message names.
 REFUSALS = [
     ("", "distribute_table(NULL, 'key')", "22004", "relation and key"),

@@ -364,7 +364,9 @@ def test_the_route_of_a_statement_is_shown(routed, client):
 def test_what_only_the_hub_knows_is_refused_on_a_shard(routed, client):
     """Also its preparation, which would fail there; and what would be done there unseen."""
     client.prepare_threshold = 0
-    for sql in ("SELECT * FROM notes WHERE id = 3", "NOTIFY somebody", "CREATE TABLE stray (id int)", "DO 'BEGIN END'"):
+    hub = ("SELECT * FROM notes WHERE id = 3", "NOTIFY somebody", "CREATE TABLE stray (id int)", "DO 'BEGIN END'")
+    # A later COMMIT PREPARED would look for it on the hub.
+    for sql in (*hub, "PREPARE TRANSACTION 'stray'"):
         for binary in (False, True):
             client.execute("BEGIN")
             assert client.execute("SELECT count(*) FROM items WHERE tenant = 3").fetchone() == (10,)

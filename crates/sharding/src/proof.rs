@@ -108,7 +108,9 @@ impl Reason {
             Self::NoKey(..) => "add a condition that gives the key a value",
             Self::NoValue(..) => "give the key of each row as a literal or a parameter",
             Self::KeyChanges(..) => "delete the row and insert it with its new key",
-            Self::Definition(_) => "run it by howdah_shards.run_on_shards on the hub",
+            Self::Definition(_) => {
+                "run it by howdah_shards.run_on_shards on the hub, TRUNCATE, indexes and foreign keys with hub => false; VACUUM on each shard"
+            }
             Self::CopyFrom(_) => {
                 "run COPY through an entry with multi_shard_writes, or insert rows of one shard at a time"
             }

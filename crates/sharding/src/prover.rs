@@ -12,7 +12,10 @@ mod insert;
 use std::sync::Arc;
 
 use classify::Catalog;
-use pg_query::protobuf::{CreateTableAsStmt, RangeVar, ReturningClause, SelectStmt, SetOperation, WithClause};
+use pg_query::protobuf::{
+    CreateTableAsStmt, DeleteStmt, RangeVar, ReturningClause, SelectStmt, SetOperation, TransactionStmt,
+    TransactionStmtKind, UpdateStmt, WithClause,
+};
 use pg_query::{Node, NodeEnum};
 
 use crate::map::{Entry, KeyType, Map, Table};
@@ -67,12 +70,14 @@ pub fn prove(sql: &str, map: &Map, catalog: &Catalog) -> Proof {
 }
 
 /// A relation of a level of a query.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Item {
     /// The name that columns are qualified by.
     name: String,
     /// The sharded table, if it is one, and if its columns have their own names.
     table: Option<Arc<Table>>,
+    /// The column that is its key; of a query, the one that is a key which has values.
+    key: Option<Key>,
     /// The values of its key.
     values: Option<Vec<Source>>,
     /// Whether its schema was named, so that columns may be qualified by that too.
@@ -80,6 +85,18 @@ struct Item {
     /// The columns of an `unnest`, with the elements that each has.
     unnested: Vec<(String, Option<Source>)>,
 }
+
+/// A column that is a key.
+#[derive(Clone)]
+struct Key {
+    name: String,
+    key_type: KeyType,
+    /// Its place among the columns, if that is known.
+    place: Option<usize>,
+}
+
+/// A column of a query that is never NULL and always one of these values.
+type Restricted = (Key, Vec<Source>);
 
 /// An equality of two keys of a level, by their places: what is known of the first holds for the second.
 type Edge = (usize, usize);
@@ -130,18 +147,18 @@ struct Condition<'n> {
 
 /// What is walked when the conditions of a level are known.
 enum Later<'n> {
-    /// A subquery of FROM.
+    /// A subquery of FROM that is LATERAL.
     Query(&'n NodeEnum),
     /// The functions of FROM.
     Functions(&'n [Node]),
 }
 
-/// What the walk over a FROM collects: conditions; and queries and functions with the number of relations before them
-/// that they may name, none if they may name none.
+/// What the walk over a FROM collects: conditions; and queries and functions with the number of relations before them,
+/// which they may name.
 #[derive(Default)]
 struct Collected<'n> {
     conditions: Vec<Condition<'n>>,
-    later: Vec<(Option<usize>, Later<'n>)>,
+    later: Vec<(usize, Later<'n>)>,
 }
 
 struct Prover<'a> {
@@ -155,8 +172,8 @@ struct Prover<'a> {
     sharded: bool,
     writes: bool,
     levels: Vec<Level>,
-    /// The names of common table expressions in scope.
-    ctes: Vec<String>,
+    /// The common table expressions in scope, with the key that each has.
+    ctes: Vec<(String, Option<Restricted>)>,
     /// The numbers of the parameters, each as often as it is used.
     uses: Vec<usize>,
     /// Those that are compared with a key, with its type, and whether they have a cast.
@@ -187,6 +204,11 @@ impl<'a> Prover<'a> {
             self.unknown.get_or_insert_with(|| reason.clone());
         }
         self.reason.get_or_insert(reason);
+    }
+
+    fn unfamiliar(&mut self) -> Option<Restricted> {
+        self.unproved(Reason::Unfamiliar);
+        None
     }
 
     fn proof(mut self) -> Proof {
@@ -222,7 +244,7 @@ impl<'a> Prover<'a> {
             | NodeEnum::InsertStmt(_)
             | NodeEnum::UpdateStmt(_)
             | NodeEnum::DeleteStmt(_)
-            | NodeEnum::MergeStmt(_) => self.query(node),
+            | NodeEnum::MergeStmt(_) => drop(self.query(node)),
             NodeEnum::ExplainStmt(explain) => self.statement(explain.query.as_deref()),
             NodeEnum::DeclareCursorStmt(declare) => self.statement(declare.query.as_deref()),
             NodeEnum::CopyStmt(copy) => {
@@ -230,6 +252,10 @@ impl<'a> Prover<'a> {
                 if let Some(relation) = &copy.relation {
                     self.copy(relation, copy.is_from);
                 }
+            }
+            // A prepared transaction is on the server where it was prepared, and would be looked for on the hub.
+            NodeEnum::TransactionStmt(transaction) if is_two_phase(transaction) && !self.map.without_hub => {
+                self.unproved(Reason::Kind);
             }
             // Their tables are none whose rows are read.
             NodeEnum::TransactionStmt(_)
@@ -309,7 +335,14 @@ impl<'a> Prover<'a> {
     }
 
     fn is_cte(&self, relation: &RangeVar) -> bool {
-        relation.schemaname.is_empty() && self.ctes.contains(&relation.relname)
+        self.cte(relation).is_some()
+    }
+
+    /// The key, if it has one, of the common table expression that a relation is.
+    fn cte(&self, relation: &RangeVar) -> Option<&Option<Restricted>> {
+        let is_meant = |(name, _): &&(String, Option<Restricted>)| *name == relation.relname;
+        let found = self.ctes.iter().rfind(is_meant).filter(|_| relation.schemaname.is_empty())?;
+        Some(&found.1)
     }
 
     /// The entry of a relation that is no common table expression, as what is written to never is.
@@ -333,40 +366,52 @@ impl<'a> Prover<'a> {
         })
     }
 
-    /// A query or a change of rows, at any depth.
-    fn query(&mut self, node: &NodeEnum) {
+    /// A query or a change of rows, at any depth; gives the column of its rows that is a key with values.
+    fn query(&mut self, node: &NodeEnum) -> Option<Restricted> {
         let outer = self.ctes.len();
-        match node {
-            NodeEnum::SelectStmt(select) => drop(self.select(select)),
+        let key = match node {
+            NodeEnum::SelectStmt(select) => {
+                let level = self.select(select);
+                let is_grouped = |node: &Node| matches!(node.node, Some(NodeEnum::GroupingSet(_)));
+                let is_plain = select.op() == SetOperation::SetopNone && !select.group_clause.iter().any(is_grouped);
+                is_plain.then(|| self.restricted(&level, &select.target_list, &select.from_clause)).flatten()
+            }
             NodeEnum::InsertStmt(insert) => self.insert(insert),
-            NodeEnum::UpdateStmt(update) => {
-                self.with(update.with_clause.as_ref());
-                let Some(target) = &update.relation else { return self.unproved(Reason::Unfamiliar) };
-                if let Some(Entry::Sharded(table)) = self.entry(target)
-                    && update.target_list.iter().any(|item| assigns(item, &table.key))
-                {
-                    self.unproved(Reason::KeyChanges(target.relname.clone(), table.key.to_string()));
-                }
-                self.change(target);
-                let parts = [&update.target_list, returning(update.returning_clause.as_ref())];
-                self.level(Some(target), &update.from_clause, update.where_clause.as_deref(), &parts);
-            }
-            NodeEnum::DeleteStmt(delete) => {
-                self.with(delete.with_clause.as_ref());
-                let Some(target) = &delete.relation else { return self.unproved(Reason::Unfamiliar) };
-                self.change(target);
-                let parts = [returning(delete.returning_clause.as_ref())];
-                self.level(Some(target), &delete.using_clause, delete.where_clause.as_deref(), &parts);
-            }
+            NodeEnum::UpdateStmt(update) => self.update(update),
+            NodeEnum::DeleteStmt(delete) => self.delete(delete),
             NodeEnum::MergeStmt(merge) => {
                 if let Some(target) = &merge.relation {
                     self.change(target);
                 }
-                self.unproved(Reason::Unfamiliar);
+                self.unfamiliar()
             }
-            _ => self.unproved(Reason::Unfamiliar),
-        }
+            _ => self.unfamiliar(),
+        };
         self.ctes.truncate(outer);
+        key
+    }
+
+    fn update(&mut self, update: &UpdateStmt) -> Option<Restricted> {
+        self.with(update.with_clause.as_ref());
+        let Some(target) = &update.relation else { return self.unfamiliar() };
+        if let Some(Entry::Sharded(table)) = self.entry(target)
+            && update.target_list.iter().any(|item| assigns(item, &table.key))
+        {
+            self.unproved(Reason::KeyChanges(target.relname.clone(), table.key.to_string()));
+        }
+        self.change(target);
+        let parts = [&update.target_list, returning(update.returning_clause.as_ref())];
+        let level = self.level(Some(target), &update.from_clause, update.where_clause.as_deref(), &parts);
+        self.restricted(&level, returning(update.returning_clause.as_ref()), &update.from_clause)
+    }
+
+    fn delete(&mut self, delete: &DeleteStmt) -> Option<Restricted> {
+        self.with(delete.with_clause.as_ref());
+        let Some(target) = &delete.relation else { return self.unfamiliar() };
+        self.change(target);
+        let parts = [returning(delete.returning_clause.as_ref())];
+        let level = self.level(Some(target), &delete.using_clause, delete.where_clause.as_deref(), &parts);
+        self.restricted(&level, returning(delete.returning_clause.as_ref()), &delete.using_clause)
     }
 
     /// A table whose rows are changed.
@@ -401,18 +446,18 @@ impl<'a> Prover<'a> {
             })
         };
         if with.recursive {
-            self.ctes.extend(ctes().map(|cte| cte.ctename.clone()));
+            self.ctes.extend(ctes().map(|cte| (cte.ctename.clone(), None)));
         }
         for cte in ctes() {
-            match cte.ctequery.as_deref().and_then(|node| node.node.as_ref()) {
+            let key = match cte.ctequery.as_deref().and_then(|node| node.node.as_ref()) {
                 Some(query) => self.query(query),
-                None => self.unproved(Reason::Unfamiliar),
-            }
+                None => self.unfamiliar(),
+            };
             if cte.cycle_clause.is_some() || cte.search_clause.is_some() {
                 self.unproved(Reason::Unfamiliar);
             }
             if !with.recursive {
-                self.ctes.push(cte.ctename.clone());
+                self.ctes.push((cte.ctename.clone(), renamed(key, &cte.aliascolnames)));
             }
         }
     }
@@ -464,7 +509,7 @@ impl<'a> Prover<'a> {
 
 impl Level {
     fn key_type(&self, place: usize) -> Option<KeyType> {
-        self.items.get(place)?.table.as_ref().map(|table| table.key_type)
+        self.items.get(place)?.key.as_ref().map(|key| key.key_type)
     }
 
     /// The values of the key at a place, if it is of this type.
@@ -496,7 +541,7 @@ impl Level {
         if let Some(merged) = self.merged.iter().rev().find(is_within) {
             return merged.keys.clone();
         }
-        let is_key = |item: &Item| item.table.as_ref().is_some_and(|table| *table.key == *name);
+        let is_key = |item: &Item| item.key.as_ref().is_some_and(|key| key.name == name);
         let keys = self.items.iter().enumerate().skip(from).take(to.saturating_sub(from));
         let keys: Vec<usize> = keys.filter(|(_, item)| is_key(item)).map(|(place, _)| place).collect();
         // The server refuses a name of several.
@@ -519,7 +564,7 @@ impl Level {
     fn restrict(&mut self, keys: &[usize], side: Side, key_type: Option<KeyType>, values: &[Source]) {
         for &place in keys {
             let Some(item) = self.items.get_mut(place) else { continue };
-            let fits = key_type.is_some() && item.table.as_ref().map(|table| table.key_type) == key_type;
+            let fits = key_type.is_some() && item.key.as_ref().map(|key| key.key_type) == key_type;
             let fewer = item.values.as_ref().is_none_or(|known| known.len() > values.len());
             if fits && fewer && side.has(place) {
                 item.values = Some(values.to_vec());
@@ -538,6 +583,22 @@ impl Level {
             _ => false,
         }
     }
+}
+
+fn is_two_phase(transaction: &TransactionStmt) -> bool {
+    use TransactionStmtKind::{TransStmtCommitPrepared, TransStmtPrepare, TransStmtRollbackPrepared};
+    matches!(transaction.kind(), TransStmtPrepare | TransStmtCommitPrepared | TransStmtRollbackPrepared)
+}
+
+/// The key of a relation whose columns have these names instead of their own, the first ones if there are fewer.
+fn renamed(key: Option<Restricted>, names: &[Node]) -> Option<Restricted> {
+    let (mut key, values) = key?;
+    if !names.is_empty()
+        && let Some(&name) = names_of(names).get(key.place?)
+    {
+        name.clone_into(&mut key.name);
+    }
+    Some((key, values))
 }
 
 /// The schema of a relation, if it is named.

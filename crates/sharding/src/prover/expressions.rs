@@ -90,7 +90,7 @@ impl Prover<'_> {
     pub(super) fn sublink(&mut self, link: &SubLink) {
         self.maybe(link.testexpr.as_deref());
         match link.subselect.as_deref().and_then(|node| node.node.as_ref()) {
-            Some(query) => self.query(query),
+            Some(query) => drop(self.query(query)),
             None => self.unproved(Reason::Unfamiliar),
         }
     }
@@ -263,7 +263,7 @@ impl Prover<'_> {
             [.., qualifier, name] => (Some((*qualifier, fields.len() == 2)), *name),
             [] => return Keys::None,
         };
-        let is_key = |item: &Item| item.table.as_ref().is_some_and(|table| *table.key == *name);
+        let is_key = |item: &Item| item.key.as_ref().is_some_and(|key| key.name == name);
         let Some((qualifier, short)) = qualifier else {
             return match level.column(name, within) {
                 keys if keys.is_empty() => Keys::None,
@@ -282,7 +282,7 @@ impl Prover<'_> {
             let mut items = outer.items.iter().filter(|item| named(item));
             match (items.next(), items.next()) {
                 (Some(item), None) if is_key(item) => {
-                    let key = item.table.as_ref().map(|table| table.key_type);
+                    let key = item.key.as_ref().map(|key| key.key_type);
                     return match key.zip(item.values.clone()) {
                         Some((key, values)) => Keys::Outer(key, values),
                         None => Keys::None,

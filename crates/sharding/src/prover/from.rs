@@ -1,11 +1,13 @@
 //! FROM: the relations of a query level, and the conditions of their joins.
 
-use pg_query::protobuf::{JoinExpr, JoinType, RangeFunction, RangeVar};
+use pg_query::protobuf::{Alias, JoinExpr, JoinType, RangeFunction, RangeVar};
 use pg_query::{Node, NodeEnum};
 
 use super::expressions::{array_of, is_unnest};
-use super::{Collected, Condition, Item, Later, Level, Merged, Prover, Side, names_of, schema_of};
-use crate::map::Entry;
+use super::{
+    Collected, Condition, Item, Key, Later, Level, Merged, Prover, Restricted, Side, names_of, renamed, schema_of,
+};
+use crate::map::{Entry, Table};
 use crate::proof::Reason;
 use crate::value::Source;
 
@@ -40,17 +42,13 @@ impl Prover<'_> {
             }
         }
         for (before, part) in later {
-            let seen = before.and_then(|before| level.items.get(..before));
-            if let Some(seen) = seen {
-                self.levels.push(Level { items: seen.to_vec(), ..Level::default() });
-            }
+            let seen = level.items.get(..before).unwrap_or_default();
+            self.levels.push(Level { items: seen.to_vec(), ..Level::default() });
             match part {
-                Later::Query(query) => self.query(query),
+                Later::Query(query) => drop(self.query(query)),
                 Later::Functions(functions) => self.nodes(functions),
             }
-            if seen.is_some() {
-                self.levels.pop();
-            }
+            self.levels.pop();
         }
         self.levels.push(level);
         for condition in conditions {
@@ -65,8 +63,10 @@ impl Prover<'_> {
     pub(super) fn relation(&mut self, level: &mut Level, relation: &RangeVar, is_target: bool) {
         let alias = relation.alias.as_ref();
         let name = alias.map_or(&relation.relname, |alias| &alias.aliasname).clone();
-        let mut item = Item { name, table: None, values: None, plain: alias.is_none(), unnested: Vec::new() };
-        if is_target || !self.is_cte(relation) {
+        let mut item = Item { name, plain: alias.is_none(), ..Item::default() };
+        if let Some(key) = self.cte(relation).filter(|_| !is_target) {
+            item.set_key(key.clone(), alias);
+        } else {
             let meant = self.catalog.relations(schema_of(relation), &relation.relname).count();
             match self.entry(relation) {
                 Some(entry) => {
@@ -80,6 +80,7 @@ impl Prover<'_> {
                     if let Entry::Sharded(table) = entry {
                         self.sharded = true;
                         item.table = Some(table.clone());
+                        item.key = Some(Key::of(table));
                         if alias.is_some_and(|alias| !alias.colnames.is_empty()) {
                             self.unproved(Reason::Unfamiliar);
                         }
@@ -99,26 +100,32 @@ impl Prover<'_> {
             Some(NodeEnum::RangeVar(relation)) => self.relation(level, relation, false),
             Some(NodeEnum::JoinExpr(join)) => self.join(level, collected, join),
             Some(NodeEnum::RangeSubselect(sub)) => {
-                match sub.subquery.as_deref().and_then(|node| node.node.as_ref()) {
-                    Some(query) => collected.later.push((sub.lateral.then_some(before), Later::Query(query))),
-                    None => self.unproved(Reason::Unfamiliar),
-                }
+                let key = match sub.subquery.as_deref().and_then(|node| node.node.as_ref()) {
+                    Some(query) if sub.lateral => {
+                        collected.later.push((before, Later::Query(query)));
+                        None
+                    }
+                    Some(query) => self.query(query),
+                    None => self.unfamiliar(),
+                };
                 let name = sub.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default();
-                level.items.push(Item { name, table: None, values: None, plain: false, unnested: Vec::new() });
+                let mut item = Item { name, ..Item::default() };
+                item.set_key(key, sub.alias.as_ref());
+                level.items.push(item);
             }
             Some(NodeEnum::RangeFunction(range)) => {
                 for function in &range.functions {
                     match &function.node {
                         // Functions may name what stands before them also without LATERAL.
                         Some(NodeEnum::List(list)) => {
-                            collected.later.push((Some(before), Later::Functions(&list.items)));
+                            collected.later.push((before, Later::Functions(&list.items)));
                         }
                         _ => self.unproved(Reason::Unfamiliar),
                     }
                 }
                 let name = range.alias.as_ref().map(|alias| alias.aliasname.clone()).unwrap_or_default();
                 let unnested = unnested(range);
-                level.items.push(Item { name, table: None, values: None, plain: false, unnested });
+                level.items.push(Item { name, unnested, ..Item::default() });
             }
             _ => self.unproved(Reason::Unfamiliar),
         }
@@ -164,6 +171,26 @@ impl Prover<'_> {
         if let Some(node) = &join.quals {
             collected.conditions.push(Condition { node, side, within: (start, end) });
         }
+    }
+}
+
+impl Key {
+    fn of(table: &Table) -> Self {
+        Self { name: table.key.to_string(), key_type: table.key_type, place: Some(table.place) }
+    }
+}
+
+impl Item {
+    /// The rows of a table that an INSERT has stored with these values as their keys.
+    pub(super) fn of(target: &RangeVar, table: &Table, values: Vec<Source>) -> Self {
+        let name = target.alias.as_ref().map_or(&target.relname, |alias| &alias.aliasname).clone();
+        Self { name, key: Some(Key::of(table)), values: Some(values), plain: target.alias.is_none(), ..Self::default() }
+    }
+
+    /// Has a column of a query be its key.
+    fn set_key(&mut self, key: Option<Restricted>, alias: Option<&Alias>) {
+        let names = alias.map_or(&[][..], |alias| &alias.colnames);
+        (self.key, self.values) = renamed(key, names).unzip();
     }
 }
 

@@ -5,7 +5,7 @@ use pg_query::{Node, NodeEnum};
 
 use super::expressions::{Keys, array_of, is_unnest, source_of};
 use super::from::is_inner;
-use super::{Level, Prover, assigns, names_of, returning};
+use super::{Item, Key, Level, Prover, Restricted, assigns, names_of, returning};
 use crate::map::{Entry, KeyType};
 use crate::proof::{Need, Reason};
 use crate::value::Source;
@@ -35,8 +35,8 @@ impl Prover<'_> {
         let targets = targets.collect::<Option<Vec<_>>>()?;
         if targets.iter().take(place + 1).any(|node| is_star(node)) {
             let ([_], [item]) = (targets.as_slice(), level.items.as_slice()) else { return None };
-            return match &item.table {
-                Some(table) => Some((level.values(0, key).filter(|_| table.place == place)?, true)),
+            return match &item.key {
+                Some(column) => Some((level.values(0, key).filter(|_| column.place == Some(place))?, true)),
                 None => Some((vec![item.unnested.get(place)?.1.clone()?], false)),
             };
         }
@@ -60,10 +60,35 @@ impl Prover<'_> {
         }
     }
 
-    pub(super) fn insert(&mut self, insert: &InsertStmt) {
+    /// The first column of a query's rows that is a key which has values, if a row cannot have NULL there. Where a column
+    /// that is not seen here has the same name, the server refuses to have it named.
+    pub(super) fn restricted(&self, level: &Level, targets: &[Node], from: &[Node]) -> Option<Restricted> {
+        if !from.iter().all(is_inner) {
+            return None;
+        }
+        let all = (0, level.items.len());
+        let mut has_star = false;
+        targets.iter().enumerate().find_map(|(place, target)| {
+            let Some(NodeEnum::ResTarget(target)) = &target.node else { return None };
+            let node = target.val.as_deref()?;
+            let Some(NodeEnum::ColumnRef(column)) = &node.node else { return None };
+            let fields = names_of(&column.fields);
+            if is_star(node) {
+                has_star = true;
+                return level.of_star(&fields, place);
+            }
+            let Keys::Here(keys) = self.keys(level, node, all) else { return None };
+            let &[key] = keys.as_slice() else { return None };
+            let name = if target.name.is_empty() { fields.last()? } else { target.name.as_str() };
+            level.restricted(key, name, (!has_star).then_some(place))
+        })
+    }
+
+    pub(super) fn insert(&mut self, insert: &InsertStmt) -> Option<Restricted> {
         self.with(insert.with_clause.as_ref());
-        let Some(target) = &insert.relation else { return self.unproved(Reason::Unfamiliar) };
+        let Some(target) = &insert.relation else { return self.unfamiliar() };
         self.change(target);
+        let mut inserted = Level::default();
         let source = match insert.select_stmt.as_deref().map(|node| node.node.as_ref()) {
             Some(Some(NodeEnum::SelectStmt(select))) => Some(select),
             _ => None,
@@ -95,6 +120,7 @@ impl Prover<'_> {
                     if !is_compared {
                         self.compare(table.key_type, &values);
                     }
+                    inserted.items.push(Item::of(target, table, values.clone()));
                     self.needs.push(Need { table: table.clone(), values, stored: true });
                 }
                 None => self.unproved(no_value()),
@@ -119,6 +145,30 @@ impl Prover<'_> {
         self.levels.push(Level::default());
         parts.into_iter().for_each(|part| self.nodes(part));
         self.levels.pop();
+        self.restricted(&inserted, returning(insert.returning_clause.as_ref()), &[])
+    }
+}
+
+impl Level {
+    /// The key at a place, under the name and at the place that it has in the rows of the query; none without values.
+    fn restricted(&self, key: usize, name: &str, place: Option<usize>) -> Option<Restricted> {
+        let key_type = self.key_type(key)?;
+        Some((Key { name: name.to_owned(), key_type, place }, self.values(key, key_type)?))
+    }
+
+    /// A key with values among all columns of the level, or of one of its relations, which stand from this place on.
+    fn of_star(&self, fields: &[&str], place: usize) -> Option<Restricted> {
+        let mut items = self.items.iter().enumerate();
+        items.find_map(|(at, item)| {
+            let key = item.key.as_ref()?;
+            let is_meant = match fields {
+                [_] => self.column(&key.name, (0, self.items.len())) == [at],
+                [name, _] => *name == item.name && self.items.iter().filter(|other| other.name == *name).count() == 1,
+                _ => false,
+            };
+            let place = (place == 0 && (fields.len() == 2 || self.items.len() == 1)).then_some(key.place).flatten();
+            is_meant.then(|| self.restricted(at, &key.name, place)).flatten()
+        })
     }
 }
 
