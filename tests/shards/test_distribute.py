@@ -222,6 +222,7 @@ def test_a_name_can_be_used_again_after_a_rename(fleet):
     fleet.sql("CREATE TABLE t (key int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 50)")
     fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', 4)")
     fleet.sql("CALL howdah_shards.run_on_shards('ALTER TABLE t RENAME TO t_old')")
+    fleet.sql("CALL howdah_shards.run_on_shards('ALTER INDEX t_pkey RENAME TO t_old_pkey', hub => false)")
     fleet.sql("CREATE TABLE t (key int PRIMARY KEY); INSERT INTO t SELECT generate_series(1, 30)")
     fleet.sql("SELECT FROM howdah_shards.distribute_table('t', 'key', colocate_with => 't_old')")
     fleet.sql("SELECT howdah_shards.set_lease('0.1 s'); CALL howdah_shards.move_slot('t', 0, 's2')")

@@ -9,7 +9,7 @@ import pytest
 from devkit.places import ROOT
 from tests.shards.conftest import shard_servers  # noqa: F401 (a fixture)
 from tests.world.shop import shop
-from tests.world.tools import HERE, class_path, in_go, in_node, run
+from tests.world.tools import HERE, class_path, in_go, in_node, in_python, run
 
 PYTHON = ("psycopg", "psycopg-client", "psycopg-prepared", "howdah", "asyncpg", "howdah-asyncio")
 ALCHEMY = ("sqlalchemy-psycopg", "sqlalchemy-howdah")
@@ -32,6 +32,19 @@ def django(*words):
     return lambda url, base: [sys.executable, HERE / "shop" / "django_shop.py", url, base, *words]
 
 
+def of_old_python(program, *words):
+    """A program that needs Django 4.2 or psycopg2."""
+    return lambda url, base: [
+        "env",
+        f"PYTHONPATH={in_python('django4')}",
+        sys.executable,
+        HERE / "shop" / program,
+        url,
+        base,
+        *words,
+    ]
+
+
 def java(url, base):
     """Java's pgjdbc."""
     parts = urlsplit(url)
@@ -42,6 +55,8 @@ def java(url, base):
 CLIENTS = {
     "django": django(),
     "django bound": django("bound"),
+    "django 4": of_old_python("django4_shop.py"),
+    "psycopg2": of_old_python("python_shop.py", "psycopg2"),
     **{driver: of_python(driver) for driver in (*PYTHON, *ALCHEMY)},
     "node": lambda url, base: ["node", in_node("shop.js"), url, base],
     "go": lambda url, base: [in_go("shop"), f"{url}?sslmode=disable", base],

@@ -1,4 +1,4 @@
-"""Other people's tools, fetched once: programs in Go, a script with its packages for Node, archives for Java."""
+"""Other people's tools, fetched once: programs in Go, a script with its packages for Node, archives for Java, older packages of Python."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from devkit import Problem, maven
+from devkit import Problem, maven, setup
 from devkit.places import BUILD, locked
 from devkit.server import environment
 from tests.pooler.process import Pooler
@@ -48,6 +48,20 @@ def run(command, seconds=100, **variables):
 def python(*arguments, **variables):
     """The command of this Python."""
     return run([sys.executable, *arguments], **variables)
+
+
+def in_python(name):
+    """The folder of the packages that `tools/requirements/NAME.txt` pins, where they are other versions than this Python's."""
+    folder, pins = THERE / name, setup.REQUIREMENTS / f"{name}.txt"
+    with locked("world"):
+        kept = folder / "pins.txt"
+        if not kept.exists() or kept.read_bytes() != pins.read_bytes():
+            shutil.rmtree(folder, ignore_errors=True)
+            setup.pip(
+                "install", "--require-hashes", "--only-binary=:all:", "--target", str(folder), f"--requirement={pins}"
+            )
+            shutil.copy(pins, kept)
+    return folder
 
 
 def in_go(name):
