@@ -93,7 +93,7 @@ def main(base):
     say("prefetch", [(c.pk, len(c.orders.all())) for c in mine.order_by("pk").prefetch_related("orders")])
     say("related", [o.customer.name for o in Order.objects.select_related("customer").filter(customer=base + 4)])
     say("report", mine.aggregate(Sum("balance"), Count("pk")))
-    by_status = Order.objects.filter(customer_id__range=(base, base + 99)).values("status")
+    by_status = Order.objects.filter(customer_id__gte=base, customer_id__lt=base + 100).values("status")
     say("by status", list(by_status.annotate(n=Count("pk"), s=Sum("total")).order_by("status")))
     large = Order.objects.filter(customer=OuterRef("pk"), total__gt=1)
     say("exists", mine.filter(Exists(large)).count(), Customer.objects.filter(pk=base + 77).exists())
