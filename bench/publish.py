@@ -33,6 +33,7 @@ SETTINGS = {
     ],
     "choice": ["bench/choice.py", "bench/choice_in_python.py", "bench/quality/sets.py", "bench/quality/script.py"],
     "forecasts": ["bench/forecasts.py", "bench/forecast_in_python.py"],
+    "groups": ["bench/groups.py"],
     "search": ["bench/search.py", "bench/fit_in_python.py", "bench/flights.py"],
     "many-models": ["bench/many_models.py", "bench/booster_processes.py", "bench/flights.py"],
     "predict-scan": ["bench/predict_scan.py", "bench/flights.py"],

@@ -395,6 +395,12 @@ SELECT task, algorithm FROM pgml.train('choice', 'regression', 'pgml.diabetes', 
     hyperparams => '{"algorithms": ["ridge"]}', time_budget => '1 s');
 SELECT rank, algorithm, metric, round(score::numeric, 2) AS score, folds FROM pgml.leaderboard('choice') LIMIT 1;
 
+--- groups
+SELECT task, algorithm FROM pgml.train('petals', 'regression', 'pgml.iris', 'petal_width', group_by => 'target');
+SELECT groups, rows, fallback, held_out, metric, score > fallback_score AS better FROM pgml.groups('petals');
+-- error
+SELECT * FROM pgml.groups('sugar');
+
 --- forecast
 SELECT time::date AS month, round(mean) AS mean, round(lower) AS lower, round(upper) AS upper FROM pgml.forecast('flights', horizon => 3);
 -- error

@@ -157,6 +157,21 @@ COMMENT ON FUNCTION pgml.leaderboard(pg_catalog.text)
     IS 'the candidates of a project''s last automatic choice, the best first: the mean score over the folds that each has come to, and the seconds that a fit took';
 
 --
+-- A model for each group of rows
+--
+
+CREATE FUNCTION pgml.groups(project_name pg_catalog.text) RETURNS TABLE (groups pg_catalog.jsonb, rows pg_catalog.int8, fallback pg_catalog.bool, held_out pg_catalog.int8,
+    metric pg_catalog.text, score pg_catalog.float8, fallback_score pg_catalog.float8, reason pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_groups' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.groups(pg_catalog.text)
+    IS 'the groups of which a project''s deployed model has a model each: their training rows, whether the model for all other groups (the fallback) answers for them and why, and on the rows held out the metric of what answers and of the fallback';
+CREATE FUNCTION pgml.groups(model_id pg_catalog.int8) RETURNS TABLE (groups pg_catalog.jsonb, rows pg_catalog.int8, fallback pg_catalog.bool, held_out pg_catalog.int8,
+    metric pg_catalog.text, score pg_catalog.float8, fallback_score pg_catalog.float8, reason pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_groups' LANGUAGE C STABLE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION pgml.groups(pg_catalog.int8)
+    IS 'as pgml.groups of a project, of this model';
+
+--
 -- Last: rights on the functions that were made anew
 --
 

@@ -37,9 +37,12 @@ pub struct Learned {
 /// The image of stored bytes that are no forest.
 pub fn image_of_family(stored: &[u8]) -> Result<Vec<u8>> {
     // What cannot be opened is refused here, where the error is told, not where the image is mapped.
-    Stored::read(Bytes::copy_from_slice(stored))
-        .and_then(|stored| learn::forms::open(&stored).map(drop))
-        .map_err(unreadable)?;
+    let mut read = Stored::read(Bytes::copy_from_slice(stored)).map_err(unreadable)?;
+    if let Some(compiled) = learn::forms::compile(&read).map_err(unreadable)? {
+        read = Stored::read(compiled.into()).map_err(unreadable)?;
+    }
+    learn::forms::check(&read).map_err(unreadable)?;
+    let stored = read.bytes();
     let mut image = Vec::new();
     crate::memory::reserve(&mut image, HEADER + stored.len())?;
     image.extend_from_slice(MAGIC);
@@ -64,7 +67,8 @@ impl Compiled {
     /// Where `checked` is set, the bytes are those of an image that was opened without it before.
     pub unsafe fn open(image: Image, checked: bool) -> std::result::Result<Compiled, String> {
         if image.as_ref().starts_with(MAGIC) {
-            return Learned::open(image, checked).map(Compiled::Family);
+            // SAFETY: as the caller promises.
+            return unsafe { Learned::open(image, checked) }.map(Compiled::Family);
         }
         let opened = match checked {
             // SAFETY: as the caller promises.
@@ -76,14 +80,22 @@ impl Compiled {
 }
 
 impl Learned {
-    fn open(image: Image, checked: bool) -> std::result::Result<Learned, String> {
+    /// # Safety
+    /// As of [`Compiled::open`].
+    unsafe fn open(image: Image, checked: bool) -> std::result::Result<Learned, String> {
         let bytes = Bytes::from_owner(image);
         let sum = bytes.get(MAGIC.len()..MAGIC.len() + 8).and_then(|sum| <[u8; 8]>::try_from(sum).ok());
         let stored = bytes.slice(HEADER.min(bytes.len())..);
         if !checked && sum.map(u64::from_le_bytes) != Some(forest::checksum(&stored)) {
             return Err("its checksum is wrong".to_owned());
         }
-        let stored = Stored::read(stored).map_err(|error| error.to_string())?;
+        let mut stored = Stored::read(stored).map_err(|error| error.to_string())?;
+        if checked {
+            // SAFETY: a backend of this server has opened these bytes without it, which checked them from end to end.
+            stored = unsafe { stored.checked() };
+        } else {
+            learn::forms::check(&stored).map_err(|error| error.to_string())?;
+        }
         let description = stored.attribute(model_meta::ATTRIBUTE).unwrap_or_default().to_owned();
         let predict = learn::forms::open(&stored).map_err(|error| error.to_string())?;
         Ok(Learned { predict, description, bytes: bytes.len() })

@@ -235,6 +235,8 @@ pub enum Word {
     Text(TextKind),
     /// Whole numbers as SQL prints them, and booleans as "true" and "false".
     Number(Number),
+    /// As ISO 8601 writes it, whatever DateStyle says.
+    Date,
 }
 
 impl Word {
@@ -245,6 +247,7 @@ impl Word {
             Kind::Number(number @ (Number::Int2 | Number::Int4 | Number::Int8 | Number::Bool)) => {
                 Some(Word::Number(number))
             }
+            Kind::Many(Many::Moment(Moment { is_date: true, .. })) => Some(Word::Date),
             _ => None,
         }
     }
@@ -259,6 +262,10 @@ impl Word {
         let number = match self {
             // SAFETY: as the caller promises.
             Word::Text(kind) => return unsafe { kind.read(datum) },
+            Word::Date => {
+                *room = moment::text_of_date(bits as i32);
+                return Ok(room);
+            }
             Word::Number(Number::Bool) => return Ok(bool_word(bits as u8 != 0)),
             Word::Number(Number::Int2) => i64::from(bits as i16),
             Word::Number(Number::Int4) => i64::from(bits as i32),

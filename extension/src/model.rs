@@ -64,6 +64,7 @@ pub struct Column {
     is_boolean: bool,
     /// Whether it is of a type of whole numbers.
     is_whole: bool,
+    is_date: bool,
     /// The type that a literal without one is read as, where it is not the text of a category or a number.
     pub literal: Option<pg_sys::Oid>,
 }
@@ -94,6 +95,7 @@ impl Column {
             origins,
             is_boolean: pg_type == "boolean" || pg_type == "boolean[]",
             is_whole: matches!(pg_type.as_str(), "smallint" | "integer" | "bigint"),
+            is_date: pg_type == "date",
             literal,
         }
     }
@@ -695,6 +697,11 @@ impl Column {
     /// Whether its categories are numbers or booleans.
     pub fn has_number_categories(&self) -> bool {
         self.is_category() && (self.is_whole || self.is_boolean)
+    }
+
+    /// Whether its categories are dates.
+    pub fn has_date_categories(&self) -> bool {
+        self.is_category() && self.is_date
     }
 
     /// The code of a category that is a number, or a boolean as 0 or 1.

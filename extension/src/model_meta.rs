@@ -32,6 +32,9 @@ pub fn is_model_path(path: &str) -> bool {
 /// Where stands which rows of its training a model was trained on, or which ones were held out.
 pub const ROWS_PATH: &str = "remembered_rows";
 
+/// Where stands what is known of the groups of rows that each have a model.
+pub const GROUPS_PATH: &str = "groups.json";
+
 /// Before the path of a model that was fitted again on all rows: there stands the fit that has not seen the rows held out.
 const HELD_OUT: &str = "held_out/";
 

@@ -29,7 +29,7 @@ MOST_UNASKED = 20
 # Curves of one picture.
 MOST_CURVES = 8
 # The metrics without what may be large.
-METRICS_ONLY = "m.metrics - 'search_results' - 'classes' AS metrics"
+METRICS_ONLY = "m.metrics - 'search_results' - 'classes' - 'groups' AS metrics"
 
 
 def primary_of(project):

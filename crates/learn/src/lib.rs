@@ -12,6 +12,7 @@
 //! * [`metrics`]: how good predictions are, as scikit-learn defines it.
 //! * [`curve`]: how good a model was after each round of its training.
 //! * [`family`] and [`families`]: all algorithms that are trained here, behind one interface; a file each in `families/`.
+//! * [`grouped`]: a model for each group of rows.
 //! * [`foreign`]: models that other libraries have saved.
 //! * [`lightgbm`]: the LightGBM engine: the library by `dlopen`.
 //! * [`xgboost`]: the XGBoost engine: the library by `dlopen`, its hyperparameters, and the training itself.
@@ -26,6 +27,7 @@ pub mod families;
 pub mod family;
 pub mod foreign;
 pub mod forms;
+pub mod grouped;
 pub mod label;
 pub mod lightgbm;
 pub mod metrics;

@@ -157,6 +157,18 @@ fn civil(days: Option<i64>) -> [f64; 5] {
     [year, month, day, (days + 6).rem_euclid(7), doy].map(|part| part as f64)
 }
 
+/// A date, as days since 2000, as ISO 8601 writes it.
+pub fn text_of_date(days: i32) -> String {
+    match days {
+        i32::MAX => "infinity".to_owned(),
+        i32::MIN => "-infinity".to_owned(),
+        days => {
+            let moment = of_date(days);
+            format!("{:04}-{:02}-{:02}", moment.of(Part::Year), moment.of(Part::Month), moment.of(Part::Day))
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -27,6 +27,8 @@ pub enum Encode {
     Ordinal(Vec<String>),
     /// The index of its [`bucket`], of a fixed number of buckets: for columns with more values than can be told apart.
     Hash(u32),
+    /// Its index, which the algorithm does not see: it chooses the model.
+    GroupBy,
 }
 
 /// The bucket of a text: its hash by FNV-1a (64 bits), modulo the number of buckets. It is the same for ever, since
@@ -40,6 +42,9 @@ pub fn bucket(text: &str, buckets: u32) -> u32 {
 
 /// The most buckets that a column may be hashed to.
 pub const MOST_BUCKETS: u32 = 65_536;
+
+/// The name of [`Encode::GroupBy`].
+pub const GROUP_BY: &str = "group_by";
 
 /// What a missing value becomes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -192,8 +197,12 @@ impl Spec {
                 "cannot have encode, impute, indicator or scale beside this \"role\": the column is not learnt from",
             ));
         }
-        if column == ALL && given.contains_key("role") {
-            return Err(refused(column, "cannot have \"role\": it stands for all columns"));
+        if spec.encode == Some(Encode::GroupBy) && spec != (Spec { encode: Some(Encode::GroupBy), ..Spec::default() }) {
+            return Err(refused(column, "cannot have impute, indicator or scale: the column tells the group of a row"));
+        }
+        if column == ALL && (given.contains_key("role") || spec.encode == Some(Encode::GroupBy)) {
+            let what = if given.contains_key("role") { "role" } else { "encode" };
+            return Err(refused(column, format!("cannot have this \"{what}\": it stands for all columns")));
         }
         Ok(spec)
     }
@@ -219,6 +228,7 @@ impl Spec {
         merged.retain(|name, value| fits(name, value));
         match preprocess.get(column) {
             None => {}
+            Some(own) if own.get("encode").is_some_and(|encode| encode == GROUP_BY) => return Spec::parse(column, own),
             Some(Value::Object(own)) if own.get("role").is_none_or(|role| role == "feature") => {
                 merged.extend(own.clone());
             }
@@ -267,7 +277,12 @@ fn encode(column: &str, value: &Value) -> Result<Encode, Error> {
         column,
         "encode",
         value,
-        &[("native", Encode::Native), ("one_hot", Encode::OneHot), ("target", Encode::Target)],
+        &[
+            ("native", Encode::Native),
+            ("one_hot", Encode::OneHot),
+            ("target", Encode::Target),
+            (GROUP_BY, Encode::GroupBy),
+        ],
     )
     .map_err(|error| and_also(error, "{\"ordinal\": [...]}, {\"hash\": n}"))
 }
@@ -410,7 +425,7 @@ impl Seen {
             self.null = (0.0, 0);
         }
         let encoding = match encode {
-            Encode::Native | Encode::Hash(_) => Encoding::None,
+            Encode::Native | Encode::Hash(_) | Encode::GroupBy => Encoding::None,
             Encode::OneHot => Encoding::OneHot(raw.categories.map_or(0, <[String]>::len) as u32),
             Encode::Target => {
                 let add = |a: (f64, u64), b: &(f64, u64)| (a.0 + b.0, a.1 + b.1);
@@ -456,7 +471,7 @@ impl Pipeline {
         let asked: Vec<Encode> =
             raws.iter().map(|raw| encoding_of(raw, native)).collect::<Result<_, Error>>().map_err(E::from)?;
         let nothing = |(raw, encode): (&Raw<'_>, &Encode)| {
-            *encode == Encode::Native
+            matches!(encode, Encode::Native | Encode::GroupBy)
                 && matches!(raw.spec.impute, None | Some(Impute::Error))
                 && raw.spec.scale == Scale::Preserve
                 && !raw.spec.indicator

@@ -203,6 +203,11 @@ impl Card<'_> {
         if self.metrics.get("refit").and_then(Value::as_bool) == Some(true) {
             self.say("- Fitted again on all rows after it was measured");
         }
+        let groups = self.metrics.get("groups");
+        let of_groups = |name: &str| groups.and_then(|groups| groups.get(name)).and_then(Value::as_u64);
+        if let (Some(all), Some(own)) = (of_groups("number"), of_groups("with_own_model")) {
+            self.say(format!("- A model for each of {own} groups, of {all}, and one of all rows for the others"));
+        }
         if let Some(seconds) = self.number("fit_time") {
             let again =
                 self.number("refit_time").map(|again| format!(", and {} for the fit on all rows", short(again)));

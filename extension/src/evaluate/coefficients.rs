@@ -26,7 +26,7 @@ fn coefficients(call: &Call) -> Result<pg_sys::Datum> {
         return Err(Error::unsupported(format!(
             "the model of {target} is not made of coefficients, centres or components"
         ))
-        .hint("pgml.feature_importance is for models of trees, pgml.permutation_importance for all."));
+        .hint("pgml.feature_importance is for models of trees, pgml.permutation_importance for all. Of a model for each group, pgml.explain tells of one row."));
     }
     let features = model.finished_names();
     let names: Vec<pg_sys::Datum> = features.iter().map(|(name, _)| text_datum(name)).collect();

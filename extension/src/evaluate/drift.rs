@@ -185,8 +185,9 @@ impl Compared {
             // Text is not a code, and a code not text.
             (kind, Compared::Categories { .. }) if Word::of(kind).is_some() => {
                 let codes = ["int2", "int4", "int8", "bool"];
-                let trained = trained.get("pg_type").and_then(Value::as_str).is_some_and(|name| codes.contains(&name));
-                (trained == matches!(kind, Kind::Number(_))).then_some(kind)
+                let trained = trained.get("pg_type").and_then(Value::as_str).unwrap_or("");
+                let alike = codes.contains(&trained) == matches!(kind, Kind::Number(_));
+                (alike && (trained == "date") == matches!(kind, Kind::Many(_))).then_some(kind)
             }
             (kind @ (Kind::Number(_) | Kind::Many(_)), Compared::Numbers(_)) => Some(kind),
             _ => None,

@@ -9,6 +9,7 @@ mod check;
 mod coefficients;
 mod curves;
 mod drift;
+mod groups;
 mod importance;
 mod learning_curve;
 mod metrics;

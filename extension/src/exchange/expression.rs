@@ -58,6 +58,12 @@ fn expression(model_id: i64) -> Result<String> {
                 return Err(Error::unsupported(format!("model {model_id} is a graph of ONNX, and cannot be written as SQL"))
                     .hint("pgml.export_sql works for a model of trees that was imported from the file of its own library: XGBoost, LightGBM or CatBoost."));
             }
+            "grouped" => {
+                return Err(Error::unsupported(format!(
+                    "model {model_id} is one for each group of rows, and cannot be written as SQL"
+                ))
+                .hint("Train a project for the group that is to be written as SQL, without group_by."));
+            }
             _ => {
                 return Err(Error::unsupported(format!("model {model_id} is not a model of trees"))
                     .hint("Only models of trees can be written as SQL."));

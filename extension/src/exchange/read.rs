@@ -130,7 +130,7 @@ fn own(bytes: Vec<u8>, given: &Given) -> Result<Carried> {
     let stored = Stored::read(Bytes::from(bytes)).map_err(unreadable)?;
     let json = stored.attribute(model_meta::ATTRIBUTE).unwrap_or_default();
     let meta = described(json, given)?;
-    learn::forms::open(&stored).map(drop).map_err(unreadable)?;
+    learn::forms::check(&stored).map_err(unreadable)?;
     let algorithm = stored.attribute(model_meta::ALGORITHM).unwrap_or(stored.form()).to_owned();
     let bytes = stored.bytes().to_vec();
     drop(stored);

@@ -372,11 +372,14 @@ impl Feed {
             Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
             Kind::Text(_) => column.is_category(),
             Kind::Number(_) => (!column.is_category() || column.has_number_categories()) && column.size == 1,
+            Kind::Many(Many::Moment(moment)) if column.is_category() => moment.is_date && column.has_date_categories(),
             Kind::Many(Many::Moment(moment)) => column.moment.is_some_and(|trained| trained.is_date == moment.is_date),
             Kind::Many(_) => !column.is_category() && column.moment.is_none(),
         };
         if !fits {
-            let trained = if column.is_category() && !column.has_number_categories() {
+            let trained = if column.has_date_categories() {
+                "a date".to_owned()
+            } else if column.is_category() && !column.has_number_categories() {
                 "text".to_owned()
             } else if let Some(moment) = column.moment {
                 if moment.is_date { "a date".to_owned() } else { "a timestamp".to_owned() }
@@ -419,6 +422,13 @@ impl Feed {
                         None => number.read(datum),
                         Some(origin) => (number.double(datum) - origin) as f32,
                     }
+                }
+                Kind::Many(Many::Moment(_)) if self.is_category => {
+                    let (word, mut room) = (Word::of(self.kind), String::new());
+                    row[self.offset] = match word {
+                        Some(word) => self.category(word.read(datum, &mut room)?, target)?,
+                        None => f32::NAN,
+                    };
                 }
                 Kind::Text(text) => row[self.offset] = self.category(text.read(datum)?, target)?,
                 Kind::Many(many) => {

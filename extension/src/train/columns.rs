@@ -586,6 +586,8 @@ pub struct Feature {
     pub hashed: bool,
     /// Rows with categories past the most that are told apart, which count as missing.
     pub untold: u64,
+    /// Whether it tells the group of a row, which chooses the model.
+    pub tells_group: bool,
     pub statistics: Statistics,
     /// Taken off its values, one for each feature that it makes; none where nothing is.
     pub origins: Vec<f64>,
@@ -717,6 +719,11 @@ impl Data {
                 blurred.join(", ")
             )
         })
+    }
+
+    /// The columns that tell the group of a row: none where there are no groups.
+    pub fn group_columns(&self) -> Vec<&str> {
+        self.features.iter().filter(|feature| feature.tells_group).map(|feature| feature.name.as_str()).collect()
     }
 
     /// How many classes the label has; `None` where it is not one of classes.

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use learn::curve::{self, Curve, Part, Sample};
 use learn::families::{self, FAMILIES};
 use learn::family::{Control, Family, Given, Predict, Problem, Stored};
+use learn::grouped::{self, Groups};
 use learn::preprocess::Pipeline;
+use learn::rows::{Chunk, Rows, Stop};
 use learn::split::Split;
 use learn::xgboost::{Algorithm, Column, ColumnKind, Columns, Library, Matrices, Params, Task as LearnTask};
 use pgrx::PgSqlErrorCode;
@@ -20,10 +22,12 @@ use super::base::Base;
 use super::class_weight::ClassWeight;
 use super::columns::{Data, Feature, FeatureKind};
 use super::cut;
+use super::groups::{self, Named};
 use super::interrupts::{self, Interrupted};
 use super::request::SEEDS;
 use super::view::View;
 use crate::error::{Error, Result};
+use crate::guc;
 use crate::memory;
 use crate::model_meta::{self, Class, ModelMeta, Task};
 
@@ -70,8 +74,11 @@ pub trait Engine {
         true
     }
 
-    /// Where the model's bytes stand in `pgml.files`.
-    fn path(&self) -> &'static str;
+    /// Where the model's bytes stand in `pgml.files`; that of one for each group stands where those of families do.
+    fn path(&self, grouped: bool) -> &'static str;
+
+    /// Refuses a model for each group where the algorithm cannot have one.
+    fn require_groups(&self) -> Result<()>;
 
     /// Whether rows may count more than others.
     fn takes_weights(&self) -> bool;
@@ -113,6 +120,24 @@ impl Prepared<'_> {
     fn view_of<'b>(&'b self, split: &'b Split, test: bool, limit: u64) -> View<'b> {
         let by_class = self.class_weight.as_ref().map(|(_, weights)| weights.as_slice());
         View::new(self.data, split, test, limit).prepared(self.meta.pipeline.as_ref()).by_class(by_class)
+    }
+
+    /// Which of the features that the engine sees tell the group of a row: among the numbers of a compact row, and of a
+    /// finished one. None where there are no groups.
+    fn groups(&self, compact: bool) -> (Vec<usize>, Vec<usize>) {
+        let raw: Vec<bool> = (self.data.features.iter())
+            .flat_map(|feature| std::iter::repeat_n(feature.tells_group, feature.size))
+            .collect();
+        let places = |sources: Vec<usize>| -> Vec<usize> {
+            let tells = |(_, source): &(usize, &usize)| raw.get(**source).copied().unwrap_or(false);
+            sources.iter().enumerate().filter(tells).map(|(place, _)| place).collect()
+        };
+        let own = || (0..raw.len()).collect::<Vec<_>>();
+        let finished = self.meta.pipeline.as_ref().map_or_else(own, Pipeline::sources);
+        match self.meta.pipeline.as_ref().filter(|_| compact) {
+            Some(pipeline) => (places(pipeline.compact_sources()), places(finished)),
+            None => (places(finished.clone()), places(finished)),
+        }
     }
 
     /// Name, kind and number of categories of each feature that the engine sees.
@@ -166,23 +191,26 @@ pub struct Fitted {
     pub rounds: Option<u32>,
     /// The learning curve, if it was asked for and there are rounds.
     pub curve: Curve,
+    /// What became of each group, where each has a model.
+    pub groups: Vec<Named>,
 }
 
 /// Finds the engine of an algorithm and checks the hyperparameters.
 pub fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>, seed: u64) -> Result<Box<dyn Engine>> {
     let mut hyperparams = hyperparams.clone();
+    let least_rows = least_rows(&mut hyperparams)?;
     let class_weight = match task {
         Task::Classification => ClassWeight::take(&mut hyperparams)?,
         _ => None,
     };
     let engine: Box<dyn Engine> = match (algorithm, task) {
         ("xgboost", Task::Regression | Task::Classification) => {
-            Box::new(Xgboost::open(Algorithm::Xgboost, task, &hyperparams)?)
+            Box::new(Xgboost { least_rows, ..Xgboost::open(Algorithm::Xgboost, task, &hyperparams)? })
         }
         ("xgboost_random_forest", Task::Regression | Task::Classification) => {
-            Box::new(Xgboost::open(Algorithm::XgboostRandomForest, task, &hyperparams)?)
+            Box::new(Xgboost { least_rows, ..Xgboost::open(Algorithm::XgboostRandomForest, task, &hyperparams)? })
         }
-        _ => Box::new(Learner::open(algorithm, task, &hyperparams, seed)?),
+        _ => Box::new(Learner { least_rows, ..Learner::open(algorithm, task, &hyperparams, seed)? }),
     };
     match class_weight {
         None => Ok(engine),
@@ -191,6 +219,23 @@ pub fn open(algorithm: &str, task: Task, hyperparams: &Map<String, Value>, seed:
         }
         Some(class_weight) => Ok(Box::new(Weighing { engine, class_weight })),
     }
+}
+
+/// Training rows below which a group has no model of its own, where nobody says how many.
+const LEAST_ROWS: usize = 30;
+
+/// The hyperparameter that says so.
+pub const LEAST_ROWS_NAME: &str = "min_group_rows";
+
+/// Takes it out.
+fn least_rows(hyperparams: &mut Map<String, Value>) -> Result<Option<usize>> {
+    let Some(value) = hyperparams.remove(LEAST_ROWS_NAME) else { return Ok(None) };
+    let rows = value.as_u64().filter(|rows| *rows > 0).and_then(|rows| usize::try_from(rows).ok());
+    rows.map(Some).ok_or_else(|| {
+        Error::invalid(format!(
+            "hyperparameter \"{LEAST_ROWS_NAME}\" cannot be {value}: it must be a whole number from 1"
+        ))
+    })
 }
 
 /// An engine whose rows count by their class.
@@ -224,8 +269,12 @@ impl Engine for Weighing {
         self.engine.takes_missing()
     }
 
-    fn path(&self) -> &'static str {
-        self.engine.path()
+    fn path(&self, grouped: bool) -> &'static str {
+        self.engine.path(grouped)
+    }
+
+    fn require_groups(&self) -> Result<()> {
+        self.engine.require_groups()
     }
 
     fn takes_weights(&self) -> bool {
@@ -246,6 +295,7 @@ struct Learner {
     family: &'static Family,
     given: Given,
     seed: u64,
+    least_rows: Option<usize>,
 }
 
 impl Learner {
@@ -280,7 +330,12 @@ impl Learner {
                 false => error,
             }
         })?;
-        Ok(Learner { family, given, seed })
+        Ok(Learner { family, given, seed, least_rows: None })
+    }
+
+    /// How many models of groups are trained side by side. LightGBM's library has settings for the whole process.
+    fn threads(&self) -> usize {
+        if self.family.name == "lightgbm" { 1 } else { guc::omp_num_threads().max(1) as usize }
     }
 }
 
@@ -321,7 +376,7 @@ impl Engine for Learner {
         self.family.takes_missing
     }
 
-    fn path(&self) -> &'static str {
+    fn path(&self, _grouped: bool) -> &'static str {
         model_meta::FAMILY_PATH
     }
 
@@ -329,11 +384,19 @@ impl Engine for Learner {
         self.family.takes_weights
     }
 
+    fn require_groups(&self) -> Result<()> {
+        match self.family.task {
+            Task::Regression | Task::Classification => Ok(()),
+            task => Err(Error::unsupported(format!("group_by is not for task {}", task.name()))
+                .hint("group_by is for regression, classification and forecast.")),
+        }
+    }
+
     fn train(&self, rows: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
         let mut meta = rows.meta.clone();
         let all = match rows.kept.take().and_then(|kept| kept.downcast::<Gathered>().ok()) {
             Some(kept) => *kept,
-            None => Gathered::read(rows, self.family)?,
+            None => Gathered::read(rows, self.family.takes_one_hot(), self.family.takes_missing)?,
         };
         if let Some(label) = meta.labels.first_mut().filter(|label| label.classes.is_some()) {
             label.classes = Some(all.classes.clone());
@@ -343,35 +406,23 @@ impl Engine for Learner {
             .iter()
             .map(|(_, kind, count)| (*kind == FeatureKind::Category).then(|| u32::try_from(*count).unwrap_or(u32::MAX)))
             .collect();
-        let problem = Problem {
-            rows: all.rows,
-            width: rows.meta.pipeline.as_ref().map_or(all.width, Pipeline::width),
-            features: &all.features,
-            targets: rows.data.labels.len(),
-            labels: &all.labels,
-            classes: all.classes.len(),
-            weights: all.weights.as_deref(),
-            categories: if categories.iter().any(Option::is_some) { &categories } else { &[] },
-            one_hot: &all.one_hot,
-            seed: self.seed,
-        };
-        let began = Instant::now();
-        let mut ask = |now: Option<learn::family::Progress>| {
-            // Nothing but Rust is on the stack: an ERROR may come from here.
-            interrupts::check();
-            cut::check()?;
-            if let Some(now) = now {
-                progress(&Progress {
-                    round: u32::try_from(now.done).unwrap_or(u32::MAX),
-                    rounds: u32::try_from(now.of).unwrap_or(u32::MAX),
-                    metric: None,
-                    elapsed: began.elapsed(),
-                });
-            }
-            Ok(())
-        };
+        let categories = if categories.iter().any(Option::is_some) { &categories[..] } else { &[] };
+        let problem = all.problem(rows, categories, self.seed);
+        let mut ask = asking(progress);
         let mut control = Control::new(&mut ask);
-        let mut model = families::fit(self.family, &problem, &self.given, &mut control)?;
+        let (at, finished) = rows.groups(!all.one_hot.is_empty());
+        let fit = |problem: &Problem<'_>, control: &mut Control<'_>| {
+            families::fit(self.family, problem, &self.given, control)
+        };
+        let (mut model, groups) = match at.is_empty() {
+            true => (fit(&problem, &mut control)?, Vec::new()),
+            false => {
+                let least_rows = self.least_rows.unwrap_or(LEAST_ROWS);
+                let groups = Groups { at: &at, finished: &finished, least_rows, threads: self.threads() };
+                let (model, found) = grouped::fit(&problem, &groups, &fit, &mut control)?;
+                (model, groups::named(rows.data, found))
+            }
+        };
         let bytes = Bytes::from(model.to_bytes(&[
             (model_meta::ATTRIBUTE.to_owned(), meta.to_json()),
             (model_meta::ALGORITHM.to_owned(), self.family.name.to_owned()),
@@ -382,7 +433,28 @@ impl Engine for Learner {
             curve = all.curve(rows, opened.as_ref(), &mut control)?;
         }
         *rows.kept.borrow_mut() = Some(Box::new(all));
-        Ok(Fitted { model: bytes.into(), warnings: std::mem::take(&mut model.warnings), rounds: None, curve })
+        Ok(Fitted { model: bytes.into(), warnings: std::mem::take(&mut model.warnings), rounds: None, curve, groups })
+    }
+}
+
+/// What a training asks: whether it is to end. Tells how far it is.
+fn asking(
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> impl FnMut(Option<learn::family::Progress>) -> std::result::Result<(), Stop> {
+    let began = Instant::now();
+    move |now| {
+        // Nothing but Rust is on the stack: an ERROR may come from here.
+        interrupts::check();
+        cut::check()?;
+        if let Some(now) = now {
+            progress(&Progress {
+                round: u32::try_from(now.done).unwrap_or(u32::MAX),
+                rounds: u32::try_from(now.of).unwrap_or(u32::MAX),
+                metric: None,
+                elapsed: began.elapsed(),
+            });
+        }
+        Ok(())
     }
 }
 
@@ -402,9 +474,10 @@ struct Gathered {
 }
 
 impl Gathered {
-    fn read(rows: &Prepared<'_>, family: &Family) -> Result<Gathered> {
+    /// `one_hot`: whether one number may stand for the features of a column; `missing`: whether values may be missing.
+    fn read(rows: &Prepared<'_>, one_hot: bool, missing_values: bool) -> Result<Gathered> {
         let mut view = rows.view(false, u64::MAX);
-        let compact = rows.meta.pipeline.as_ref().filter(|_| family.takes_one_hot()).and_then(Pipeline::compact);
+        let compact = rows.meta.pipeline.as_ref().filter(|_| one_hot).and_then(Pipeline::compact);
         if compact.is_some() {
             view = view.compact();
         }
@@ -428,8 +501,10 @@ impl Gathered {
             read += part.rows;
             interrupts::check();
         }
-        if !family.takes_missing && features.iter().any(|value| value.is_nan()) {
-            return Err(missing(rows, &features, width, !one_hot.is_empty()));
+        let (groups, _) = rows.groups(!one_hot.is_empty());
+        let is_missing = |(at, value): (usize, &f32)| value.is_nan() && !groups.contains(&(at % width.max(1)));
+        if !missing_values && features.iter().enumerate().any(is_missing) {
+            return Err(missing(rows, &features, width, (!one_hot.is_empty(), &groups)));
         }
         if weights.as_ref().is_some_and(|weights| weights.iter().all(|weight| *weight == 0.0)) {
             return Err(Error::invalid("the weights of all training rows are 0"));
@@ -440,6 +515,22 @@ impl Gathered {
             all.only_classes_of_rows(classes)?;
         }
         Ok(all)
+    }
+
+    /// What is to be learnt.
+    fn problem<'a>(&'a self, rows: &Prepared<'_>, categories: &'a [Option<u32>], seed: u64) -> Problem<'a> {
+        Problem {
+            rows: self.rows,
+            width: rows.meta.pipeline.as_ref().map_or(self.width, Pipeline::width),
+            features: &self.features,
+            targets: rows.data.labels.len(),
+            labels: &self.labels,
+            classes: self.classes.len(),
+            weights: self.weights.as_deref(),
+            categories,
+            one_hot: &self.one_hot,
+            seed,
+        }
     }
 
     /// How good the model was after each round, on some of these rows and some of those that are held out.
@@ -511,11 +602,12 @@ impl Gathered {
 }
 
 /// Of features where some are missing, and may not be: all their columns.
-fn missing(rows: &Prepared<'_>, features: &[f32], width: usize, compact: bool) -> Error {
+fn missing(rows: &Prepared<'_>, features: &[f32], width: usize, (compact, groups): (bool, &[usize])) -> Error {
     let mut found = vec![false; width];
     for row in features.chunks_exact(width.max(1)) {
         found.iter_mut().zip(row).for_each(|(found, value)| *found |= value.is_nan());
     }
+    found.iter_mut().enumerate().filter(|(at, _)| groups.contains(at)).for_each(|(_, found)| *found = false);
     let raw: Vec<&Feature> =
         rows.data.features.iter().flat_map(|feature| std::iter::repeat_n(feature, feature.size)).collect();
     let sources = match &rows.meta.pipeline {
@@ -592,6 +684,7 @@ struct Xgboost {
     hyperparams: Map<String, Value>,
     /// With a number of classes that is a guess.
     params: Params,
+    least_rows: Option<usize>,
 }
 
 impl Xgboost {
@@ -611,7 +704,14 @@ impl Xgboost {
         for guess in guesses {
             match Params::parse(algorithm, guess, hyperparams) {
                 Ok(params) => {
-                    return Ok(Xgboost { library, algorithm, task, hyperparams: hyperparams.clone(), params });
+                    return Ok(Xgboost {
+                        library,
+                        algorithm,
+                        task,
+                        hyperparams: hyperparams.clone(),
+                        params,
+                        least_rows: None,
+                    });
                 }
                 Err(error) => failure = failure.or(Some(error)),
             }
@@ -637,6 +737,77 @@ impl Xgboost {
     }
 }
 
+impl Xgboost {
+    /// Trains a model for each group, each by one thread.
+    fn train_groups(
+        &self,
+        prepared: &Prepared<'_>,
+        (at, finished): (Vec<usize>, Vec<usize>),
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<Fitted> {
+        let all = match prepared.kept.take().and_then(|kept| kept.downcast::<Gathered>().ok()) {
+            Some(kept) => *kept,
+            None => Gathered::read(prepared, false, true)?,
+        };
+        let mut meta = prepared.meta.clone();
+        if let Some(label) = meta.labels.first_mut().filter(|label| label.classes.is_some()) {
+            label.classes = Some(all.classes.clone());
+        }
+        let own = prepared.features().into_iter().enumerate().filter(|(place, _)| !finished.contains(place));
+        let columns = columns(own.map(|(_, feature)| feature))?;
+        let (library, algorithm, hyperparams) = (self.library, self.algorithm, &self.hyperparams);
+        let fit = |problem: &Problem<'_>, control: &mut Control<'_>| {
+            let task = match problem.classes {
+                0 => LearnTask::Regression,
+                classes => LearnTask::Classification { classes: u32::try_from(classes).unwrap_or(u32::MAX) },
+            };
+            let mut params = Params::parse(algorithm, task, hyperparams)?;
+            params.default_nthread(1);
+            let (features, labels, weights) = (problem.features, problem.labels, problem.weights);
+            let mut rows = Whole { width: problem.width, chunk: Chunk { features, labels, weights }, given: false };
+            let trained = learn::xgboost::train(library, &params, &columns, &mut rows, None, &[], &mut |_| {
+                control.check().map_err(|error| Box::new(error) as Stop)
+            })?;
+            Ok(grouped::of_xgboost(trained.model, problem.classes > 0))
+        };
+        let mut ask = asking(progress);
+        let least_rows = self.least_rows.unwrap_or(LEAST_ROWS);
+        let groups =
+            Groups { at: &at, finished: &finished, least_rows, threads: guc::omp_num_threads().max(1) as usize };
+        let problem = all.problem(prepared, &[], 0);
+        let (model, found) = grouped::fit(&problem, &groups, &fit, &mut Control::new(&mut ask))?;
+        let groups = groups::named(prepared.data, found);
+        let bytes = model.to_bytes(&[
+            (model_meta::ATTRIBUTE.to_owned(), meta.to_json()),
+            (model_meta::ALGORITHM.to_owned(), self.algorithm.name().to_owned()),
+        ])?;
+        *prepared.kept.borrow_mut() = Some(Box::new(all));
+        Ok(Fitted { model: bytes, warnings: model.warnings, rounds: None, curve: Curve::default(), groups })
+    }
+}
+
+/// Rows that are all in memory.
+struct Whole<'a> {
+    width: usize,
+    chunk: Chunk<'a>,
+    given: bool,
+}
+
+impl Rows for Whole<'_> {
+    fn width(&self) -> usize {
+        self.width
+    }
+
+    fn rewind(&mut self) -> std::result::Result<(), Stop> {
+        self.given = false;
+        Ok(())
+    }
+
+    fn next(&mut self) -> std::result::Result<Option<Chunk<'_>>, Stop> {
+        Ok((!std::mem::replace(&mut self.given, true)).then_some(self.chunk))
+    }
+}
+
 impl Engine for Xgboost {
     fn rehearse(&self, features: &[(String, FeatureKind)]) -> Result<()> {
         // Any number of categories will do.
@@ -657,8 +828,27 @@ impl Engine for Xgboost {
         true
     }
 
-    fn path(&self) -> &'static str {
-        model_meta::XGBOOST_PATH
+    fn path(&self, grouped: bool) -> &'static str {
+        if grouped { model_meta::FAMILY_PATH } else { model_meta::XGBOOST_PATH }
+    }
+
+    fn require_groups(&self) -> Result<()> {
+        let objective = self.params.objective();
+        let known = match self.task {
+            Task::Classification => ["binary:logistic", "multi:softprob"].contains(&objective),
+            _ => !objective.starts_with("survival:") && !objective.starts_with("rank:"),
+        };
+        let what = if self.stops_early() {
+            "early_stopping_rounds".to_owned()
+        } else if self.hyperparams.contains_key("xgb_model") {
+            "xgb_model".to_owned()
+        } else if !known {
+            format!("objective \"{objective}\"")
+        } else {
+            return Ok(());
+        };
+        Err(Error::unsupported(format!("group_by takes no {what}"))
+            .hint("Leave it out, or train a project for each group."))
     }
 
     fn takes_weights(&self) -> bool {
@@ -666,6 +856,10 @@ impl Engine for Xgboost {
     }
 
     fn train(&self, prepared: &Prepared<'_>, progress: &mut dyn FnMut(&Progress<'_>)) -> Result<Fitted> {
+        let groups = prepared.groups(false);
+        if !groups.0.is_empty() {
+            return self.train_groups(prepared, groups, progress);
+        }
         let mut params = self.params(prepared.data.classes())?;
         if let Some(rounds) = prepared.rounds {
             params.fix_rounds(rounds);
@@ -715,7 +909,7 @@ impl Engine for Xgboost {
         if trained.rounds_trained < 2 {
             curve = Curve::default();
         }
-        Ok(Fitted { model: trained.model, warnings, rounds, curve })
+        Ok(Fitted { model: trained.model, warnings, rounds, curve, groups: Vec::new() })
     }
 }
 

@@ -11,7 +11,7 @@ use super::origin::Extent;
 use super::roles::Roles;
 use super::statistics::Statistics;
 use crate::error::{Error, Result};
-use crate::features::{Kind, MOST_FEATURES, Many, Number, Word};
+use crate::features::{Kind, MOST_FEATURES, Many, Number, Word, type_name};
 
 /// Bytes of all distinct values of all text columns, which are kept in memory, and in the model.
 const MOST_TEXT: usize = 64 << 20;
@@ -61,6 +61,8 @@ pub struct FeatureReader {
     pub stays: bool,
     /// Rows with values past the most that are told apart.
     pub untold: u64,
+    /// Whether it tells the group of a row, which chooses the model.
+    pub tells_group: bool,
 }
 
 /// What makes features of the values of a column.
@@ -82,7 +84,19 @@ impl FeatureReader {
         nullable: bool,
         roles: &Roles,
     ) -> Result<Option<FeatureReader>> {
-        let word = Word::of(kind).filter(|word| matches!(word, Word::Text(_)) || roles.is_encoded(&column.name));
+        let tells_group = roles.tells_group(&column.name);
+        let word = Word::of(kind).filter(|word| match word {
+            Word::Text(_) => true,
+            Word::Number(_) => roles.is_encoded(&column.name),
+            Word::Date => tells_group,
+        });
+        if tells_group && word.is_none() {
+            return Err(Error::new(
+                PgSqlErrorCode::ERRCODE_DATATYPE_MISMATCH,
+                format!("column \"{}\" is of type {}, which group_by does not take", column.name, type_name(column.type_oid)),
+            )
+            .hint("group_by takes texts, enums, whole numbers, booleans and dates. Cast the column to text, with a query in parentheses."));
+        }
         let encoder = match (word, kind) {
             (Some(word), _) => match roles.spec(&column.name, true)?.encode {
                 Some(Encode::Hash(buckets)) => Encoder::Hashed(word, vec![0; buckets as usize]),
@@ -103,6 +117,7 @@ impl FeatureReader {
             extents: Vec::new(),
             stays: roles.is_named(&column.name),
             untold: 0,
+            tells_group,
         }))
     }
 
@@ -241,6 +256,7 @@ impl FeatureReader {
             categories,
             hashed,
             untold: self.untold,
+            tells_group: self.tells_group,
             statistics: self.statistics,
             origins: origins_of(&self.extents),
             extents: self.extents,

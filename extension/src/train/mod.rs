@@ -17,6 +17,7 @@ pub mod cut;
 pub mod defaults;
 mod engine;
 mod feature;
+mod groups;
 pub mod interrupts;
 pub mod label;
 mod origin;
@@ -39,7 +40,7 @@ mod view;
 
 use std::cell::RefCell;
 
-use learn::preprocess::{ALL, Pipeline, Raw, Role, Spec};
+use learn::preprocess::{ALL, GROUP_BY, Pipeline, Raw, Role, Spec};
 use learn::split::{Sampling, Split};
 use pgrx::{IntoDatum, pg_sys};
 use serde_json::{Map, Value, json};
@@ -191,9 +192,10 @@ fn check_label(request: &Request, task: Task, project: Option<&Project>) -> Resu
             "Leave y_column_name out. A column that is not to be learnt from is left out with a query in parentheses.",
         ));
     }
-    if task != Task::Forecast && !request.series.is_empty() {
+    let series = SeriesAsked { group_by: None, ..request.series.clone() };
+    if task != Task::Forecast && !series.is_empty() {
         return Err(Error::invalid(format!(
-            "time_column, group_by, horizon and frequency are for task forecast, and the project is for {}",
+            "time_column, horizon and frequency are for task forecast, and the project is for {}",
             task.name()
         ))
         .hint("A split by time takes preprocess => '{\"<column>\": {\"role\": \"time\"}}'."));
@@ -351,7 +353,7 @@ impl Plan {
                     request.project_name
                 ))
             })?;
-            return Plan::again(request, last);
+            return Plan::again(request, task, last);
         };
         let labels = match (&request.y_column_name, last) {
             _ if !task.has_label() => Vec::new(),
@@ -365,11 +367,12 @@ impl Plan {
             }
         };
         let source = Source::resolve(relation_name)?;
-        Plan::new(request, source, labels, request.test_size, request.test_sampling, request.preprocess.clone())
+        let preprocess = with_groups(request, task, request.preprocess.clone(), None)?;
+        Plan::new(request, source, labels, request.test_size, request.test_sampling, preprocess)
     }
 
     /// The same rows as last time; the same label, split and preparation where nothing else is asked for.
-    fn again(request: &Request, last: Snapshot) -> Result<Plan> {
+    fn again(request: &Request, task: Task, last: Snapshot) -> Result<Plan> {
         let labels = match &request.y_column_name {
             Some(labels) => labels.clone(),
             None => last.y_column_name.clone(),
@@ -379,6 +382,7 @@ impl Plan {
             true => last.preprocess.clone(),
             false => request.preprocess.clone(),
         };
+        let preprocess = with_groups(request, task, preprocess, Some(&last.preprocess))?;
         let (test_size, sampling) = request.split_after(&last);
         let same = labels == last.y_column_name
             && (test_size, sampling.name()) == (last.test_size, last.test_sampling.as_str());
@@ -452,6 +456,34 @@ impl Plan {
         };
         Ok(Plan { source, labels, sampling, snapshot, is_new: true, materialize: request.materialize_snapshot })
     }
+}
+
+/// What is to be done to columns, and which tell the group of a row: those of the call, or else those of the last training. An
+/// empty group_by is none.
+fn with_groups(
+    request: &Request,
+    task: Task,
+    mut preprocess: Map<String, Value>,
+    last: Option<&Map<String, Value>>,
+) -> Result<Map<String, Value>> {
+    // Series are told apart by themselves.
+    if task == Task::Forecast {
+        return Ok(preprocess);
+    }
+    let tells_group = |spec: &Value| spec.get("encode").is_some_and(|encode| encode == GROUP_BY);
+    let Some(group_by) = &request.series.group_by else {
+        let before = last.into_iter().flatten().filter(|(_, spec)| tells_group(spec));
+        preprocess.extend(before.map(|(name, spec)| (name.clone(), spec.clone())));
+        return Ok(preprocess);
+    };
+    preprocess.retain(|_, spec| !tells_group(spec));
+    for name in group_by.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        if preprocess.insert(name.to_owned(), json!({ "encode": GROUP_BY })).is_some() {
+            return Err(Error::invalid(format!("group_by and preprocess both name column \"{name}\""))
+                .hint("The column tells the group of a row, and is prepared in no other way."));
+        }
+    }
+    Ok(preprocess)
 }
 
 /// Refuses what another role has named, where reading it could do what this role may do.

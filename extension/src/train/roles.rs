@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use learn::preprocess::{Role, Spec};
+use learn::preprocess::{Encode, Role, Spec};
 use learn::side::By;
 use learn::split::Folds;
 use pgrx::{PgSqlErrorCode, pg_sys};
@@ -59,6 +59,16 @@ impl Roles {
     /// Whether a column that is no text is to be one of categories.
     pub fn is_encoded(&self, name: &str) -> bool {
         self.specs.iter().any(|(column, spec)| column == name && spec.encode.is_some())
+    }
+
+    /// Whether a column tells the group of a row, which chooses the model.
+    pub fn tells_group(&self, name: &str) -> bool {
+        self.specs.iter().any(|(column, spec)| column == name && spec.encode == Some(Encode::GroupBy))
+    }
+
+    /// The columns that do.
+    pub fn group_columns(&self) -> Vec<&str> {
+        self.specs.iter().map(|(column, _)| column.as_str()).filter(|column| self.tells_group(column)).collect()
     }
 
     /// What is to be done to a column of categories, or one of numbers.

@@ -83,20 +83,43 @@ impl Scorer {
             return Ok((Map::new(), None));
         }
         let mut view = self.view(data, split);
-        let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
-        let mut measures = Measures::new(&self.model, classes, same, MOST_SCORES)?.of_class(data.positive);
+        let mut measures = self.measures(data, MOST_SCORES)?;
         if all {
             measures = measures.with_residuals();
         }
-        self.predict(&mut view, |features, labels, values| {
-            measures.add(&self.model, features, labels, values, self.class(values))
-        })?;
+        self.predict(&mut view, |features, labels, values| self.add(&mut measures, features, labels, values))?;
         let mut metrics = measures.all()?;
         if all {
             let classes = data.class_names();
             metrics.extend(measures.by_class(&classes.iter().map(String::as_str).collect::<Vec<_>>()));
         }
         Ok((metrics, measures.conformal()))
+    }
+
+    /// Sums of metrics of the rows, which are to keep at most so many scores.
+    pub fn measures(&self, data: &Data, most_scores: usize) -> Result<Measures> {
+        let (classes, same) = (data.classes().unwrap_or(2), self.classes.is_none());
+        Ok(Measures::new(&self.model, classes, same, most_scores)?.of_class(data.positive))
+    }
+
+    /// Adds a row, which the model predicts these values for.
+    pub fn add(&self, measures: &mut Measures, features: &[f32], labels: &[f32], values: &[f32]) -> Result<()> {
+        measures.add(&self.model, features, labels, values, self.class(values))
+    }
+
+    /// Predicts one row.
+    pub fn predict_row(&self, row: &[f32], values: &mut Vec<f32>) -> Result<()> {
+        self.model.predict_all(row, values)
+    }
+
+    /// Calls with the features, the labels and the predicted values of each test row.
+    pub fn predict_tests(
+        &self,
+        data: &Data,
+        split: &Split,
+        take: impl FnMut(&[f32], &[f32], &[f32]) -> Result<()>,
+    ) -> Result<()> {
+        self.predict(&mut self.view(data, split), take)
     }
 
     /// The metric on the test rows.

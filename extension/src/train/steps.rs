@@ -12,8 +12,10 @@ use serde_json::{Map, Value, json};
 use super::auto::Choice;
 use super::base::Base;
 use super::columns::{self, Data};
+use super::cursor;
 use super::defaults::{self, Notices};
 use super::engine::{self, Engine, Fitted};
+use super::groups;
 use super::refit::{self, Wanted};
 use super::request::Request;
 use super::rival::Rival;
@@ -26,7 +28,7 @@ use crate::activity::{self, Phase};
 use crate::error::{Error, Result};
 use crate::metric::Metric;
 use crate::model::Model;
-use crate::model_meta::{Task, held_out_path};
+use crate::model_meta::{GROUPS_PATH, Task, held_out_path};
 use crate::registry::{self, NewModel, Project, Recipe};
 
 /// A training under way: what was asked for, and what its steps have made of that.
@@ -46,6 +48,29 @@ pub struct Training<'a> {
     again: Wanted,
     base: Option<Base>,
     rival: Option<Rival>,
+}
+
+/// Refuses a model for each group where there cannot be one, and what is said of groups where there are none.
+fn require_groups(request: &Request, plan: &Plan, roles: &Roles, engine: &dyn Engine) -> Result<()> {
+    let columns = roles.group_columns();
+    if columns.is_empty() {
+        let named = request.hyperparams.contains_key(engine::LEAST_ROWS_NAME);
+        return match named {
+            true => Err(Error::invalid(format!("hyperparameter \"{}\" needs group_by", engine::LEAST_ROWS_NAME))),
+            false => Ok(()),
+        };
+    }
+    engine.require_groups()?;
+    let there = cursor::describe(&plan.source.statement)?;
+    for name in columns {
+        if plan.labels.iter().any(|label| label == name) {
+            return Err(Error::invalid(format!("column \"{name}\" of group_by is the label")));
+        }
+        if !there.iter().any(|column| column.name == name) {
+            return Err(columns::no_column(name, "of group_by", &there));
+        }
+    }
+    Ok(())
 }
 
 /// The rows that are held out.
@@ -76,6 +101,7 @@ pub struct Scored {
     scorer: Scorer,
     pub metrics: Map<String, Value>,
     residuals: Option<Value>,
+    groups: Option<groups::Scores>,
 }
 
 impl<'a> Training<'a> {
@@ -99,6 +125,11 @@ impl<'a> Training<'a> {
             plan.leave_out(request, &mut told)?;
         }
         let roles = Roles::of(&plan.snapshot.preprocess)?;
+        if choice.is_some() && !roles.group_columns().is_empty() {
+            return Err(Error::unsupported("algorithm \"auto\" does not choose for each group")
+                .hint("Name the algorithm, or leave group_by out."));
+        }
+        require_groups(request, &plan, &roles, engine.as_ref())?;
         let again = Wanted::of(request, &plan, &roles);
         let base = Base::find(request, project.as_ref(), again != Wanted::No)?;
         if engine.stops_early() && plan.snapshot.test_size == 0.0 && !roles.has(Role::Test) {
@@ -277,7 +308,11 @@ impl<'a> Training<'a> {
         if let Some(found) = &first.found {
             metrics.insert("search_results".into(), found.results.clone());
         }
-        Ok(Scored { scorer, metrics, residuals })
+        let groups = groups::Scores::of(&scorer, data, split, &self.metric)?;
+        if !data.group_columns().is_empty() {
+            metrics.insert("groups".into(), groups::summary(&first.fitted.groups, groups.as_ref()));
+        }
+        Ok(Scored { scorer, metrics, residuals, groups })
     }
 
     /// Fits again on all rows, where that was asked for or is cheap.
@@ -390,8 +425,13 @@ impl<'a> Training<'a> {
             registry::set_residuals(id, residuals)?;
         }
         registry::insert_curve(id, &first.fitted.curve)?;
-        let path = self.engine.path();
-        registry::insert_file(id, path, &whole.unwrap_or(&first.fitted).model)?;
+        let answering = whole.unwrap_or(&first.fitted);
+        let path = self.engine.path(!data.group_columns().is_empty());
+        if !data.group_columns().is_empty() {
+            let groups = groups::to_json(data, &answering.groups, scored.groups.as_ref());
+            registry::insert_file(id, GROUPS_PATH, groups.to_string().as_bytes())?;
+        }
+        registry::insert_file(id, path, &answering.model)?;
         if whole.is_some() {
             registry::insert_file(id, &held_out_path(path), &first.fitted.model)?;
         }

@@ -21,6 +21,7 @@ pub use forest::importance::Splits;
 pub use parameters::{Given, Kind, Parameter};
 pub(crate) use problem::large_zeros;
 pub use problem::{Problem, zeros};
+pub(crate) use store::Packed;
 pub use store::{Model, Stored};
 
 use crate::Error;

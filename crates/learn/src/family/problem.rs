@@ -41,6 +41,11 @@ impl Problem<'_> {
         &self.features[row * self.width..(row + 1) * self.width]
     }
 
+    /// How many numbers of a row there are in `features`.
+    pub fn row_numbers(&self) -> usize {
+        if self.one_hot.is_empty() { self.width } else { self.one_hot.len() }
+    }
+
     /// The weight of a row.
     pub fn weight(&self, row: usize) -> f64 {
         self.weights.map_or(1.0, |weights| f64::from(weights[row]))

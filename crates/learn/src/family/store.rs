@@ -24,6 +24,17 @@ const PREFIX: &str = "pgml:";
 /// The version of the forms. A form that changes gets another name.
 const VERSION: &str = ":1";
 
+/// Before the name of an array that holds those of many models, and of the array that says where each one's lies: where it
+/// begins, in units, and its bytes.
+const PACKED: &str = "packed/";
+const PLACES: &str = "places/";
+
+/// Bytes whose multiples arrays begin at that are stored side by side, so that numbers are aligned.
+const UNIT: usize = 8;
+
+/// The place of an array that a model does not have.
+const ABSENT: u32 = u32::MAX;
+
 /// A trained model: arrays by name, and settings.
 pub struct Model {
     form: &'static Form,
@@ -106,6 +117,39 @@ impl Model {
         self
     }
 
+    /// With the arrays of many models side by side: those of a name one behind the other (see [`Stored::packed`]).
+    ///
+    /// # Errors
+    /// [`Error::Model`] where arrays of a name are of two types, or too long to be found again; [`Error::Memory`].
+    pub(crate) fn with_packed(mut self, models: Vec<Model>) -> Result<Model, Error> {
+        let count = models.len();
+        let mut all: BTreeMap<String, (Dtype, Vec<u8>, Vec<u32>)> = BTreeMap::new();
+        for (index, model) in models.into_iter().enumerate() {
+            for (name, stretch) in model.arrays {
+                let beginning = || (stretch.dtype, Vec::new(), vec![ABSENT; 2 * count]);
+                let (dtype, bytes, places) = all.entry(name).or_insert_with(beginning);
+                let start = u32::try_from(bytes.len() / UNIT).ok();
+                let length = u32::try_from(stretch.bytes.len()).ok().filter(|length| *length < ABSENT);
+                let (Some(start), Some(length), true) = (start, length, *dtype == stretch.dtype) else {
+                    return Err(Error::Model("its models cannot be stored side by side".into()));
+                };
+                places[2 * index..2 * index + 2].copy_from_slice(&[start, length]);
+                if bytes.capacity() - bytes.len() < stretch.bytes.len() + UNIT {
+                    let more = bytes.len().max(stretch.bytes.len() + UNIT);
+                    room::reserve(bytes, more)?;
+                }
+                bytes.extend_from_slice(&stretch.bytes);
+                bytes.resize(bytes.len().next_multiple_of(UNIT), 0);
+            }
+        }
+        for (name, (dtype, bytes, places)) in all {
+            let shape = vec![bytes.len() * 8 / dtype.bitsize()];
+            self.arrays.insert(format!("{PACKED}{name}"), Stretch { dtype, shape, bytes: bytes.into() });
+            self = self.with(&format!("{PLACES}{name}"), places);
+        }
+        Ok(self)
+    }
+
     /// The bytes to store, with these attributes.
     ///
     /// # Errors
@@ -132,6 +176,7 @@ pub struct Stored {
     settings: Map<String, Value>,
     attributes: HashMap<String, String>,
     arrays: HashMap<String, (Dtype, Bytes)>,
+    is_checked: bool,
 }
 
 impl Stored {
@@ -168,7 +213,37 @@ impl Stored {
             .iter()
             .map(|(name, view)| (name.to_owned(), (view.dtype(), bytes.slice_ref(view.data()))))
             .collect();
-        Ok(Stored { bytes, form, settings, attributes, arrays })
+        Ok(Stored { bytes, form, settings, attributes, arrays, is_checked: false })
+    }
+
+    /// The same, which need not be checked from end to end again.
+    ///
+    /// # Safety
+    /// [`crate::forms::check`] has accepted these bytes before.
+    #[must_use]
+    pub unsafe fn checked(self) -> Stored {
+        Stored { is_checked: true, ..self }
+    }
+
+    /// Whether it need not be checked from end to end.
+    pub(crate) fn is_checked(&self) -> bool {
+        self.is_checked
+    }
+
+    /// A model of this form with its settings and arrays.
+    pub(crate) fn to_model(&self, form: &'static Form) -> Model {
+        let mut model = Model { settings: self.settings.clone(), ..Model::new(form) };
+        for (name, (dtype, bytes)) in &self.arrays {
+            let stretch =
+                Stretch { dtype: *dtype, shape: vec![bytes.len() * 8 / dtype.bitsize()], bytes: bytes.clone() };
+            model.arrays.insert(name.clone(), stretch);
+        }
+        model
+    }
+
+    /// What was added to the model when it was written, by name.
+    pub(crate) fn attributes(&self) -> Vec<(String, String)> {
+        self.attributes.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// A part of this model, which has arrays of its own (`0/means`), and a form and settings.
@@ -176,7 +251,30 @@ impl Stored {
         let prefix = format!("{index}/");
         let own = self.arrays.iter().filter_map(|(name, array)| Some((name.strip_prefix(&prefix)?, array)));
         let arrays = own.map(|(name, array)| (name.to_owned(), array.clone())).collect();
-        Stored { bytes: self.bytes.clone(), form: form.to_owned(), settings, attributes: HashMap::new(), arrays }
+        let (bytes, attributes, is_checked) = (self.bytes.clone(), HashMap::new(), self.is_checked);
+        Stored { bytes, form: form.to_owned(), settings, attributes, arrays, is_checked }
+    }
+
+    /// So many models that are stored in this one side by side.
+    ///
+    /// # Errors
+    /// [`Error::Model`] where their arrays are not all there.
+    pub(crate) fn packed(&self, count: usize) -> Result<Packed, Error> {
+        let mut arrays = Vec::new();
+        for (name, (dtype, bytes)) in &self.arrays {
+            let Some(name) = name.strip_prefix(PACKED) else { continue };
+            let places = self.array_of::<u32>(&format!("{PLACES}{name}"), 2 * count)?;
+            let whole = |place: &[u32]| match *place {
+                [_, ABSENT] => true,
+                [start, length] => start as usize * UNIT + length as usize <= bytes.len(),
+                _ => false,
+            };
+            if !places.chunks_exact(2).all(whole) {
+                return Err(Error::Model(format!("its \"{name}\" is cut")));
+            }
+            arrays.push((name.to_owned(), *dtype, bytes.clone(), places));
+        }
+        Ok(Packed { bytes: self.bytes.clone(), arrays, is_checked: self.is_checked })
     }
 
     /// All of it, as it was stored; of a part, what it is a part of.
@@ -259,5 +357,26 @@ impl Stored {
     /// [`Error::Model`] where there is none.
     pub fn text(&self, name: &str) -> Result<&str, Error> {
         self.setting(name)?.as_str().ok_or_else(|| Error::Model(format!("its setting \"{name}\" is not a text")))
+    }
+}
+
+/// Models that are stored side by side in one.
+pub(crate) struct Packed {
+    bytes: Bytes,
+    /// Of each array its name, its type, the numbers of all models, and where those of each lie.
+    arrays: Vec<(String, Dtype, Bytes, Array<u32>)>,
+    is_checked: bool,
+}
+
+impl Packed {
+    /// The model of that index, which has this form and these settings.
+    pub(crate) fn model(&self, index: usize, form: &str, settings: Map<String, Value>) -> Stored {
+        let own = self.arrays.iter().filter_map(|(name, dtype, bytes, places)| {
+            let (start, length) = (*places.get(2 * index)? as usize * UNIT, *places.get(2 * index + 1)?);
+            let whole = length != ABSENT && start + length as usize <= bytes.len();
+            whole.then(|| (name.clone(), (*dtype, bytes.slice(start..start + length as usize))))
+        });
+        let (arrays, attributes, is_checked) = (own.collect(), HashMap::new(), self.is_checked);
+        Stored { bytes: self.bytes.clone(), form: form.to_owned(), settings, attributes, arrays, is_checked }
     }
 }

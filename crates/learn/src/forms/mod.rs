@@ -2,8 +2,10 @@
 //!
 //! A new form is a file here and a name in the list; the name of one is never used for anything else again.
 
+pub(crate) mod boosted;
 pub(crate) mod centroids;
 pub(crate) mod ellipse;
+pub(crate) mod grouped;
 pub(crate) mod histograms;
 pub(crate) mod kernel;
 pub(crate) mod labelled_rows;
@@ -24,8 +26,10 @@ use crate::Error;
 use crate::family::{Form, Model, Predict, Stored};
 
 const ALL: &[&Form] = &[
+    &boosted::FORM,
     &centroids::FORM,
     &ellipse::FORM,
+    &grouped::FORM,
     &histograms::FORM,
     &kernel::FORM,
     &laplace::FORM,
@@ -56,6 +60,22 @@ pub fn open(stored: &Stored) -> Result<Box<dyn Predict>, Error> {
         true => Ok(opened),
         false => Err(Error::Model("it has no features, or no values".into())),
     }
+}
+
+/// Checks a stored model from end to end; of many side by side, which [`open`] opens as they are asked for, each.
+///
+/// # Errors
+/// As [`open`].
+pub fn check(stored: &Stored) -> Result<(), Error> {
+    if stored.form() == grouped::FORM.name { grouped::check(stored) } else { open(stored).map(drop) }
+}
+
+/// The bytes of a stored model made ready to be opened by many processes; `None` where there is nothing to do.
+///
+/// # Errors
+/// [`Error::Model`] where it is damaged.
+pub fn compile(stored: &Stored) -> Result<Option<Vec<u8>>, Error> {
+    if stored.form() == grouped::FORM.name { grouped::compile(stored) } else { Ok(None) }
 }
 
 /// A trained model, ready to predict as when it has been stored.
