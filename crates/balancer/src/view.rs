@@ -122,11 +122,6 @@ impl View {
         })
     }
 
-    /// Whether nothing is known of any server yet.
-    pub fn is_blank(&self) -> bool {
-        self.servers.iter().all(|server| server.standing == Standing::Unknown)
-    }
-
     /// Whether no server can be asked: each is down, or lets nobody ask.
     pub fn is_dead(&self) -> bool {
         self.servers.iter().all(|server| matches!(server.standing, Standing::Down | Standing::Unasked))
