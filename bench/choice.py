@@ -69,8 +69,7 @@ def compare(server, library, one, budget):
     ours = judge(server, one, one.name, rows.iloc[learnt], labels)
     server.psql(f'DROP TABLE "{one.name}", fresh', DATABASE)
     theirs = of_library(library, one, budget)
-    known = [label for label in labels_of(one, rows.iloc[learnt]) if label != "nan"]
-    nothing = score.of_nothing(one.task, known, labels)
+    nothing = score.of_nothing(one.task, labels_of(one, rows.iloc[learnt].dropna(subset=[one.label])), labels)
     headline = score.HEADLINE[one.task]
     pgml, other = (score.together([side], [nothing])[headline] for side in (ours, theirs["judged"]))
     return {
