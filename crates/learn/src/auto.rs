@@ -64,6 +64,8 @@ struct Space {
     scaled: bool,
     /// More training rows would take too long.
     most_rows: u64,
+    /// Whether the first candidate is at the ranges' defaults, where the algorithm's own take long.
+    quickly: bool,
     tasks: &'static [Task],
     ranges: &'static [Range],
     fixed: &'static [(&'static str, bool)],
@@ -124,10 +126,11 @@ static SPACES: &[Space] = &[
     Space { algorithm: "random_forest", ranges: FOREST, ..PLAIN },
     Space {
         algorithm: "catboost",
+        quickly: true,
         ranges: &[
-            whole("iterations", (50.0, 3000.0), 1000.0),
+            whole("iterations", (50.0, 3000.0), 300.0),
             whole("depth", (3.0, 10.0), 6.0),
-            log("learning_rate", (0.01, 0.3), 0.05),
+            log("learning_rate", (0.01, 0.3), 0.1),
             log("l2_leaf_reg", (0.3, 30.0), 3.0),
         ],
         ..PLAIN
@@ -147,10 +150,12 @@ static SPACES: &[Space] = &[
         ranges: &[log("C", (0.03, 300.0), 1.0), log("gamma", (0.0001, 3.0), 0.05)],
         tasks: &[Task::Classification],
         fixed: &[("probability", true)],
+        ..PLAIN
     },
 ];
 
-const PLAIN: Space = Space { algorithm: "", scaled: false, most_rows: u64::MAX, tasks: BOTH, ranges: &[], fixed: &[] };
+const PLAIN: Space =
+    Space { algorithm: "", scaled: false, most_rows: u64::MAX, quickly: false, tasks: BOTH, ranges: &[], fixed: &[] };
 
 /// One to try.
 #[derive(Clone)]
@@ -210,7 +215,7 @@ impl Tuner {
             let space = self.begun;
             self.begun += 1;
             let places = known.space.ranges.iter().map(|range| range.place_of(range.default)).collect();
-            return Some(candidate(known.space, space, places, false));
+            return Some(candidate(known.space, space, places, known.space.quickly));
         }
         let space = self.choose()?;
         let known = self.known.get(space)?;
