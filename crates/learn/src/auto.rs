@@ -210,7 +210,7 @@ impl Tuner {
 
     /// The next candidate: the algorithms' defaults, then the neighbours of what was good. `None` where no algorithm has a
     /// score.
-    pub fn next(&mut self) -> Option<Candidate> {
+    pub fn propose(&mut self) -> Option<Candidate> {
         if let Some(known) = self.known.get(self.begun) {
             let space = self.begun;
             self.begun += 1;
@@ -290,7 +290,7 @@ mod tests {
             let mut tuner = Tuner::new(task, 1000, &[], 1);
             let mut tried = std::collections::HashSet::new();
             for number in 0..2000 {
-                let candidate = tuner.next().unwrap();
+                let candidate = tuner.propose().unwrap();
                 tuner.tell(&candidate, Some(f64::from(number % 7)));
                 if candidate.algorithm != "xgboost" {
                     let family = families::family(candidate.algorithm, task).unwrap();
@@ -305,12 +305,12 @@ mod tests {
     #[test]
     fn defaults_come_first_and_lie_where_the_space_says() {
         let mut tuner = Tuner::new(Task::Regression, 1_000_000, &["ridge".to_owned(), "svm".to_owned()], 1);
-        let first = tuner.next().unwrap();
+        let first = tuner.propose().unwrap();
         assert_eq!((first.algorithm, first.hyperparams.len()), ("ridge", 0));
         // Not for so many rows; and without a score there is nothing to go on from.
-        assert!(tuner.next().is_none());
+        assert!(tuner.propose().is_none());
         tuner.tell(&first, Some(0.5));
-        assert!(tuner.next().unwrap().hyperparams.contains_key("alpha"));
+        assert!(tuner.propose().unwrap().hyperparams.contains_key("alpha"));
         for space in SPACES {
             for range in space.ranges {
                 let place = range.place_of(range.default);
@@ -324,7 +324,7 @@ mod tests {
         let mut tuner = Tuner::new(Task::Regression, 1000, &["xgboost".to_owned()], 3);
         let mut best = f64::NEG_INFINITY;
         for _ in 0..400 {
-            let candidate = tuner.next().unwrap();
+            let candidate = tuner.propose().unwrap();
             let score = -candidate.places.iter().map(|place| (place - 0.3).powi(2)).sum::<f64>();
             best = best.max(score);
             tuner.tell(&candidate, Some(score));

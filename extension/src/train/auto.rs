@@ -191,7 +191,7 @@ struct Race<'a> {
 impl Race<'_> {
     fn run(&mut self, keeping: &Keeping) -> Result<()> {
         while !self.is_over() {
-            let Some(candidate) = self.tuner.next() else { break };
+            let Some(candidate) = self.tuner.propose() else { break };
             let tried = self.climb(candidate, keeping)?;
             let whole = tried.scores.len() == self.rungs.len();
             let score = whole.then(|| self.score(&tried.scores));
