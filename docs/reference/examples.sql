@@ -401,6 +401,23 @@ SELECT groups, rows, fallback, held_out, metric, score > fallback_score AS bette
 -- error
 SELECT * FROM pgml.groups('sugar');
 
+--- load_transformer
+-- error
+SELECT * FROM pgml.load_transformer('minilm', 'all-MiniLM-L6-v2');
+
+--- embed
+-- error
+SELECT pgml.embed('sugar', 'a text');
+
+--- rank
+-- error
+SELECT * FROM pgml.rank('sugar', 'a question', ARRAY['an answer', 'another']);
+
+--- chunk
+SELECT * FROM pgml.chunk('recursive_character', 'The cat sat. The dog ran.', '{"chunk_size": 14, "chunk_overlap": 4}');
+-- error
+SELECT * FROM pgml.chunk('nltk', 'The cat sat.');
+
 --- forecast
 SELECT time::date AS month, round(mean) AS mean, round(lower) AS lower, round(upper) AS upper FROM pgml.forecast('flights', horizon => 3);
 -- error

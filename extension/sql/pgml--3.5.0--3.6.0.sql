@@ -172,6 +172,85 @@ COMMENT ON FUNCTION pgml.groups(pg_catalog.int8)
     IS 'as pgml.groups of a project, of this model';
 
 --
+-- Texts
+--
+
+CREATE FUNCTION pgml.load_transformer(
+    project_name pg_catalog.text,
+    path pg_catalog.text,
+    deploy pg_catalog.bool DEFAULT NULL
+) RETURNS TABLE (project pg_catalog.text, task pg_catalog.text, algorithm pg_catalog.text, deployed pg_catalog.bool,
+    model_id pg_catalog.int8)
+    AS 'MODULE_PATHNAME', 'pgml_load_transformer' LANGUAGE C VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION pgml.load_transformer(pg_catalog.text, pg_catalog.text, pg_catalog.bool)
+    IS 'store a text encoder of the BERT family (MiniLM, E5, BGE; XLM-RoBERTa too) as a model of the project, which is created if it does not exist, from a folder on the server as sentence-transformers or Transformers save it: model.safetensors (float32, float16 or bfloat16, of 2 GB at most), config.json and tokenizer.json, and where they are there modules.json, 1_Pooling/config.json, sentence_bert_config.json, config_sentence_transformers.json and tokenizer_config.json, which say how the vectors of the tokens become one, whether it is normalised, and how many tokens are read of a text. The project''s task is embedding, for pgml.embed, or of a cross-encoder (a classifier of one label) text_pair_classification, for pgml.rank. The model is deployed if deploy is true, or if deploy is NULL and the project has no deployment. Needs the privileges of pg_read_server_files; an existing project needs the privilege train, and deploy if the model is deployed. Errors: 58P01 where there is no such file, 22P03 for a file that is not what its name says, 0A000 for a model that is not supported';
+
+CREATE FUNCTION pgml.embed(
+    transformer pg_catalog.text,
+    text pg_catalog.text,
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_embed' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 1000000;
+COMMENT ON FUNCTION pgml.embed(pg_catalog.text, pg_catalog.text, pg_catalog.jsonb)
+    IS 'the vector of a text by the transformer that is deployed for the project, as SentenceTransformer.encode gives it; what is longer than the model reads is cut. kwargs is a JSON object: prompt is put before the text, prompt_name names one of the model''s own, normalize_embeddings divides by the length whatever the model says, truncate_dim keeps the first dimensions; batch_size and device make no difference. Needs the privilege predict on the project. Errors: 0A000 for a project of another kind';
+
+CREATE FUNCTION pgml.embed(
+    transformer pg_catalog.text,
+    inputs pg_catalog.text[],
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS SETOF pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_embed_many' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000000;
+COMMENT ON FUNCTION pgml.embed(pg_catalog.text, pg_catalog.text[], pg_catalog.jsonb)
+    IS 'a row with the vector of each text, in their order, each the same as alone: faster for many short texts';
+
+CREATE FUNCTION pgml.embed(
+    model_id pg_catalog.int8,
+    text pg_catalog.text,
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_embed' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 1000000;
+COMMENT ON FUNCTION pgml.embed(pg_catalog.int8, pg_catalog.text, pg_catalog.jsonb)
+    IS 'as pgml.embed of a project, by this model: immutable, for generated columns and indexes';
+
+CREATE FUNCTION pgml.embed(
+    model_id pg_catalog.int8,
+    inputs pg_catalog.text[],
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS SETOF pg_catalog.float4[]
+    AS 'MODULE_PATHNAME', 'pgml_embed_many' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000000;
+COMMENT ON FUNCTION pgml.embed(pg_catalog.int8, pg_catalog.text[], pg_catalog.jsonb)
+    IS 'as pgml.embed of a project, by this model, for many texts';
+
+CREATE FUNCTION pgml.rank(
+    transformer pg_catalog.text,
+    query pg_catalog.text,
+    documents pg_catalog.text[],
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS TABLE (corpus_id pg_catalog.int8, score pg_catalog.float8, text pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_rank' LANGUAGE C STABLE STRICT PARALLEL SAFE COST 10000000;
+COMMENT ON FUNCTION pgml.rank(pg_catalog.text, pg_catalog.text, pg_catalog.text[], pg_catalog.jsonb)
+    IS 'how well each text answers the query, the best first, by the cross-encoder that is deployed for the project, as CrossEncoder.rank gives it: corpus_id counts the documents from 0. kwargs is a JSON object: top_k keeps so many, return_documents has text filled; batch_size and device make no difference. Needs the privilege predict on the project. Errors: 0A000 for a project of another kind';
+
+CREATE FUNCTION pgml.rank(
+    model_id pg_catalog.int8,
+    query pg_catalog.text,
+    documents pg_catalog.text[],
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS TABLE (corpus_id pg_catalog.int8, score pg_catalog.float8, text pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_rank' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000000;
+COMMENT ON FUNCTION pgml.rank(pg_catalog.int8, pg_catalog.text, pg_catalog.text[], pg_catalog.jsonb)
+    IS 'as pgml.rank of a project, by this model';
+
+CREATE FUNCTION pgml.chunk(
+    splitter pg_catalog.text,
+    text pg_catalog.text,
+    kwargs pg_catalog.jsonb DEFAULT '{}'
+) RETURNS TABLE (chunk_index pg_catalog.int8, chunk pg_catalog.text)
+    AS 'MODULE_PATHNAME', 'pgml_chunk' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE COST 10000;
+COMMENT ON FUNCTION pgml.chunk(pg_catalog.text, pg_catalog.text, pg_catalog.jsonb)
+    IS 'a long text in chunks, numbered from 1, as LangChain''s text splitters of these names give them: recursive_character (at blank lines, else at lines, else at blanks, else anywhere) or character (at one separator, which is a blank line). kwargs is a JSON object: chunk_size (4000 characters) and chunk_overlap (200), separators or separator, keep_separator (true, false, start or end) and strip_whitespace. Errors: 22023 for another splitter';
+
+--
 -- Last: rights on the functions that were made anew
 --
 

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use forest::Forest;
 use learn::family::{Predict, Stored};
 
-use crate::cache::Image;
+use crate::cache::{FromImage, Image};
 use crate::error::{Error, Result};
 use crate::model_meta;
 
@@ -60,12 +60,10 @@ impl Compiled {
             Compiled::Family(learned) => learned.predict.width(),
         }
     }
+}
 
-    /// Opens an image. One that a backend of this server has checked is not checked again.
-    ///
-    /// # Safety
-    /// Where `checked` is set, the bytes are those of an image that was opened without it before.
-    pub unsafe fn open(image: Image, checked: bool) -> std::result::Result<Compiled, String> {
+impl FromImage for Compiled {
+    unsafe fn open(image: Image, checked: bool) -> std::result::Result<Compiled, String> {
         if image.as_ref().starts_with(MAGIC) {
             // SAFETY: as the caller promises.
             return unsafe { Learned::open(image, checked) }.map(Compiled::Family);

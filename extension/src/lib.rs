@@ -32,6 +32,7 @@ mod owner;
 mod predict;
 mod registry;
 mod sql;
+mod text;
 mod touch;
 mod train;
 mod usage;

@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::model_meta;
 use crate::nearest::MOST_NAMES;
+use crate::text;
 
 /// A registry table, open for reading until dropped.
 struct Table {
@@ -400,8 +401,13 @@ pub fn any_grant(
 
 /// The digest of a model's stored bytes; `None` where no model of this id has any.
 pub fn model_digest(model: i64, snapshot: pg_sys::Snapshot) -> Result<Option<Digest>> {
+    digest_at(model, model_meta::is_model_path, snapshot)
+}
+
+/// The digest of the bytes of a model that stand where `is_there` says; `None` where there are none.
+pub fn digest_at(model: i64, is_there: impl Fn(&str) -> bool, snapshot: pg_sys::Snapshot) -> Result<Option<Digest>> {
     let mut parts: Vec<(i32, Vec<u8>)> = Vec::new();
-    scan_parts(model, model_meta::is_model_path, snapshot, |files, tuple, part| {
+    scan_parts(model, is_there, snapshot, |files, tuple, part| {
         let digest = files.attribute(c"digest")?;
         parts.push((part, files.get::<Vec<u8>>(tuple, digest).unwrap_or_default()));
         Ok(())
@@ -424,7 +430,8 @@ pub fn digests(snapshot: pg_sys::Snapshot) -> Result<HashSet<Digest>> {
     let (part, digest) = (files.attribute(c"part")?, files.attribute(c"digest")?);
     let mut parts: Vec<(i64, i32, Vec<u8>)> = Vec::new();
     files.scan_all(snapshot, |tuple| {
-        if files.get::<&str>(tuple, path).is_some_and(model_meta::is_model_path) {
+        let has_image = |path| model_meta::is_model_path(path) || text::stored::is_path(path);
+        if files.get::<&str>(tuple, path).is_some_and(has_image) {
             let digest = files.get::<Vec<u8>>(tuple, digest).unwrap_or_default();
             parts.push((files.get(tuple, model_id).unwrap_or(0), files.get(tuple, part).unwrap_or(0), digest));
         }

@@ -32,6 +32,7 @@ use crate::forecast::stored::Head;
 use crate::jobs;
 use crate::lookup::{self, Trial};
 use crate::model::Model;
+use crate::text::{self, stored::Transformer};
 use crate::usage::{self, Tally};
 
 /// What a backend remembers, and the models that it keeps mapped although no running query uses them. A mapping costs
@@ -391,6 +392,16 @@ pub fn forecaster(key: Key) -> Result<(i64, Head)> {
     }
 }
 
+/// The transformer that `key` means to the query that is running and to its role, and what counts its uses.
+pub fn transformer(key: Key) -> Result<(Rc<Transformer>, Rc<Tally>)> {
+    let question = Question { key, user: access::user(), privilege: Privilege::Predict };
+    let _pushed = PushedSnapshot::ensure();
+    let snapshot = active_snapshot();
+    let id = model_id(&question, snapshot)?;
+    let transformer = text::stored::open(id, snapshot)?.ok_or_else(|| text::stored::is_none(id))?;
+    Ok((transformer, usage::tally(id)))
+}
+
 /// What is remembered with a model of the rows of its training.
 pub fn remembered(model: i64) -> Result<learn::remembered::Memory> {
     let _pushed = PushedSnapshot::ensure();
@@ -430,6 +441,10 @@ fn model_id(question: &Question, snapshot: pg_sys::Snapshot) -> Result<i64> {
 fn look_up(question: &Question, snapshot: pg_sys::Snapshot) -> Result<Meaning> {
     let id = model_id(question, snapshot)?;
     let Some(digest) = lookup::model_digest(id, snapshot)? else {
+        if lookup::digest_at(id, text::stored::is_path, snapshot)?.is_some() {
+            return Err(Error::unsupported(format!("model {id} is a transformer, and predicts no rows"))
+                .hint("pgml.embed and pgml.rank use transformers."));
+        }
         return Err(match Head::read(id, snapshot)? {
             Some(_) => Error::unsupported(format!("model {id} forecasts series, and predicts no rows"))
                 .hint("SELECT * FROM pgml.forecast('project') gives its forecasts."),

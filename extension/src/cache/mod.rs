@@ -30,7 +30,6 @@ use std::time::{Duration, Instant, SystemTime};
 use memmap2::Mmap;
 use pgrx::pg_sys;
 
-use crate::compiled::Compiled;
 use crate::error::{Error, Result};
 use crate::guc;
 use crate::memory::GivenBack;
@@ -71,14 +70,23 @@ impl AsRef<[u8]> for Image {
 // SAFETY: a private copy is ours alone; a mapped file is only ever unlinked, see the head of this file.
 unsafe impl forest::ImageBytes for Image {}
 
+/// What is used of an image.
+pub trait FromImage: Sized {
+    /// Opens an image. One that a backend of this server has checked is not checked again.
+    ///
+    /// # Safety
+    /// Where `checked` is set, the bytes are those of an image that was opened without it before.
+    unsafe fn open(image: Image, checked: bool) -> std::result::Result<Self, String>;
+}
+
 /// A compiled model, and its file if it has one.
-pub struct Opened {
-    pub compiled: Compiled,
+pub struct Opened<T> {
+    pub compiled: T,
     pub used: Option<Used>,
 }
 
 /// The compiled model of this digest; `compile` makes the image from the stored bytes where no good file exists.
-pub fn open(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Result<Opened> {
+pub fn open<T: FromImage>(digest: &Digest, compile: impl FnOnce() -> Result<Vec<u8>>) -> Result<Opened<T>> {
     let folder = folder_of(database());
     let path = folder.join(file_name(digest));
     if let Some(opened) = map(&path) {
@@ -135,9 +143,9 @@ impl Used {
 }
 
 /// A copy of one's own, ready to predict.
-pub fn private(image: Vec<u8>) -> Result<Compiled> {
+pub fn private<T: FromImage>(image: Vec<u8>) -> Result<T> {
     // SAFETY: nothing is taken for checked.
-    unsafe { Compiled::open(Image::Private(image), false) }
+    unsafe { T::open(Image::Private(image), false) }
         .map_err(|error| Error::corrupted(format!("compiled model cannot be used: {error}")))
 }
 
@@ -167,7 +175,7 @@ fn make_folders(folder: &Path) {
 }
 
 /// `None` where there is no file, or none that can be trusted; a damaged one is unlinked.
-fn map(path: &Path) -> Option<Opened> {
+fn map<T: FromImage>(path: &Path) -> Option<Opened<T>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path).ok()?;
     // SAFETY: the folder belongs to the server's user alone (mode 0700), and files in it are renamed into place whole
     // and only ever unlinked, never truncated or written again, so the mapped bytes do not change.
@@ -175,7 +183,7 @@ fn map(path: &Path) -> Option<Opened> {
     let data = file.metadata().ok();
     let checked = data.as_ref().and_then(|data| data.modified().ok()) == Some(server_start());
     // SAFETY: where it was checked, a backend of this server has opened the whole image, and files do not change.
-    let compiled = match unsafe { Compiled::open(Image::Mapped(mapped), checked) } {
+    let compiled = match unsafe { T::open(Image::Mapped(mapped), checked) } {
         Ok(compiled) => compiled,
         Err(error) => {
             pgrx::log!("compiled model \"{}\" is damaged and will be made again: {error}", path.display());

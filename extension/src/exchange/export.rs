@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::memory::GivenBack;
 use crate::model::Model;
 use crate::sql::{Call, LONGEST_NAME};
-use crate::{lookup, names, registry};
+use crate::{lookup, names, registry, text};
 
 crate::sql_function!(pgml_export_model, export_model);
 crate::sql_function!(pgml_export_project, export_project);
@@ -52,6 +52,10 @@ fn export(call: &Call, model_id: i64) -> Result<pg_sys::Datum> {
 pub fn stored_bytes(model_id: i64) -> Result<Vec<u8>> {
     let stored = names::with_latest(|snapshot| lookup::model_bytes(model_id, snapshot))?;
     if stored.is_empty() {
+        if names::with_latest(|snapshot| lookup::digest_at(model_id, text::stored::is_path, snapshot))?.is_some() {
+            return Err(Error::unsupported(format!("model {model_id} is a transformer, which is not exported"))
+                .hint("Use the files that it was loaded from."));
+        }
         return Err(Error::undefined(format!("model {model_id} has no stored bytes")));
     }
     Ok(stored)

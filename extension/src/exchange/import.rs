@@ -72,7 +72,7 @@ fn parse_task(name: &str) -> Result<Task> {
 }
 
 /// Whether a model that comes into the project now is to be deployed: where nothing else is said, the first one is.
-fn deploys(project: &str, asked: Option<bool>) -> Result<bool> {
+pub fn deploys(project: &str, asked: Option<bool>) -> Result<bool> {
     match asked {
         Some(asked) => Ok(asked),
         None => match registry::find_project(project)? {

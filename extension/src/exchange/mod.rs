@@ -12,3 +12,5 @@ mod import;
 mod postgresml;
 mod read;
 mod sample;
+
+pub use import::deploys;
