@@ -89,7 +89,7 @@ def sanitize():
         # Tests of allocations that fail need them to.
         "ASAN_OPTIONS": "allocator_may_return_null=1:detect_stack_use_after_return=1",
     }
-    crates = ["--package=forest", "--package=learn", "--package=room"]
+    crates = ["--package=encoder", "--package=forest", "--package=learn", "--package=room"]
     with timed("cargo test under AddressSanitizer"):
         # Said to be for a target, so that build scripts and macros are not instrumented. Tests that measure memory
         # would measure the sanitizer's.
