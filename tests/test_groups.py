@@ -286,3 +286,62 @@ def test_train_async_has_groups(sales):
     sales.sql("SELECT pgml.train_async('s', 'regression', 'sales', 'units', group_by => 'store')")
     assert sales.sql("SELECT pgml.wait(id, '1 min') FROM pgml.jobs") == "done"
     assert sales.sql("SELECT count(*) FROM pgml.groups('s')") != "0"
+
+
+def test_groups_of_xgboost_are_its_own_librarys(sales):
+    import xgboost
+
+    given = {"n_estimators": 20, "max_depth": 3}
+    train(sales, "s", algorithm="xgboost", hyperparams=given, refit="true")
+    known = rows(sales, "SELECT store, x, weekday, units, pgml.predict('s', s) FROM sales s WHERE length(store) = 1")
+    stores, numbers = numpy.array([row[0] for row in known]), numpy.array([row[1:] for row in known], dtype="float32")
+    for store in "ABCDE":
+        own = numbers[stores == store]
+        expected = xgboost.XGBRegressor(**given, n_jobs=1).fit(own[:, :2], own[:, 2]).predict(own[:, :2])
+        assert numpy.array_equal(expected, own[:, 3]), store
+    # Another connection maps the compiled copy; a batch and single rows are the same bits.
+    each = sales.sql("SELECT pgml.predict('s', s) FROM sales s WHERE store = 'C' ORDER BY ctid").splitlines()
+    agg = sales.sql(
+        "SELECT unnest(pgml.predict_agg('s', store, x, weekday ORDER BY ctid)) FROM sales WHERE store = 'C'"
+    )
+    assert agg.splitlines() == each
+    assert float(sales.sql("SELECT sum(contribution) FROM pgml.explain('s', 'C', 5, 3)")) == pytest.approx(
+        float(sales.sql("SELECT pgml.predict('s', 'C', 5, 3)")), rel=1e-4
+    )
+    assert sales.sql("SELECT feature FROM pgml.feature_importance('s') LIMIT 1") == "x"
+
+
+def test_classes_of_groups_of_xgboost(sales):
+    sales.sql("""
+        CREATE TABLE t AS SELECT store, x, weekday, CASE WHEN x > 15 THEN 'high' WHEN x > 5 AND store <> 'B' THEN 'middle' ELSE 'low' END
+        AS level FROM sales WHERE length(store) = 1;
+        SELECT pgml.train('t', 'classification', 't', 'level', 'xgboost', '{"n_estimators": 10}', group_by => 'store')""")
+    assert sales.sql("SELECT bool_and(pgml.predict_label('t', t) = level) FROM t") == "t"
+    assert sales.sql("SELECT DISTINCT (pgml.predict_proba('t', t))[3] FROM t WHERE store = 'B'") == "0"
+    assert sales.sql("SELECT count(*) FROM pgml.explain('t', 'B', 5, 3)") == "12"
+    assert sales.sql("SELECT max(abs(contribution)) FROM pgml.explain('t', 'B', 5, 3) WHERE class = 'middle'") == "0"
+
+
+@pytest.mark.parametrize(
+    ("hyperparams", "message"),
+    [
+        ({"early_stopping_rounds": 3}, "group_by takes no early_stopping_rounds"),
+        ({"xgb_model": "deployed"}, "group_by takes no xgb_model"),
+        ({"objective": "survival:cox"}, "group_by takes no objective .survival:cox."),
+    ],
+)
+def test_what_xgboost_cannot_do_for_groups_is_refused(sales, hyperparams, message):
+    with pytest.raises(Problem, match=message):
+        train(sales, "s", algorithm="xgboost", hyperparams=hyperparams)
+
+
+def test_a_search_finds_hyperparameters_for_all_groups(sales):
+    sales.sql("""SELECT pgml.train('s', 'regression', 'sales', 'units', 'ridge', search => 'grid',
+        search_params => '{"alpha": [0.001, 1000], "min_group_rows": [20, 1000]}', group_by => 'store')""")
+    assert json.loads(sales.sql("SELECT hyperparams FROM pgml.models")) == {"alpha": 0.001, "min_group_rows": 20}
+
+
+def test_an_exported_model_is_the_same_elsewhere(sales):
+    train(sales, "s", algorithm="random_forest", hyperparams={"n_estimators": 3})
+    sales.sql("SELECT pgml.import_model('again', pgml.export_model((SELECT max(id) FROM pgml.models)))")
+    assert sales.sql("SELECT count(*) FROM sales s WHERE pgml.predict('s', s) <> pgml.predict('again', s)") == "0"
