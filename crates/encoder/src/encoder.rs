@@ -162,7 +162,7 @@ fn pooled(rows: &[f32], stride: usize, hidden: usize, pooling: Pooling) -> Vec<f
     let mut vector = vec![0.0; hidden];
     match pooling {
         Pooling::First => return rows.next().map_or(vector, <[f32]>::to_vec),
-        Pooling::Last => return rows.last().map_or(vector, <[f32]>::to_vec),
+        Pooling::Last => return rows.next_back().map_or(vector, <[f32]>::to_vec),
         Pooling::Max => {
             vector.fill(f32::MIN);
             for row in rows {

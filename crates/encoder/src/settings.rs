@@ -180,7 +180,7 @@ impl Network {
         if !network.hidden.is_multiple_of(network.heads) {
             return Err(unreadable("config.json", "hidden_size is no multiple of num_attention_heads"));
         }
-        if network.positions <= first_position + 8 || !(epsilon >= 0.0 && epsilon < 1.0) {
+        if network.positions <= first_position + 8 || !(0.0..1.0).contains(&epsilon) {
             return Err(unreadable("config.json", "max_position_embeddings or layer_norm_eps cannot be meant"));
         }
         Ok(network)
