@@ -423,7 +423,6 @@ def changed(path, name, change):
             "the post_processor of no type is not supported",
         ),
     ],
-    ids=str,
 )
 def test_a_file_that_says_something_else_is_refused(database, folder, name, change, message):
     path = transformers.write(folder / "changed")
