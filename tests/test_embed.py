@@ -10,6 +10,7 @@ import math
 import random
 import re
 import shutil
+import tempfile
 import threading
 from pathlib import Path
 
@@ -31,12 +32,11 @@ PARAGRAPHS = [
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """A folder for transformers that the server's account can read."""
-    made = tmp_path_factory.mktemp("transformers")
-    for part in (made, *made.parents[:2]):
-        part.chmod(0o755)
-    return made
+def folder():
+    """A folder for transformers that the server's account can read, which it cannot below those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="howdah-transformers-", dir="/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
 
 
 @pytest.fixture(scope="module")
