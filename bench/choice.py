@@ -30,9 +30,7 @@ def measure(quick, only=None):
     """The report: the score of the model that each side chose, on fresh rows."""
     python_for("quality")
     library = python_apart("choice")
-    chosen = [one for one in sets.SETS if one.name in (only or (sets.QUICK if quick else one.name))]
-    if not chosen:
-        raise Problem(f"there is no data set {only}: there are {', '.join(one.name for one in sets.SETS)}")
+    chosen = sets.chosen(only, quick)
     budget = QUICK_BUDGET if quick else BUDGET
     found = {}
     with server_of_sets() as server:

@@ -31,6 +31,7 @@ SETTINGS = {
         "bench/quality/script.py",
         "bench/quality/score.py",
     ],
+    "texts": ["bench/texts.py"],
     "choice": ["bench/choice.py", "bench/choice_in_python.py", "bench/quality/sets.py", "bench/quality/script.py"],
     "forecasts": ["bench/forecasts.py", "bench/forecast_in_python.py"],
     "groups": ["bench/groups.py"],

@@ -53,9 +53,7 @@ TARGETS = {"like for like": 0.99, "script": 0.98, "median": 1.0}
 def measure(quick, only=None):
     """The report: the skill of each form on each set, over the script's and over the library's."""
     python_for("quality")
-    chosen = [one for one in sets.SETS if one.name in (only or (sets.QUICK if quick else one.name))]
-    if not chosen:
-        raise Problem(f"there is no data set {only}: there are {', '.join(one.name for one in sets.SETS)}")
+    chosen = sets.chosen(only, quick)
     compared = {}
     with server_of_sets() as server:
         report = Report("quality", quick or only is not None, server)

@@ -17,6 +17,8 @@ import numpy
 import pandas
 from sklearn import datasets
 
+from devkit import Problem
+
 SHARE = 0.2
 # Up to so many rows a set is judged on every row, in five parts, each by models that have not seen it.
 SMALL = 3000
@@ -87,6 +89,16 @@ SETS = [
 ]
 # Small ones of both tasks, with NULLs, names and dates among them.
 QUICK = ("cars", "concrete", "titanic", "penguins")
+
+
+def chosen(only, quick):
+    """Those of these names; without names all, or the small ones of a quick run."""
+    known = [one.name for one in SETS]
+    for name in only or ():
+        if name not in known:
+            raise Problem(f"there is no data set {name}: there are {', '.join(known)}")
+    wanted = only or (QUICK if quick else known)
+    return [one for one in SETS if one.name in wanted]
 
 
 def load(one):

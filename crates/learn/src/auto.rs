@@ -135,23 +135,9 @@ static SPACES: &[Space] = &[
         ],
         ..PLAIN
     },
-    Space {
-        algorithm: "svm",
-        scaled: true,
-        most_rows: 5_000,
-        ranges: &[log("C", (0.03, 300.0), 1.0), log("gamma", (0.0001, 3.0), 0.05)],
-        tasks: &[Task::Regression],
-        ..PLAIN
-    },
-    Space {
-        algorithm: "svm",
-        scaled: true,
-        most_rows: 5_000,
-        ranges: &[log("C", (0.03, 300.0), 1.0), log("gamma", (0.0001, 3.0), 0.05)],
-        tasks: &[Task::Classification],
-        fixed: &[("probability", true)],
-        ..PLAIN
-    },
+    Space { tasks: &[Task::Regression], ..SVM },
+    // Without probabilities it could not be compared.
+    Space { tasks: &[Task::Classification], fixed: &[("probability", true)], ..SVM },
 ];
 
 const PLAIN: Space =
