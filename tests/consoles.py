@@ -4,8 +4,10 @@ import contextlib
 import html
 import re
 import shutil
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +15,7 @@ import uvicorn
 
 from devkit.server import free_port
 from howdah_console.app import Settings, make_app
+from tests import transformers
 from tests.conftest import fresh
 from tests.pooler.process import Pooler
 
@@ -41,12 +44,16 @@ SELECT pgml.train('tumours', 'classification', 'pgml.breast_cancer', 'malignant'
 SELECT pgml.train('tumours', algorithm => 'xgboost', hyperparams => '{"n_estimators": 20}');
 SELECT pgml.train('progress', 'regression', 'pgml.diabetes', 'target', 'xgboost', '{"n_estimators": 20}');
 SELECT pgml.train('progress', algorithm => 'ridge');
+SELECT pgml.train('named', 'classification', 'pgml.iris', 'target', 'extra_trees',
+                  '{"criterion": "entropy", "n_estimators": 5}');
 SELECT pgml.train('flowers', 'classification', 'pgml.iris', 'target', 'xgboost');
 SELECT pgml.train('groups', 'clustering', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'kmeans',
                   hyperparams => '{"n_clusters": 3}');
 SELECT pgml.train('odd', 'anomaly', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'isolation_forest');
 SELECT pgml.load_dataset('air_passengers');
 SELECT pgml.train('flights', 'forecast', 'pgml.air_passengers', 'passengers', time_column => 'month');
+SELECT pgml.train('petals', 'regression', 'pgml.iris', 'petal_width', group_by => 'target');
+SELECT pgml.train('choice', 'regression', 'pgml.diabetes', 'target', 'auto', '{"algorithms": ["ridge"]}', time_budget => '1 s');
 SELECT pgml.train('parts', 'decomposition', '(SELECT bmi, bp, s5 FROM pgml.diabetes)', algorithm => 'pca',
                   hyperparams => '{"n_components": 2}');
 SELECT pgml.train('churn', 'classification', 'customers', 'churned', 'xgboost', '{"n_estimators": 30, "max_depth": 3}',
@@ -68,9 +75,17 @@ VIEWS = {
     "model": "/models/{tumours.xgboost}",
     "search": "/models/{churn.xgboost}",
     "regression": "/models/{progress.ridge}",
+    "named": "/models/{named.extra_trees}",
     "clustering": "/models/{groups.kmeans}",
     "decomposition": "/models/{parts.pca}",
     "anomaly": "/models/{odd.isolation_forest}",
+    "forecast": "/models/{flights.ets}",
+    "forecasts": "/projects/{flights}",
+    "groups": "/models/{petals.linear}",
+    "grouped": "/models/{petals.linear}/try",
+    "choice": "/models/{choice.ridge}",
+    "transformer": "/models/{texts.transformers}",
+    "texts": "/projects/{texts}",
     "outlier": "/models/{odd.isolation_forest}/try",
     "tables": "/train",
     "upload": "/train/upload",
@@ -131,6 +146,11 @@ def one_world(server, setup):
             rights = "GRANT CREATE ON SCHEMA public, pgml TO ana; GRANT INSERT ON pgml.projects TO ana;"
             database.sql(rights)
             database.sql(setup)
+            with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+                Path(folder).chmod(0o755)
+                path = transformers.write(Path(folder) / "tiny")
+                database.sql(f"""GRANT pg_read_server_files TO ana; SET SESSION AUTHORIZATION ana;
+                    SELECT pgml.load_transformer('texts', '{path}')""")
             dsn = f"postgresql://ana@127.0.0.1:{server.port}/console"
             rights = {"admin_users": "ana", "stats_users": "ben", "auth_type": "scram-sha-256", "default_pool_size": 1}
             with Pooler(server, users={"ana": PASSWORD, "ben": PASSWORD}, **rights) as pooler:

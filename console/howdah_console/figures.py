@@ -37,6 +37,10 @@ METRICS = {
     "cumulative_explained_variance": ("Explained variance", True, "the share of the variance that the components keep"),
     "outlier_share": ("Outliers", None, "the share of the held-out rows whose score is above the threshold"),
     "mean_score": ("Mean score", None, "the mean of the scores of the held-out rows; above 0 is an outlier"),
+    "mase": ("MASE", False, "the mean error by that of repeating the last season; below 1 is better than that"),
+    "smape": ("sMAPE", False, "the mean error by the size of the values, in percent"),
+    "crps": ("CRPS", False, "how far the forecast distribution is from the values, in their units"),
+    "coverage": ("Coverage", None, "the share of the held-out values that lay in the intervals"),
 }
 PRIMARY = {
     "classification": "f1",
@@ -44,6 +48,7 @@ PRIMARY = {
     "clustering": "silhouette",
     "decomposition": "standardised_explained_variance",
     "anomaly": "outlier_share",
+    "forecast": "mase",
 }
 SECONDARY = {
     "classification": ("roc_auc", "accuracy", "log_loss"),
@@ -51,6 +56,7 @@ SECONDARY = {
     "clustering": ("davies_bouldin", "calinski_harabasz"),
     "decomposition": ("cumulative_explained_variance",),
     "anomaly": ("mean_score",),
+    "forecast": ("smape", "crps", "coverage"),
 }
 TIMES = {"fit_time": "Fit", "refit_time": "Fit on all rows", "score_time": "Scoring"}
 STRATEGIES = {
@@ -132,7 +138,7 @@ def metric_help(name):
     if name not in METRICS:
         return ""
     _, more, text = METRICS[name]
-    return text + ("; more is better" if more else "; less is better")
+    return text + {True: "; more is better", False: "; less is better", None: ""}[more]
 
 
 def plural(value, one, many=None):
@@ -237,6 +243,7 @@ FILTERS = {
     "metric_help": metric_help,
     "plural": plural,
     "compact": compact,
+    "compact_value": compact_value,
     "cell": cell,
     "type_name": type_name,
 }

@@ -1,6 +1,5 @@
 """Projects and their models: what is deployed, how good it is, and why."""
 
-import math
 import re
 from urllib.parse import urlencode
 
@@ -18,6 +17,7 @@ from howdah_console.figures import (
     TIMES,
     as_moment,
     class_order,
+    compact,
     metric_name,
     parsed,
 )
@@ -26,6 +26,9 @@ MOST = 100
 MOST_COMPONENTS = 12
 # So many models of a project are measured without a click.
 MOST_UNASKED = 20
+MOST_GROUPS = 50
+# The tasks whose models predict rows.
+OF_ROWS = ("classification", "regression", "clustering", "decomposition", "anomaly")
 # Curves of one picture.
 MOST_CURVES = 8
 # The metrics without what may be large.
@@ -433,26 +436,26 @@ async def find_model(page):
 
 
 def search_rows(results):
-    """The combinations of a search, the best first."""
+    """The combinations of a search, or the candidates of an automatic choice, the best first."""
     if not isinstance(results, dict) or not isinstance(results.get("params"), list):
         return []
     scores = results.get("mean_test_score") or []
-    rows = [
-        {
-            "params": params,
-            "score": score,
-            "deviation": deviation,
-            "fit": fit,
-        }
-        for params, score, deviation, fit in zip(
-            results["params"],
-            scores,
-            results.get("std_test_score") or [None] * len(scores),
-            results.get("mean_fit_time") or [None] * len(scores),
-            strict=False,
-        )
-    ]
-    return sorted(rows, key=lambda row: -math.inf if row["score"] is None else row["score"], reverse=True)[:50]
+    names = {
+        "score": "mean_test_score",
+        "deviation": "std_test_score",
+        "fit": "mean_fit_time",
+        "rank": "rank_test_score",
+    }
+    params = results["params"]
+    if any("algorithm" in one for one in params):
+        params = [
+            {"algorithm": one.pop("algorithm", None), "hyperparameters": compact(one) or "defaults"}
+            for one in map(dict, params)
+        ]
+    columns = [params, *(results.get(name) or [None] * len(scores) for name in names.values())]
+    rows = [dict(zip(("params", *names), row, strict=False)) for row in zip(*columns, strict=False)]
+    # Candidates of an automatic choice that were given up early are behind those with lower scores on all folds.
+    return sorted(rows, key=lambda row: (row["rank"] is None or row["score"] is None, row["rank"]))[:50]
 
 
 def describe_column(column):
@@ -492,13 +495,28 @@ def describe_column(column):
 async def model(page, fault=None, given=None):
     """One model: its metrics, what it learnt from, and what it was made with."""
     found, data, answer, snapshot = await find_model(page)
-    importance = await page.ask(
-        "SELECT feature, gain, weight, cover FROM pgml.feature_importance($1::bigint) LIMIT 30", found["id"]
-    )
-    by = "gain" if importance.rows and importance.rows[0]["gain"] is not None else "weight"
-    features = [row for row in importance.rows if row[by] is not None]
-    coefficients = None
-    if not features and not importance.fault:
+    predicts_rows = found["task"] in OF_ROWS
+    importance = coefficients = steps = groups = None
+    if predicts_rows:
+        importance = await page.ask(
+            "SELECT feature, gain, weight, cover FROM pgml.feature_importance($1::bigint) LIMIT 30", found["id"]
+        )
+    elif found["task"] == "forecast":
+        steps = await page.ask(
+            "SELECT series::text, time, mean, lower, upper FROM pgml.forecast($1::bigint) LIMIT 100", found["id"]
+        )
+    if found["metrics"].get("groups"):
+        groups = await page.ask(
+            f"""
+            SELECT groups::text, rows, fallback, reason, held_out, metric, score, fallback_score
+            FROM pgml.groups($1::bigint) ORDER BY rows DESC, groups::text LIMIT {MOST_GROUPS}
+            """,
+            found["id"],
+        )
+    rows = importance.rows if importance else []
+    by = "gain" if rows and rows[0]["gain"] is not None else "weight"
+    features = [row for row in rows if row[by] is not None]
+    if predicts_rows and not groups and not features and not importance.fault:
         # Of centres and components the first ones whole, of a linear model the largest.
         order = "ORDER BY feature = '(intercept)', abs(coefficient) DESC LIMIT 100"
         if found["task"] in ("clustering", "decomposition"):
@@ -550,6 +568,10 @@ async def model(page, fault=None, given=None):
         search=search_rows(metrics.get("search_results")),
         learning=learning,
         learning_charts=learning_charts(learning.rows),
+        predicts_rows=predicts_rows,
+        steps=steps,
+        steps_chart=steps_chart(steps.rows if steps else []),
+        groups=groups,
         importance=importance,
         by=by,
         features=features,
@@ -584,6 +606,15 @@ def learning_charts(rows):
         label = {"train": "training rows", "test": "held-out rows"}.get(row["part"], row["part"])
         metrics.setdefault(row["metric"], {}).setdefault(label, []).append((row["round"], row["value"]))
     return {metric: drawings.chart(series, "round", metric_name(metric)) for metric, series in metrics.items()}
+
+
+def steps_chart(rows):
+    """The forecast of the first series, with its intervals."""
+    first = [row for row in rows if row["series"] == rows[0]["series"]]
+    lines = {
+        name: [(step, row[name]) for step, row in enumerate(first, 1)] for name in ("mean", "lower", "upper") if first
+    }
+    return drawings.chart(lines, "step", "value") if first else None
 
 
 def grid_of(coefficients):

@@ -140,6 +140,14 @@ static SPACES: &[Space] = &[
     Space { tasks: &[Task::Classification], fixed: &[("probability", true)], ..SVM },
 ];
 
+const SVM: Space = Space {
+    algorithm: "svm",
+    scaled: true,
+    most_rows: 5_000,
+    ranges: &[log("C", (0.03, 300.0), 1.0), log("gamma", (0.0001, 3.0), 0.05)],
+    ..PLAIN
+};
+
 const PLAIN: Space =
     Space { algorithm: "", scaled: false, most_rows: u64::MAX, quickly: false, tasks: BOTH, ranges: &[], fixed: &[] };
 
