@@ -36,7 +36,9 @@ def test_a_good_model_is_chosen_among_several_algorithms(sets):
     assert known["roc_auc"] > 0.97 and known["f1"] > 0.9 and known["rows"] > 100
     board = sets.sql("SELECT rank, algorithm, metric, score, folds FROM pgml.leaderboard('c')").splitlines()
     lines = [line.split("|") for line in board]
-    assert lines[0][:3] == ["1", algorithm, "roc_auc"] and lines[0][4] == "5"
+    # One that leads when the time is over has perhaps not come to all folds.
+    assert lines[0][:3] == ["1", algorithm, "roc_auc"] and 1 <= int(lines[0][4]) <= 5
+    del lines[0]
     whole = [float(line[3]) for line in lines if line[4] == "5"]
     assert whole == sorted(whole, reverse=True)
     assert len({line[1] for line in lines}) >= 4
@@ -92,6 +94,27 @@ def test_rows_of_many_kinds_are_learnt_from(database):
     assert told.startswith("classification|")
     assert metrics(database, "v")["accuracy"] > 0.9
     assert database.sql("SELECT count(pgml.predict('v', v)) FROM visits v") == "2000"
+
+
+def test_a_class_that_folds_lack_does_not_decide(database):
+    """A fold without the one row of a class has no log loss by most algorithms; the others are compared on the rest."""
+    database.sql("""
+        SELECT setseed(0.3);
+        CREATE TABLE rare AS SELECT random() + i % 2 * 0.7 AS a, random() AS b,
+            CASE WHEN i = 5 THEN 'other' ELSE (i % 2)::text END AS class FROM generate_series(1, 600) i""")
+    trained(database, "'r', 'classification', 'rare', 'class', 'auto', time_budget => '3 s'")
+    scored = database.sql("SELECT count(DISTINCT algorithm) FROM pgml.leaderboard('r') WHERE score IS NOT NULL")
+    assert int(scored) >= 4
+    assert int(database.sql("SELECT max(folds) FROM pgml.leaderboard('r')")) == 5
+
+
+def test_a_metric_without_a_value_is_told(database):
+    database.sql("CREATE TABLE two AS SELECT i AS a, i = 7 AS y FROM generate_series(1, 60) i")
+    told = database.sql(
+        "SET client_min_messages = warning; SELECT algorithm FROM pgml.train('two', 'classification', 'two', 'y', 'auto', "
+        "time_budget => '1 s', test_sampling => 'last', test_size => 20)"
+    )
+    assert told.splitlines()[-1] in ("xgboost", "linear", "lightgbm", "extra_trees", "random_forest", "catboost", "svm")
 
 
 def test_a_cancel_in_the_background_keeps_the_best(sets):

@@ -345,3 +345,30 @@ def test_an_exported_model_is_the_same_elsewhere(sales):
     train(sales, "s", algorithm="random_forest", hyperparams={"n_estimators": 3})
     sales.sql("SELECT pgml.import_model('again', pgml.export_model((SELECT max(id) FROM pgml.models)))")
     assert sales.sql("SELECT count(*) FROM sales s WHERE pgml.predict('s', s) <> pgml.predict('again', s)") == "0"
+
+
+def test_a_group_that_is_written_as_a_literal_is_read_by_the_type_of_its_column(database):
+    database.sql("""
+        CREATE TABLE many AS SELECT random() AS a, date '2020-01-01' + i % 2 AS d, i % 2 = 0 AS b, i % 2 AS n,
+            i % 2 * 100 + random() AS y FROM generate_series(1, 400) i;
+        SELECT pgml.train('dates', 'regression', '(SELECT a, d, y FROM many)', 'y', group_by => 'd'),
+            pgml.train('truths', 'regression', '(SELECT a, b, y FROM many)', 'y', group_by => 'b'),
+            pgml.train('numbers', 'regression', '(SELECT a, n, y FROM many)', 'y', group_by => 'n')""")
+    for project, literals, kind in [
+        ("dates", ["2020-01-02", "2020-1-2", "2020-01-02T00:00:00.000Z"], "date"),
+        ("truths", ["false", "f", "no", "FALSE"], "boolean"),
+        ("numbers", ["1", " 1", "01", "+1"], "bigint"),
+    ]:
+        for literal in literals:
+            assert float(database.sql(f"SELECT pgml.predict('{project}', 0.5, '{literal}')")) > 90, literal
+        with pytest.raises(Problem, match=f"invalid input syntax for type {kind}"):
+            database.sql(f"SELECT pgml.predict('{project}', 0.5, 'bogus')")
+        with pytest.raises(Problem, match="in training and is text here"):
+            column = {"dates": "d", "truths": "b", "numbers": "n"}[project]
+            database.sql(f"SELECT pgml.predict('{project}', r) FROM (SELECT 0.5 AS a, 'bogus'::text AS {column}) r")
+
+
+def test_a_column_that_is_named_twice_is_refused(database):
+    database.sql("CREATE TABLE t AS SELECT i AS a, 'x' AS g, i AS y FROM generate_series(1, 50) i")
+    with pytest.raises(Problem, match='group_by names column "g" twice'):
+        database.sql("SELECT pgml.train('t', 'regression', 't', 'y', group_by => 'g, g')")

@@ -190,6 +190,14 @@ impl OwnContext {
     }
 }
 
+impl OwnContext {
+    /// Frees what was made in it.
+    pub fn reset(&self) {
+        // SAFETY: made by us; the caller has no use for what is in it.
+        unsafe { pg_sys::MemoryContextReset(self.own) };
+    }
+}
+
 impl Drop for OwnContext {
     fn drop(&mut self) {
         if !std::thread::panicking() {

@@ -77,6 +77,7 @@ impl Column {
         let categories = categories
             .map(|names| names.into_iter().enumerate().map(|(code, name)| (name.into(), code as f32)).collect());
         let literal = match pg_type.as_str() {
+            "smallint" | "integer" | "bigint" if categories.is_some() => Some(pg_sys::INT8OID),
             "boolean" => Some(pg_sys::BOOLOID),
             "date" => Some(pg_sys::DATEOID),
             "timestamp without time zone" => Some(pg_sys::TIMESTAMPOID),

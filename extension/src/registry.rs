@@ -160,6 +160,13 @@ pub fn value<T: IntoDatum + pgrx::FromDatum>(tuple: &SpiHeapTupleData, column: u
     tuple.get(column)?.ok_or(pgrx::spi::SpiError::InvalidPosition)
 }
 
+/// The names in an array that comes as JSON: as an array they would not be checked to be in UTF-8.
+fn names(tuple: &SpiHeapTupleData, column: usize) -> SpiResult<Option<Vec<String>>> {
+    let json: Option<String> = tuple.get(column)?;
+    let names: Option<Vec<Option<String>>> = json.and_then(|json| serde_json::from_str(&json).ok());
+    Ok(names.map(|names| names.into_iter().flatten().collect()))
+}
+
 /// The project of that name.
 pub fn find_project(name: &str) -> Result<Option<Project>> {
     let rows = select(
@@ -197,20 +204,19 @@ pub struct Candidate {
 /// Models of a project, the newest first.
 pub fn models(project_id: i64) -> Result<Vec<Candidate>> {
     let rows = select(
-        "SELECT m.id, m.algorithm, m.status, m.metrics::pg_catalog.text, s.y_column_name
+        "SELECT m.id, m.algorithm, m.status, m.metrics::pg_catalog.text, pg_catalog.array_to_json(s.y_column_name)::pg_catalog.text
          FROM pgml.models m LEFT JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
          WHERE m.project_id OPERATOR(pg_catalog.=) $1
          ORDER BY m.created_at USING OPERATOR(pg_catalog.>), m.id USING OPERATOR(pg_catalog.>)",
         &[argument(project_id)],
         |tuple| {
             let metrics: Option<String> = tuple.get(4)?;
-            let labels: Option<Vec<Option<String>>> = tuple.get(5)?;
             Ok(Candidate {
                 id: value(tuple, 1)?,
                 algorithm: value(tuple, 2)?,
                 status: value(tuple, 3)?,
                 metrics: metrics.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
-                labels: labels.map(|labels| labels.into_iter().flatten().collect()),
+                labels: names(tuple, 5)?,
             })
         },
     )?;
@@ -413,18 +419,17 @@ pub struct Snapshot {
 /// The snapshot that a project used last.
 pub fn last_snapshot(project_id: i64) -> Result<Option<Snapshot>> {
     let rows = select(
-        "SELECT s.id, s.relation_name, s.y_column_name, s.test_size, s.test_sampling::pg_catalog.text, s.materialized,
+        "SELECT s.id, s.relation_name, pg_catalog.array_to_json(s.y_column_name)::pg_catalog.text, s.test_size, s.test_sampling::pg_catalog.text, s.materialized,
                 s.owner::pg_catalog.oid, s.analysis::pg_catalog.text
          FROM pgml.models m INNER JOIN pgml.snapshots s ON s.id OPERATOR(pg_catalog.=) m.snapshot_id
          WHERE m.project_id OPERATOR(pg_catalog.=) $1
          ORDER BY m.id USING OPERATOR(pg_catalog.>) LIMIT 1",
         &[argument(project_id)],
         |tuple| {
-            let names: Option<Vec<Option<String>>> = tuple.get(3)?;
             Ok(Snapshot {
                 id: value(tuple, 1)?,
                 relation_name: value(tuple, 2)?,
-                y_column_name: names.unwrap_or_default().into_iter().flatten().collect(),
+                y_column_name: names(tuple, 3)?.unwrap_or_default(),
                 test_size: value(tuple, 4)?,
                 test_sampling: value(tuple, 5)?,
                 materialized: tuple.get(6)?.unwrap_or(false),

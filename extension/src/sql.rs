@@ -6,6 +6,7 @@ use pgrx::datum::FromDatum;
 use pgrx::{IntoDatum, PgSqlErrorCode, pg_sys};
 
 use crate::error::{Error, Result};
+use crate::memory::{self, OwnContext};
 
 /// Declares the symbol `$symbol` for `CREATE FUNCTION ... AS 'MODULE_PATHNAME', '$symbol'`, implemented by
 /// `$body: fn(&Call) -> Result<Datum>`, whose error is raised as an ERROR.
@@ -102,7 +103,7 @@ impl Call {
     pub fn text(&self, index: usize, name: &str, at_most: usize) -> Result<Option<String>> {
         let datum = self.bounded(index, name, at_most)?;
         // SAFETY: a text, as declared.
-        Ok(datum.and_then(|datum| unsafe { String::from_datum(datum, false) }))
+        datum.map(|datum| unsafe { utf8_of(datum, name) }).transpose()
     }
 
     /// An argument that is a `text` or a `text[]`, with at most 1,000 texts of so many bytes each; `name` is what it is
@@ -119,17 +120,36 @@ impl Call {
 
     /// A `text[]` argument of at most `most` texts of so many bytes each; `name` is what it is called in SQL.
     pub fn text_array(&self, index: usize, name: &str, most: usize, at_most: usize) -> Result<Option<Vec<String>>> {
-        self.bounded(index, name, most.saturating_mul(at_most))?;
-        let Some(texts) = self.get::<Vec<Option<String>>>(index) else { return Ok(None) };
-        if texts.len() > most {
-            return Err(Error::invalid(format!("{name} has {} elements: the limit is {most}", texts.len())));
+        let Some(datum) = self.bounded(index, name, most.saturating_mul(at_most))? else { return Ok(None) };
+        let (mut elements, mut nulls, mut count) = (std::ptr::null_mut(), std::ptr::null_mut(), 0);
+        // SAFETY: an array of texts, as declared; what is made of it lives as long as the call.
+        let (elements, nulls) = unsafe {
+            let array = pg_sys::pg_detoast_datum(datum.cast_mut_ptr()).cast();
+            let align = pg_sys::TYPALIGN_INT as std::ffi::c_char;
+            pg_sys::deconstruct_array(array, pg_sys::TEXTOID, -1, false, align, &mut elements, &mut nulls, &mut count);
+            let count = usize::try_from(count).unwrap_or(0);
+            match count {
+                0 => (&[][..], &[][..]),
+                _ => (std::slice::from_raw_parts(elements, count), std::slice::from_raw_parts(nulls, count)),
+            }
+        };
+        if elements.len() > most {
+            return Err(Error::invalid(format!("{name} has {} elements: the limit is {most}", elements.len())));
         }
-        let texts: Option<Vec<String>> = texts.into_iter().collect();
-        let Some(texts) = texts else { return Err(Error::invalid(format!("{name} must not have NULL elements"))) };
-        match texts.iter().find(|text| text.len() > at_most) {
-            Some(text) => Err(too_long(name, text.len(), at_most)),
-            None => Ok(Some(texts)),
+        if nulls.contains(&true) {
+            return Err(Error::invalid(format!("{name} must not have NULL elements")));
         }
+        let mut texts = Vec::new();
+        memory::reserve(&mut texts, elements.len())?;
+        for element in elements {
+            // SAFETY: an element that is not NULL.
+            let text = unsafe { utf8_of(*element, name) }?;
+            if text.len() > at_most {
+                return Err(too_long(name, text.len(), at_most));
+            }
+            texts.push(text);
+        }
+        Ok(Some(texts))
     }
 
     /// A `bytea` argument of so many bytes at most; `name` is what it is called in SQL.
@@ -273,6 +293,8 @@ impl Call {
             }
             let store = pg_sys::tuplestore_begin_heap(true, false, pg_sys::work_mem);
             let (mut values, mut nulls) = (Vec::new(), Vec::new());
+            // What rows are made of as they are asked for goes with each: the store has a copy.
+            let row_context = OwnContext::begin(c"pgml row");
             for row in rows {
                 pgrx::check_for_interrupts!();
                 values.clear();
@@ -282,7 +304,9 @@ impl Call {
                     nulls.push(value.is_none());
                 }
                 pg_sys::tuplestore_putvalues(store, descriptor, values.as_mut_ptr(), nulls.as_mut_ptr());
+                row_context.reset();
             }
+            drop(row_context);
             (*info).returnMode = pg_sys::SetFunctionReturnMode::SFRM_Materialize;
             (*info).setResult = store;
             (*info).setDesc = descriptor;
@@ -290,6 +314,23 @@ impl Call {
         }
         Ok(self.null())
     }
+}
+
+/// A text, which the library takes in UTF-8. Where the database has another encoding, ASCII is the same in both.
+///
+/// # Safety
+/// `datum` is a text, not NULL.
+unsafe fn utf8_of(datum: pg_sys::Datum, name: &str) -> Result<String> {
+    // SAFETY: as the caller promises; a bytea is stored like a text.
+    let bytes = unsafe { Vec::<u8>::from_datum(datum, false) }.unwrap_or_default();
+    // SAFETY: reads a setting of the database.
+    let encoding = unsafe { pg_sys::GetDatabaseEncoding() };
+    let known = encoding == pg_sys::pg_enc::PG_UTF8 as i32 || encoding == pg_sys::pg_enc::PG_SQL_ASCII as i32;
+    String::from_utf8(bytes).ok().filter(|text| known || text.is_ascii()).ok_or_else(|| {
+        let code = PgSqlErrorCode::ERRCODE_CHARACTER_NOT_IN_REPERTOIRE;
+        Error::new(code, format!("{name} has characters beyond ASCII, and the encoding of the database is not UTF8"))
+            .hint("Use a database with ENCODING 'UTF8'.")
+    })
 }
 
 /// A `text` value in the current memory context.

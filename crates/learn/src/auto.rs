@@ -4,6 +4,8 @@
 //! become shorter where nothing is found and longer where something is, as in a (1+1) evolution strategy (Rechenberg, 1973).
 //! Algorithms that did better are tried more often.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use crate::family::Task;
@@ -177,6 +179,8 @@ struct Known {
 
 const FIRST_STEP: f64 = 0.25;
 const STEPS: (f64, f64) = (0.03, 0.4);
+/// So often another one is drawn in place of one that was tried.
+const DRAWS: usize = 20;
 /// One in so many is drawn from anywhere.
 const ANYWHERE: u64 = 6;
 
@@ -185,6 +189,8 @@ pub struct Tuner {
     known: Vec<Known>,
     /// Algorithms whose defaults were given out.
     begun: usize,
+    /// What was given out beside these: after rounding, neighbours may be the same.
+    given: HashSet<String>,
     random: Random,
 }
 
@@ -194,7 +200,7 @@ impl Tuner {
         let asked = |space: &&Space| algorithms.is_empty() || algorithms.iter().any(|name| name == space.algorithm);
         let spaces = SPACES.iter().filter(|space| space.tasks.contains(&task) && rows <= space.most_rows).filter(asked);
         let known = spaces.map(|space| Known { space, best: None, step: FIRST_STEP }).collect();
-        Tuner { known, begun: 0, random: Random::new(seed) }
+        Tuner { known, begun: 0, given: HashSet::new(), random: Random::new(seed) }
     }
 
     /// Whether there is no algorithm to try.
@@ -211,6 +217,19 @@ impl Tuner {
             let places = known.space.ranges.iter().map(|range| range.place_of(range.default)).collect();
             return Some(candidate(known.space, space, places, known.space.quickly));
         }
+        let mut last = None;
+        for _ in 0..DRAWS {
+            let next = self.draw()?;
+            if self.given.insert(format!("{} {}", next.space, Value::Object(next.hyperparams.clone()))) {
+                return Some(next);
+            }
+            last = Some(next);
+        }
+        last
+    }
+
+    /// A neighbour of the best of an algorithm, or one from anywhere.
+    fn draw(&mut self) -> Option<Candidate> {
         let space = self.choose()?;
         let known = self.known.get(space)?;
         let (_, best) = known.best.as_ref()?;

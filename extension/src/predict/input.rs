@@ -366,11 +366,11 @@ impl Feed {
 
     fn new(source: usize, (type_oid, kind): (pg_sys::Oid, Kind), index: usize, target: &Resolved) -> Result<Feed> {
         let column = &target.model.columns[index];
-        let literal = column.literal.filter(|_| type_oid == pg_sys::UNKNOWNOID && !column.is_category());
+        let literal = column.literal.filter(|_| type_oid == pg_sys::UNKNOWNOID);
         let kind = literal.and_then(Kind::of).unwrap_or(kind);
         let fits = match kind {
             Kind::Text(TextKind::CString) if type_oid == pg_sys::UNKNOWNOID => true,
-            Kind::Text(_) => column.is_category(),
+            Kind::Text(_) => column.is_category() && !column.has_number_categories() && !column.has_date_categories(),
             Kind::Number(_) => (!column.is_category() || column.has_number_categories()) && column.size == 1,
             Kind::Many(Many::Moment(moment)) if column.is_category() => moment.is_date && column.has_date_categories(),
             Kind::Many(Many::Moment(moment)) => column.moment.is_some_and(|trained| trained.is_date == moment.is_date),

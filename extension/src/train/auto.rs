@@ -104,9 +104,8 @@ impl Choice {
             )));
         }
         report::info(&format!(
-            "Choosing by {} within {} s, {} of the training rows",
+            "Choosing by {} within {budget:?}, {} of the training rows",
             metric.name(),
-            budget.as_secs(),
             learn::count(rungs.iter().filter(|rung| !rung.thinned).count(), "fold")
         ));
         let keeping = Keeping::begin();
@@ -166,7 +165,8 @@ fn rungs(data: &Data, split: &Split, seed: u64) -> Result<Vec<Rung>> {
 /// A candidate that was tried.
 struct Tried {
     candidate: Candidate,
-    /// One for each rung that it has come to, larger is better.
+    /// One for each rung that it has come to, larger is better; NaN where the metric has no value, as for a fold that lacks a
+    /// class.
     scores: Vec<f64>,
     /// Seconds, of the last.
     fit_time: f64,
@@ -194,31 +194,33 @@ impl Race<'_> {
             let Some(candidate) = self.tuner.propose() else { break };
             let tried = self.climb(candidate, keeping)?;
             let whole = tried.scores.len() == self.rungs.len();
-            let score = whole.then(|| self.score(&tried.scores));
-            self.tuner.tell(&tried.candidate, score);
+            self.tuner.tell(&tried.candidate, whole.then(|| self.score(&tried)).filter(|score| score.is_finite()));
             if tried.scores.is_empty() {
                 continue;
             }
-            let index = self.tried.len();
-            let is_best = self.best.and_then(|best| self.tried.get(best)).is_none_or(|best| {
-                let place = |tried: &Tried| (tried.scores.len(), self.score(&tried.scores));
-                place(&tried) > place(best)
-            });
-            self.best = if is_best { Some(index) } else { self.best };
-            self.tell(&tried, is_best);
+            let is_best = self.best().is_none_or(|best| self.is_ahead(&tried, best));
+            self.best = if is_best { Some(self.tried.len()) } else { self.best };
+            // What is tried beside these is on the leaderboard.
+            if is_best || tried.candidate.hyperparams.is_empty() {
+                self.tell(&tried, is_best);
+            }
             self.tried.push(tried);
         }
         Ok(())
     }
 
+    fn best(&self) -> Option<&Tried> {
+        self.best.and_then(|best| self.tried.get(best))
+    }
+
     /// Whether there is no time for another, and for the fit on all training rows that comes last.
     fn is_over(&self) -> bool {
-        let Some(best) = self.best.and_then(|best| self.tried.get(best)) else { return false };
+        let Some(best) = self.best() else { return false };
         let last = Duration::try_from_secs_f64(best.fit_time).unwrap_or(BUDGET);
         cut::told_to_end() || Instant::now() + last >= self.deadline || self.tried.len() >= MOST_CANDIDATES
     }
 
-    /// Trains and scores one rung by rung, until it is behind.
+    /// Trains and scores one rung by rung, until it is behind or has had its time; one that leads has all that is left.
     fn climb(&mut self, candidate: Candidate, keeping: &Keeping) -> Result<Tried> {
         let hyperparams = self.hyperparams(&candidate);
         let engine = engine::open(candidate.algorithm, self.data.task, &hyperparams, self.request.seed())?;
@@ -226,7 +228,7 @@ impl Race<'_> {
         let mut tried = Tried { candidate, scores: Vec::new(), fit_time: 0.0 };
         // The first one has the time that it needs: without a score there is nothing to choose.
         let left = self.deadline.saturating_duration_since(Instant::now());
-        let limit = self.best.map(|_| Instant::now() + left / SHARE);
+        let mut limit = self.best.map(|_| Instant::now() + left / SHARE);
         for place in 0..self.rungs.len() {
             let Some(rung) = self.rungs.get(place) else { break };
             let _limit = Limit::until(limit);
@@ -235,8 +237,11 @@ impl Race<'_> {
             tried.scores.push(score);
             tried.fit_time = fit_time;
             keeping.scored();
-            if score.is_nan() || self.is_behind(&tried.scores) || cut::asked() {
+            if self.is_behind(&tried) || cut::told_to_end() {
                 break;
+            }
+            if self.best().is_some_and(|best| self.is_ahead(&tried, best)) {
+                limit = Some(self.deadline);
             }
         }
         Ok(tried)
@@ -256,22 +261,50 @@ impl Race<'_> {
         }
     }
 
+    /// The mean scores of two on the folds that both have a score of, and how many these are; where there is none, on the part
+    /// of the rows.
+    fn on_common(&self, one: &Tried, other: &Tried) -> Option<(f64, f64, usize)> {
+        let pairs = |thinned: bool| -> Vec<(f64, f64)> {
+            (self.rungs.iter().zip(one.scores.iter().zip(&other.scores)))
+                .filter(|(rung, (one, other))| rung.thinned == thinned && one.is_finite() && other.is_finite())
+                .map(|(_, (one, other))| (*one, *other))
+                .collect()
+        };
+        let folds = pairs(false);
+        let count = folds.len();
+        let pairs = if folds.is_empty() { pairs(true) } else { folds };
+        let (ones, others): (Vec<f64>, Vec<f64>) = pairs.into_iter().unzip();
+        (!ones.is_empty()).then(|| (mean(&ones), mean(&others), count))
+    }
+
+    /// Whether one is better than another where both have scores.
+    fn is_ahead(&self, one: &Tried, other: &Tried) -> bool {
+        match self.on_common(one, other) {
+            Some((own, others, _)) => own > others,
+            None => self.score(one).is_finite() && !self.score(other).is_finite(),
+        }
+    }
+
     /// Whether the best is better on the same rungs by more than chance. On folds the same rows are predicted, which says more
     /// than an error of each score.
-    fn is_behind(&self, scores: &[f64]) -> bool {
-        let Some(best) = self.best.and_then(|best| self.tried.get(best)) else { return false };
-        let Some(rung) = scores.len().checked_sub(1).and_then(|last| self.rungs.get(last)) else { return false };
-        let behind = self.score(best.scores.get(..scores.len()).unwrap_or(&best.scores)) - self.score(scores);
-        let chance = self.metric.error(self.metric.upwards(self.score(scores)), rung.split.test_rows());
-        let whole = self.rungs.iter().take(scores.len()).filter(|rung| !rung.thinned).count();
-        behind > if whole == 0 { chance } else { chance / 4.0 / (whole as f64).sqrt() }
+    fn is_behind(&self, tried: &Tried) -> bool {
+        let Some((own, bests, folds)) = self.best().and_then(|best| self.on_common(tried, best)) else { return false };
+        let rows = tried.scores.len().checked_sub(1).and_then(|last| self.rungs.get(last));
+        let chance = self.metric.error(self.metric.upwards(own), rows.map_or(1, |rung| rung.split.test_rows()));
+        bests - own > if folds == 0 { chance } else { chance / 2.0 / (folds as f64).sqrt() }
+    }
+
+    /// Those of the folds that have a score.
+    fn folds(&self, tried: &Tried) -> Vec<f64> {
+        let scores = tried.scores.iter().zip(&self.rungs).filter(|(_, rung)| !rung.thinned);
+        scores.map(|(score, _)| *score).filter(|score| score.is_finite()).collect()
     }
 
     /// The mean over the folds; where there is none, what a part of the rows says.
-    fn score(&self, scores: &[f64]) -> f64 {
-        let folds: Vec<f64> =
-            scores.iter().zip(&self.rungs).filter(|(_, rung)| !rung.thinned).map(|(score, _)| *score).collect();
-        if folds.is_empty() { search::order(mean(scores)) } else { search::order(mean(&folds)) }
+    fn score(&self, tried: &Tried) -> f64 {
+        let folds = self.folds(tried);
+        let first = || tried.scores.first().copied().filter(|score| score.is_finite());
+        if folds.is_empty() { first().unwrap_or(f64::NEG_INFINITY) } else { mean(&folds) }
     }
 
     fn hyperparams(&self, candidate: &Candidate) -> Map<String, Value> {
@@ -298,7 +331,7 @@ impl Race<'_> {
         report::info(&format!(
             "{} {:.6} with {} {}{}",
             self.metric.name(),
-            self.metric.upwards(self.score(&tried.scores)),
+            self.metric.upwards(self.score(tried)),
             tried.candidate.algorithm,
             Value::Object(tried.candidate.hyperparams.clone()),
             if is_best { ", the best so far" } else { "" }
@@ -307,10 +340,17 @@ impl Race<'_> {
 
     /// The best, and all that were tried, by scikit-learn's names.
     fn result(self, cut_short: bool) -> Result<SearchResult> {
-        let Some(best) = self.best.and_then(|best| self.tried.get(best)) else {
+        let Some(best) = self.best() else {
             return Err(self.refused.unwrap_or_else(|| Error::invalid("no algorithm can learn from these rows")));
         };
         let candidate = &best.candidate;
+        if !self.score(best).is_finite() {
+            report::warning(&format!(
+                "no fold has a {}, so that nothing could be compared: {} is taken by its defaults",
+                self.metric.name(),
+                candidate.algorithm
+            ));
+        }
         let note = cut_short
             .then(|| format!("the choice was cut short after {}", learn::count(self.tried.len(), "candidate")));
         if let Some(note) = &note {
@@ -326,32 +366,28 @@ impl Race<'_> {
     }
 
     fn results(&self) -> Value {
-        let place = |tried: &Tried| (tried.scores.len(), self.score(&tried.scores));
-        let better = |one: &Tried| self.tried.iter().filter(|other| place(other) > place(one)).count();
+        // Who was given up early is behind those that came further.
+        let place =
+            |index: usize, tried: &Tried| (Some(index) == self.best, self.folds(tried).len(), self.score(tried));
+        let better = |index: usize, one: &Tried| {
+            let others = self.tried.iter().enumerate();
+            others.filter(|(other, tried)| place(*other, tried) > place(index, one)).count()
+        };
         let params = self.tried.iter().map(|tried| {
             let mut params = Map::from_iter([("algorithm".to_owned(), json!(tried.candidate.algorithm))]);
             params.extend(tried.candidate.hyperparams.clone());
             Value::Object(params)
         });
-        let folds: Vec<Vec<f64>> = (self.tried.iter())
-            .map(|tried| {
-                tried
-                    .scores
-                    .iter()
-                    .zip(&self.rungs)
-                    .filter(|(_, rung)| !rung.thinned)
-                    .map(|(score, _)| *score)
-                    .collect()
-            })
-            .collect();
+        let folds: Vec<Vec<f64>> = self.tried.iter().map(|tried| self.folds(tried)).collect();
+        let ranks = self.tried.iter().enumerate().map(|(index, tried)| 1 + better(index, tried));
         json!({
             "metric": self.metric.name(),
             "params": params.collect::<Vec<_>>(),
             "n_splits": self.rungs.iter().filter(|rung| !rung.thinned).count(),
             "best_index": self.best,
-            "mean_test_score": numbers(self.tried.iter().map(|tried| self.score(&tried.scores))),
+            "mean_test_score": numbers(self.tried.iter().map(|tried| self.score(tried))),
             "std_test_score": numbers(folds.iter().map(|folds| deviation(folds))),
-            "rank_test_score": self.tried.iter().map(|tried| 1 + better(tried)).collect::<Vec<_>>(),
+            "rank_test_score": ranks.collect::<Vec<_>>(),
             "folds": folds.iter().map(Vec::len).collect::<Vec<_>>(),
             "mean_fit_time": numbers(self.tried.iter().map(|tried| tried.fit_time)),
         })

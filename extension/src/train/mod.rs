@@ -40,6 +40,7 @@ mod view;
 
 use std::cell::RefCell;
 
+use learn::auto::NAME;
 use learn::preprocess::{ALL, GROUP_BY, Pipeline, Raw, Role, Spec};
 use learn::split::{Sampling, Split};
 use pgrx::{IntoDatum, pg_sys};
@@ -123,7 +124,8 @@ pub fn run(request: &Request, id: i64) -> Result<Outcome> {
     let HeldOut { split, remembered, has_seen } = training.divide(&mut data)?;
     let columns = training.describe(&mut data, &split, &not_null)?;
     let model_id = registry::next_id(c"models_id_seq")?;
-    announce(request, training.algorithm(), &data, &split, model_id);
+    let asked = if request.algorithm == NAME { NAME } else { training.algorithm() };
+    announce(request, asked, &data, &split, model_id);
     let first = training.fit(&data, &split)?;
     let mut scored = training.score(&data, &split, &first)?;
     let whole = training.fit_again(&mut data, &split, &first, &mut scored.metrics)?;
@@ -478,7 +480,11 @@ fn with_groups(
     };
     preprocess.retain(|_, spec| !tells_group(spec));
     for name in group_by.split(',').map(str::trim).filter(|name| !name.is_empty()) {
-        if preprocess.insert(name.to_owned(), json!({ "encode": GROUP_BY })).is_some() {
+        let before = preprocess.insert(name.to_owned(), json!({ "encode": GROUP_BY }));
+        if before.as_ref().is_some_and(tells_group) {
+            return Err(Error::invalid(format!("group_by names column \"{name}\" twice")));
+        }
+        if before.is_some() {
             return Err(Error::invalid(format!("group_by and preprocess both name column \"{name}\""))
                 .hint("The column tells the group of a row, and is prepared in no other way."));
         }

@@ -362,7 +362,7 @@ impl Results {
 }
 
 /// NaN comes after all others.
-pub fn order(score: f64) -> f64 {
+fn order(score: f64) -> f64 {
     if score.is_nan() { f64::NEG_INFINITY } else { score }
 }
 
